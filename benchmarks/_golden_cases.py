@@ -219,7 +219,7 @@ def polynomial_relaxations():
     """Solve the relaxation of networks of polynomial activation directly."""
     entries = {}
     for levels in (2, 3):
-        problem = problem_of(n=20, d=4, activation="relu", levels=levels)
+        problem = problem_of(n=20, d=4, activation="relu_like", levels=levels)
         relaxation = qsdp.solve_polynomial_relaxation(problem, "clarabel", 1e-8)
         bounds = {"lower bound": relaxation.lower_bound, "objective": relaxation.objective}
         entries |= under(f"{levels} levels", {name: to_gap(value, 1e-6) for name, value in bounds.items()})
@@ -248,7 +248,7 @@ def shaping(method):
     """Shape covariances of two and three levels."""
     entries = {}
     for levels in (2, 3):
-        relaxation = qsdp.solve_relaxation(problem_of(levels=levels, activation="relu"), tol=TIGHT)
+        relaxation = qsdp.solve_relaxation(problem_of(levels=levels, activation="relu_like"), tol=TIGHT)
         covariance = qsdp.shape_covariance(relaxation, method)
         values = {"constant": covariance.constant, "weight": covariance.total_weight, "Q": np.linalg.norm(covariance.Q)}
         entries |= under(f"{levels} levels", {name: of_point(value) for name, value in values.items()})
@@ -275,7 +275,7 @@ def sampling():
 
 def networks():
     """Predict, convert and count."""
-    problem = problem_of(vector=True, activation="relu", levels=3)
+    problem = problem_of(vector=True, activation="relu_like", levels=3)
     network = drawn(problem, 8, shared=False)
     polynomial, form = network.to_polynomial(), network.to_quadratic_form()
     X = inputs(3, seed=22)
@@ -317,11 +317,11 @@ def polish(loss, vector):
 
 def polish_settings():
     """Polish with restarts, and networks of other activations and levels."""
-    plain, other = problem_of(), problem_of(activation="relu", levels=3)
+    plain, other = problem_of(), problem_of(activation="relu_like", levels=3)
     restarted = qsdp.polish(drawn(plain, 6), plain, restarts=3, random_state=0)
     return {
         **under("restarts", of_network(restarted, plain)),
-        **under("relu, 3 levels", of_network(qsdp.polish(drawn(other, 12), other, random_state=0), other)),
+        **under("relu_like, 3 levels", of_network(qsdp.polish(drawn(other, 12), other, random_state=0), other)),
     }
 
 
@@ -353,11 +353,12 @@ def exact(loss, vector):
 
 def exact_settings():
     """Prove optima of other neurons, and one beyond enumeration."""
-    relu, wide = problem_of(activation="relu", levels=3, beta=5.0), problem_of(n=60, d=34, beta=20.0)
-    polynomial = qsdp.column_generation(problem_of(activation="relu"), neurons="polynomial", time_limit=None)
+    relu, wide = problem_of(activation="relu_like", levels=3, beta=5.0), problem_of(n=60, d=34, beta=20.0)
+    polynomial = qsdp.column_generation(problem_of(activation="relu_like"), neurons="polynomial", time_limit=None)
     return {
         **under(
-            "relu, 3 levels", of_certificate(qsdp.column_generation(relu, tol=1e-8, time_limit=None).certificate, 1e-8)
+            "relu_like, 3 levels",
+            of_certificate(qsdp.column_generation(relu, tol=1e-8, time_limit=None).certificate, 1e-8),
         ),
         **under("polynomial neurons", of_certificate(polynomial.certificate, 1e-6)),
         **under("branch and bound", of_certificate(qsdp.column_generation(wide, time_limit=None).certificate, 1e-6)),
@@ -408,7 +409,7 @@ def pipeline():
         "resampled": result.resample(40, random_state=1, **{ALLOCATION: "proportional"}),
         "resampled, 3 levels": result.resample(24, levels=3, random_state=1),
         "resampled, polished": result.resample(12, random_state=1, refine="polish", time_limit=None),
-        "relu, 3 levels": solve(X, y[:, 0], 24, beta=4.0, activation="relu", levels=3),
+        "relu_like, 3 levels": solve(X, y[:, 0], 24, beta=4.0, activation="relu_like", levels=3),
         "adaptive": solve(X, y[:, 0], 24, beta=4.0, shaping="adaptive"),
         "refit": solve(X, y[:, 0], 16, beta=4.0, refine="refit"),
     }
@@ -434,7 +435,7 @@ def estimators():
         "regressor, huber, polished": (regressor(12, beta=4.0, loss="huber", refine="polish"), y[:, 0]),
         "classifier, two classes": (classifier(30, beta=4.0, loss="logistic"), three > 0),
         "classifier, three classes": (classifier(30, beta=4.0), three),
-        "classifier, cross_entropy": (classifier(30, beta=0.3, loss="cross_entropy", activation="relu"), three),
+        "classifier, cross_entropy": (classifier(30, beta=0.3, loss="cross_entropy", activation="relu_like"), three),
         "regressor, CV": (qsdp.QuantizedNetworkRegressorCV(30, betas=5, cv=3, **shared), y[:, 0]),
         "classifier, CV": (
             qsdp.QuantizedNetworkClassifierCV(30, betas=5, cv=3, evaluate="network", loss="cross_entropy", **shared),
@@ -463,7 +464,7 @@ def named(name, case, losses=PROBLEMS, **settings):
 SMOOTH = [name for name, (loss, _) in PROBLEMS.items() if loss not in {"absolute", "hinge"}]
 ACTIVATIONS = {
     "quadratic": "quadratic",
-    "relu": "relu",
+    "relu_like": "relu_like",
     "linear_quadratic": "linear_quadratic",
     "own": (0.5, -1.0, 0.3),
 }

@@ -47,7 +47,7 @@ def measure():
     model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0).fit(X[:400], y[:400])
     Z, t = tuple(qsdp.datasets.load_bundled("diabetes"))[:2]
     result = qsdp.solve_and_sample(
-        20.0 * Z, t / 100.0, n_neurons=200, beta=1.0, activation="relu", random_state=0, tol=1e-6
+        20.0 * Z, t / 100.0, n_neurons=200, beta=1.0, activation="relu_like", random_state=0, tol=1e-6
     )
     blas = next(one for one in threadpool_info() if one["user_api"] == "blas")
     return {

@@ -64,7 +64,7 @@ def network(m):
     """Return a network with a lift, of random neurons."""
     rng = np.random.default_rng(m)
     U, V = rng.choice([-1, 1], (2, m, COLUMNS + 1))
-    return qsdp.BilinearNetwork(U, V, rng.standard_normal(m), activation="relu")
+    return qsdp.BilinearNetwork(U, V, rng.standard_normal(m), activation="relu_like")
 
 
 def in_c(X):

@@ -66,7 +66,7 @@ def measure(side, n, digits):
     encoder = ThresholdEncoder(n_thresholds=1, strategy="quantile", bits="bipolar")
     began = time.perf_counter()
     model = qsdp.QuantizedNetworkClassifier(
-        encoding=encoder, beta="1%", activation="relu", refine="none", n_neurons=50_000, tol=1e-2,
+        encoding=encoder, beta="1%", activation="relu_like", refine="none", n_neurons=50_000, tol=1e-2,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     trained = time.perf_counter() - began

@@ -31,7 +31,7 @@ print(data.feature_names[2:], data.target_names)
 # ## A polynomial like ReLU
 #
 # The method needs activations $\sigma(t) = a t^2 + b t + c$. The best one on an interval is a least-squares fit;
-# `activation="relu"` is the paper's, for $[-5, 5]$,
+# `activation="relu_like"` is that of ReLU on $[-5, 5]$ to four digits,
 # and the default of the estimators.
 
 # %%

@@ -20,7 +20,7 @@ from qsdp._utils.validation import (
     check_targets,
     own,
 )
-from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.activations import DIFFERENTIABLE, PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
@@ -61,7 +61,7 @@ class DenseLayer:
         if bias.shape != (len(weights),):
             raise InvalidInputError(f"bias must have shape {(len(weights),)}; got {bias.shape}")
         if not callable(self.activation):
-            check_choice("activation", self.activation, _FUNCTIONS)
+            check_choice("activation", self.activation, DIFFERENTIABLE)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "bias", own(bias))
 
@@ -78,7 +78,7 @@ class DenseLayer:
 
     def predict(self, X: Any) -> FloatArray:
         """Return the layer's outputs of shape (n, C)."""
-        function = self.activation if callable(self.activation) else _FUNCTIONS[self.activation]
+        function = self.activation if callable(self.activation) else DIFFERENTIABLE[self.activation]()
         values = np.asarray(function(self.preactivations(X)), dtype=np.float64)
         if values.shape != (len(X), len(self.weights)) or not np.all(np.isfinite(values)):
             raise InvalidInputError("activation must return finite values of the shape of its argument")
@@ -103,14 +103,6 @@ class DenseLayer:
         W, bias = self.weights, np.asarray(self.bias)
         S = a * W[:, :, None] * W[:, None, :]
         return QuadraticForm(S, (2.0 * a * bias + b)[:, None] * W, (a * bias + b) * bias + c)
-
-
-_FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "relu": lambda t: np.maximum(t, 0.0),
-    "tanh": np.tanh,
-    "sigmoid": lambda t: 0.5 * (1.0 + np.tanh(0.5 * t)),
-    "identity": lambda t: t,
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

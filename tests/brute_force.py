@@ -16,7 +16,7 @@ from qsdp.losses import Loss, PiecewiseQuadratic
 #: Activations with every combination of parts, lifted and not.
 ACTIVATIONS: list[Any] = [
     "quadratic",
-    "relu",
+    "relu_like",
     "linear_quadratic",
     (-0.5, 1.0, 0.25),
     (0.0, 1.0, 0.0),

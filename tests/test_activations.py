@@ -27,17 +27,17 @@ coefficients = st.floats(-100, 100).filter(lambda value: value == 0 or abs(value
 def test_presets() -> None:
     assert {name: activation.coefficients for name, activation in ACTIVATIONS.items()} == {
         "quadratic": (1.0, 0.0, 0.0),
-        "relu": (0.0937, 0.5, 0.4688),
+        "relu_like": (0.0937, 0.5, 0.4688),
         "linear_quadratic": (0.1, 1.0, 0.0),
     }
     for name, activation in ACTIVATIONS.items():
         assert get_activation(name) is activation
-    assert [ACTIVATIONS[name].lifted for name in ("quadratic", "relu", "linear_quadratic")] == [False, True, True]
+    assert [ACTIVATIONS[name].lifted for name in ("quadratic", "relu_like", "linear_quadratic")] == [False, True, True]
 
 
 def test_coefficients_can_be_unpacked() -> None:
-    a, b, c = ACTIVATIONS["relu"]
-    assert (a, b, c) == ACTIVATIONS["relu"].coefficients
+    a, b, c = ACTIVATIONS["relu_like"]
+    assert (a, b, c) == ACTIVATIONS["relu_like"].coefficients
 
 
 def test_none_and_activations_pass() -> None:
@@ -96,9 +96,9 @@ def test_what_is_not_three_numbers(values: Any) -> None:
         get_activation(values)
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "gelu", "leaky_relu"])
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "gelu", "leaky_relu", "relu"])
 def test_activations_of_other_networks_are_refused_with_the_reason(name: str) -> None:
-    listing = "'bilinear', 'quadratic', 'relu', 'linear_quadratic'"
+    listing = "'bilinear', 'quadratic', 'relu_like', 'linear_quadratic'"
     message = rf"activation must be one of {listing}; '{name}' is excluded: .*degree two: PolynomialActivation.fit_to"
     with pytest.raises(InvalidInputError, match=message):
         get_activation(name)
@@ -132,9 +132,9 @@ def test_all_zero(zero: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "closest"),
     [
-        ("Relu", "relu"),
-        ("RELU", "relu"),
-        ("reluu", "relu"),
+        ("Relu_like", "relu_like"),
+        ("relu-like", "relu_like"),
+        ("relulike", "relu_like"),
         ("quadratc", "quadratic"),
         ("linear-quadratic", "linear_quadratic"),
     ],
@@ -146,7 +146,7 @@ def test_unknown_names_get_the_closest(name: str, closest: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "xyz", "123", "tanh and more"])
 def test_unknown_names_without_a_close_one(name: str) -> None:
-    with pytest.raises(InvalidInputError, match="'linear_quadratic', 'quadratic', 'relu'; got") as error:
+    with pytest.raises(InvalidInputError, match="'linear_quadratic', 'quadratic', 'relu_like'; got") as error:
         get_activation(name)
     assert "did you mean" not in str(error.value)
 
@@ -235,10 +235,10 @@ def test_relu_and_absolute_value_in_closed_form(half: float) -> None:
     assert absolute.b == 0.0
 
 
-def test_relu_of_the_paper() -> None:
+def test_relu_like_is_the_fit_to_relu() -> None:
     activation = PolynomialActivation.fit_to(relu, (-5.0, 5.0))
     assert activation.coefficients == (0.09375, 0.5, 0.46875)
-    np.testing.assert_allclose(activation.coefficients, ACTIVATIONS["relu"].coefficients, atol=1e-4)
+    np.testing.assert_allclose(activation.coefficients, ACTIVATIONS["relu_like"].coefficients, atol=1e-4)
 
 
 def test_the_default_interval() -> None:

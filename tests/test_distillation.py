@@ -114,7 +114,7 @@ class Predictor:
         (qsdp.QuadraticForm(np.eye(5)), None),
         (qsdp.QuadraticForm(np.eye(5), s=np.ones(5)), (1.0, 2.0, 1.0)),
         (qsdp.QuadraticForm(np.eye(5), s0=2.0), (1.0, 2.0, 1.0)),
-        (qsdp.PolynomialNetwork([[1, 0, 1, -1, 1]], [0.5], activation="relu"), (1.0, 2.0, 1.0)),
+        (qsdp.PolynomialNetwork([[1, 0, 1, -1, 1]], [0.5], activation="relu_like"), (1.0, 2.0, 1.0)),
         (Predictor(), (1.0, 2.0, 1.0)),
     ],
 )

@@ -433,7 +433,7 @@ def test_separable_classes_with_no_regularisation() -> None:
 
 # -- activations, levels, several outputs ---------------------------------------------------------------
 
-ACTIVATIONS: list[Any] = [None, "quadratic", "relu", (-0.5, 1.0, 0.25), (0, 1, 0), (0, 0, 1)]
+ACTIVATIONS: list[Any] = [None, "quadratic", "relu_like", (-0.5, 1.0, 0.25), (0, 1, 0), (0, 0, 1)]
 CLASSES = np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))
 
 
@@ -459,7 +459,7 @@ def test_every_activation_and_level(activation: Any, levels: int) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    ("levels", "activation", "allocation"), [(2, None, "equal"), (3, "relu", "proportional")], ids=str
+    ("levels", "activation", "allocation"), [(2, None, "equal"), (3, "relu_like", "proportional")], ids=str
 )
 def test_vector_outputs(levels: int, activation: Any, allocation: str, loss: str) -> None:
     settings = {"beta": 0.05, "loss": loss, "levels": levels, "activation": activation, "random_state": 0}
@@ -491,7 +491,7 @@ def test_too_few_neurons_for_the_outputs(bad: int, result: QSDPResult, no_solve:
 
 
 @pytest.mark.parametrize("shaping", ["krivine", "sdp", "adaptive"])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (2, 128), (4, 2), (3, 5)])
 def test_resample_with_other_levels_needs_no_solve(
     before: int, after: int, activation: Any, shaping: str, monkeypatch: pytest.MonkeyPatch
@@ -542,7 +542,9 @@ def test_resample_with_the_same_levels_changes_nothing(result: QSDPResult, no_so
 
 @pytest.mark.parametrize("kind", ["lift", "vector", "levels"])
 def test_degenerate_data_of_every_kind(kind: str) -> None:
-    options: dict[str, Any] = {"activation": "relu"} if kind == "lift" else {"levels": 3} if kind == "levels" else {}
+    options: dict[str, Any] = (
+        {"activation": "relu_like"} if kind == "lift" else {"levels": 3} if kind == "levels" else {}
+    )
     for data in (X[:3], X[:, :1], np.repeat(X[:1], 30, axis=0), np.c_[X, X[:, 0], np.zeros(30)], np.sign(X)):
         y = Y[: len(data)]
         y = np.stack([y, -2 * y], axis=1) if kind == "vector" else y
@@ -552,7 +554,7 @@ def test_degenerate_data_of_every_kind(kind: str) -> None:
 @pytest.mark.parametrize("scale", [1e60, 1e-60])
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
 def test_extreme_scales_of_lifted_data(loss: str, scale: float) -> None:
-    options = {"activation": "relu", "levels": 3, "random_state": 0, "allow": QSDPWarning}
+    options = {"activation": "relu_like", "levels": 3, "random_state": 0, "allow": QSDPWarning}
     check(quietly(X * scale, labels_for(loss), n_neurons=20, loss=loss, **options))
 
 

@@ -47,7 +47,13 @@ def test_every_refinement_improves_on_the_one_before(loss: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"levels": 3}, {"activation": "relu"}, {"levels": 3, "activation": "relu"}, {"target": np.stack([Y, -Y], 1)}],
+    [
+        {},
+        {"levels": 3},
+        {"activation": "relu_like"},
+        {"levels": 3, "activation": "relu_like"},
+        {"target": np.stack([Y, -Y], 1)},
+    ],
     ids=["bilinear", "levels", "lifted", "both", "vector"],
 )
 def test_exact_networks_are_proven_and_say_so(options: dict[str, Any]) -> None:

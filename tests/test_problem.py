@@ -305,8 +305,8 @@ def test_equality() -> None:
         ({}, 4, 4),
         ({"levels": 4}, 4, 12),
         ({"activation": "quadratic"}, 4, 4),
-        ({"activation": "relu"}, 5, 5),
-        ({"activation": "relu", "levels": 3}, 5, 9),
+        ({"activation": "relu_like"}, 5, 5),
+        ({"activation": "relu_like", "levels": 3}, 5, 9),
         ({"activation": (0, 0, 1), "levels": 128}, 5, 4 * 127 + 1),
     ],
     ids=str,
@@ -351,7 +351,7 @@ def test_objective_of_every_kind_of_network_against_loops(n_outputs: int, activa
 
 
 def test_scaled_and_true_weights_give_the_same_forms() -> None:
-    problem = TrainingProblem(np.eye(3), np.ones(3), beta=1.0, levels=4, activation="relu")
+    problem = TrainingProblem(np.eye(3), np.ones(3), beta=1.0, levels=4, activation="relu_like")
     rng = np.random.default_rng(0)
     S = rng.standard_normal((4, 4))
     true = np.array([3.0, 3.0, 3.0, 1.0])
@@ -360,10 +360,10 @@ def test_scaled_and_true_weights_give_the_same_forms() -> None:
 
 def test_with_levels_and_output_share_the_data() -> None:
     X, y = np.ones((4, 2)), np.arange(8.0).reshape(4, 2)
-    problem = TrainingProblem(X, y, beta=1.0, activation="relu")
+    problem = TrainingProblem(X, y, beta=1.0, activation="relu_like")
     problem.map  # noqa: B018 (cached, and must not be carried over)
     other = problem.with_levels(5)
-    assert other == TrainingProblem(X, y, beta=1.0, activation="relu", levels=5)
+    assert other == TrainingProblem(X, y, beta=1.0, activation="relu_like", levels=5)
     assert other != problem
     assert other.X is problem.X
     assert other.y is problem.y
@@ -373,7 +373,7 @@ def test_with_levels_and_output_share_the_data() -> None:
     assert other.with_levels(2) == problem
     for k in range(2):
         scalar = problem.output(k)
-        assert scalar == TrainingProblem(X, y[:, k], beta=1.0, activation="relu")
+        assert scalar == TrainingProblem(X, y[:, k], beta=1.0, activation="relu_like")
         assert scalar.X is problem.X
         with pytest.raises(ValueError, match="read-only"):
             scalar.y[0] = 7.0
@@ -402,13 +402,15 @@ def test_equality_of_levels_activations_and_shapes() -> None:
     X, y = np.ones((3, 2)), np.array([1.0, 2.0, 3.0])
     problem = TrainingProblem(X, y, beta=1.0)
     assert problem == TrainingProblem(X, y, beta=1.0, activation=None, levels=2)
-    for options in ({"levels": 3}, {"activation": "relu"}, {"activation": "quadratic"}):
+    for options in ({"levels": 3}, {"activation": "relu_like"}, {"activation": "quadratic"}):
         assert problem != TrainingProblem(X, y, beta=1.0, **options)
     assert problem != TrainingProblem(X, y[:, None], beta=1.0)
 
 
 def test_problems_survive_pickling_with_their_map() -> None:
-    problem = TrainingProblem(np.ones((3, 2)), np.eye(3), beta=1.0, loss="cross_entropy", levels=3, activation="relu")
+    problem = TrainingProblem(
+        np.ones((3, 2)), np.eye(3), beta=1.0, loss="cross_entropy", levels=3, activation="relu_like"
+    )
     problem.map  # noqa: B018
     other = pickle.loads(pickle.dumps(problem))
     assert other == problem

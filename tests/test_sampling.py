@@ -213,7 +213,7 @@ def test_other_kinds_are_refused():
 # Several levels and lifts
 
 
-KINDS = [(3, None), (4, None), (2, "relu"), (3, "relu"), (4, (-0.5, 1.0, 0.25))]
+KINDS = [(3, None), (4, None), (2, "relu_like"), (3, "relu_like"), (4, (-0.5, 1.0, 0.25))]
 kinds = pytest.mark.parametrize(("levels", "activation"), KINDS, ids=str)
 
 
@@ -293,7 +293,7 @@ def test_middle_level_has_its_frequency():
 
 
 @pytest.mark.parametrize("levels", [3, 4, 5])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_intermediate_levels_occur(levels, activation):
     covariance = qsdp.shape_covariance(levels_relaxation(levels, activation))
     # Coordinates whose replicas disagree now and then; there are some, and all levels occur in them.
@@ -307,11 +307,11 @@ def test_intermediate_levels_occur(levels, activation):
 
 def test_weights_of_several_levels_are_symmetric():
     # u and -u are equally likely: means zero; false alarm below 1e-6.
-    network = qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(4, "relu")), 60_000, random_state=5)
+    network = qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(4, "relu_like")), 60_000, random_state=5)
     assert np.abs(sample_z(np.hstack([network.U, network.V]).astype(float), 0.0)).max() < largest_z(10, 1e-6)
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_the_most_levels_fit_into_eight_bits(activation):
     network = qsdp.sample_network(qsdp.shape_covariance(levels_relaxation(128, activation)), 300, random_state=6)
     assert np.all(network.U[:, :4] % 2 == 1)
@@ -349,7 +349,7 @@ def test_memory_is_bounded_for_levels_too(monkeypatch):
 
 def test_adaptive_constants_of_several_outputs():
     # Each output by its own constant; false alarm below 3e-6.
-    problem = random_vector_problem(3, 3, 12, 3, "cross_entropy", beta=0.02, levels=3, activation="relu")
+    problem = random_vector_problem(3, 3, 12, 3, "cross_entropy", beta=0.02, levels=3, activation="relu_like")
     relaxation = qsdp.solve_relaxation(problem)
     covariances = qsdp.shape_covariance(relaxation, method="adaptive")
     assert len({covariance.constant for covariance in covariances}) == 3
@@ -362,7 +362,7 @@ def test_adaptive_constants_of_several_outputs():
 
 @pytest.mark.parametrize("allocation", ["equal", "proportional"])
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu")])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu_like")])
 def test_mean_of_a_vector_network_is_the_relaxation(levels, activation, loss, allocation):
     # Every output by itself; false alarm below 3e-6 for each.
     problem = random_vector_problem(3, 3, 12, 3, loss, beta=0.02, levels=levels, activation=activation)

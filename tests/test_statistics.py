@@ -41,7 +41,7 @@ def of_parts(parts: Any) -> SufficientStatistics:
 
 
 @pytest.mark.parametrize("vector", [False, True])
-@pytest.mark.parametrize("arguments", [{}, {"activation": "relu"}, {"levels": 4}, {"activation": "quadratic"}])
+@pytest.mark.parametrize("arguments", [{}, {"activation": "relu_like"}, {"levels": 4}, {"activation": "quadratic"}])
 def test_problem_is_that_of_the_rows(arguments, vector):
     X, y, w = rows(vector)
     problem = TrainingProblem(X, y, beta=5.0, sample_weight=w, **arguments)
@@ -91,7 +91,7 @@ def test_column_generation_and_exact_bounds():
 
 
 @pytest.mark.parametrize("bound_type", ["sdp", "exact"])
-@pytest.mark.parametrize(("vector", "arguments"), [(False, {}), (True, {"activation": "relu", "levels": 4})])
+@pytest.mark.parametrize(("vector", "arguments"), [(False, {}), (True, {"activation": "relu_like", "levels": 4})])
 def test_certificates_are_checked_from_files(vector, arguments, bound_type, tmp_path, capsys):
     X, y, w = rows(vector)
     statistics = SufficientStatistics().partial_fit(X, y, w)

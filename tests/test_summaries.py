@@ -82,7 +82,7 @@ def shown():
         "result": result,
         "refined": qsdp.solve_and_sample(X, y, n_neurons=40, beta=0.5, refine="exact", random_state=0),
         "vector": qsdp.solve_and_sample(
-            iris.X, np.eye(3)[iris.y], 60, 5.0, activation="relu", levels=4, random_state=0
+            iris.X, np.eye(3)[iris.y], 60, 5.0, activation="relu_like", levels=4, random_state=0
         ),
         "certificate": result.certificate,
         "relaxation": result.relaxation,

@@ -129,7 +129,7 @@ def _certificates() -> list[tuple[str, qsdp.Certificate]]:
     made.append(("cross-entropy", qsdp.column_generation(_problem("cross_entropy")).certificate))
     weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0])
     made.append(("weighted, levels", _exact(_problem("hinge", levels=3, sample_weight=weights))))
-    made.append(("lifted, outputs", _exact(_problem("huber", outputs=2, d=2, activation="relu"))))
+    made.append(("lifted, outputs", _exact(_problem("huber", outputs=2, d=2, activation="relu_like"))))
     problem = _problem("squared", d=4)
     relaxation = qsdp.solve_relaxation(problem)
     network = qsdp.column_generation(problem).network

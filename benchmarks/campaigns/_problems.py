@@ -14,7 +14,7 @@ __all__ = ["LABELS", "LOSSES", "Drawn", "draw", "random_network"]
 
 LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
 LABELS = ("logistic", "hinge", "squared_hinge")
-ACTIVATIONS = ("bilinear", "bilinear", "quadratic", "relu", "linear_quadratic", "linear", "constant", "random")
+ACTIVATIONS = ("bilinear", "bilinear", "quadratic", "relu_like", "linear_quadratic", "linear", "constant", "random")
 LEVELS = (2, 2, 2, 3, 4, 6)
 
 #: Largest number of columns for levels: neurons are enumerated.

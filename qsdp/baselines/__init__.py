@@ -31,8 +31,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from qsdp.activations import relu
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers, relu
+from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
 
 _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),

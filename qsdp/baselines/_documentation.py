@@ -10,8 +10,8 @@ __all__ = ["inherit_entries"]
 _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 
-def inherit_entries(cls: type, root: type) -> None:
-    """Add to a class's docstring the parameters and attributes that it inherits, as the bases below `root` say them.
+def inherit_entries(cls: type) -> None:
+    """Add to a class's docstring the parameters and attributes that it inherits, as its bases in this package say them.
 
     What the class itself describes stays as it is.
     """
@@ -20,7 +20,7 @@ def inherit_entries(cls: type, root: type) -> None:
     for title in ("Parameters", "Attributes"):
         entries = _entries(sections.pop(title, ""))
         for base in cls.__mro__[1:]:
-            inherited = _entries(_sections(base)[1].get(title, "")) if issubclass(base, root) else {}
+            inherited = _entries(_sections(base)[1].get(title, "")) if base.__module__.startswith("qsdp.") else {}
             known = {name for names in entries for name in names}
             entries |= {names: text for names, text in inherited.items() if known.isdisjoint(names)}
         if entries:

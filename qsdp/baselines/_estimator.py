@@ -126,7 +126,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        inherit_entries(cls, Baseline)
+        inherit_entries(cls)
 
     random_state: RandomState = None
     verbose: bool = False

@@ -20,17 +20,12 @@ from qsdp._utils.validation import (
     check_random_state,
     own,
 )
+from qsdp.activations import Identity
 from qsdp.distillation import DistillationResult, distill
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers", "relu"]
-
-
-def relu(values: FloatArray) -> FloatArray:
-    """Return the positive part: the one function by which layers of every baseline say that they have ReLUs."""
-    return np.maximum(values, 0.0)
-
+__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers"]
 
 #: Layers that a summary lists at most.
 _LISTED = 8
@@ -102,11 +97,15 @@ class TrainedLayer:
     form : QuadraticForm or AffineForm
         The pre-activations; `form.predict` has shape (n, C), or (n,) for one output.
     activation : callable or None
-        Function of the pre-activations, row by row or elementwise; None is the identity.
+        Function of the pre-activations, row by row or elementwise; None is the identity, and stands for `Identity`.
     """
 
     form: QuadraticForm | AffineForm
     activation: Callable[[FloatArray], FloatArray] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.activation, Identity):
+            object.__setattr__(self, "activation", None)
 
     def apply(self, preactivations: FloatArray) -> FloatArray:
         """Return the layer's outputs for given pre-activations."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer
 from qsdp.activations import get_activation
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import FloatTraining, NetworkTraining, fixed_second_layer, free_second_layer
+from qsdp.baselines.backprop._training import FloatTraining, NetworkTraining
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
@@ -67,28 +67,19 @@ class _LatentTraining(NetworkTraining):
     """
 
     def __init__(
-        self,
-        problem: TrainingProblem,
-        n_neurons: int,
-        descent: GradientDescent,
-        second_layer: str,
-        rng: np.random.Generator,
+        self, problem: TrainingProblem, n_neurons: int, descent: GradientDescent, trained: str, rng: np.random.Generator
     ) -> None:
-        super().__init__(problem, n_neurons, descent)
+        super().__init__(problem, n_neurons, descent, trained, rng)
         self.M = problem.levels - 1
-        self._second_layer = second_layer
-        latent = rng.uniform(-1.0, 1.0, (self.factors, n_neurons, problem.n_features))
-        self._latent = descent.tensor(latent).requires_grad_()
-        signed = problem.activation is not None
-        if second_layer == "free":
-            start = free_second_layer(n_neurons, self.n_outputs, signed=signed, rng=rng)
-            second = self._a = descent.tensor(start).requires_grad_()
-        else:
-            self._a = descent.tensor(fixed_second_layer(n_neurons, self.n_outputs, signed=signed))
+        self._trained = trained
+        if trained != "free":
             # A number shared by m neurons has a gradient m times theirs; in this unit SGD's step of it is as theirs.
             self._unit = n_neurons**-0.5 if descent.optimizer == "sgd" else 1.0
-            second = self._gain = descent.tensor(np.full(self.n_outputs or (), 1.0 / self._unit)).requires_grad_()
-        self.parameters = {"first layer": self._latent, "second layer": second}
+            self._gain = descent.tensor(np.full(self.targets.shape[1:], 1.0 / self._unit)).requires_grad_()
+            self.parameters["second layer"] = self._gain
+
+    def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        return rng.uniform(-1.0, 1.0, shape)
 
     @property
     def _size(self) -> float:
@@ -111,32 +102,32 @@ class _LatentTraining(NetworkTraining):
 
     def layers(self) -> tuple[Any, Any]:
         """Return levels over M, and a."""
-        q = straight_through(self._latent, self.M)
-        if self._second_layer == "free":
+        q = straight_through(self._W, self.M)
+        if self._trained == "free":
             return q, self._a
         gain = self._gain * self._unit
-        if self._second_layer == "analytic":
+        if self._trained == "analytic":
             fixed = q.detach()
             # The least size of a row that is not zero.
             sizes = fixed.square().sum(dim=-1).clamp_min(self.M**-2.0)
-            scales = ((self._latent * fixed).sum(dim=-1) / sizes).prod(dim=0)
+            scales = ((self._W * fixed).sum(dim=-1) / sizes).prod(dim=0)
             if self.factors == 1:
                 scales = scales.square()
             gain = gain * scales.reshape((-1,) + (1,) * (self._a.ndim - 1))
         return q, self._a * gain
 
-    def penalty(self, W: Any, a: Any) -> Any:
+    def penalty(self, *layers: Any) -> Any:
         """Return that of the training problem in units."""
         weight = self.problem.beta * self.problem.dimension * self.units.target
-        return weight / (self.units.factor * self.m * self._size) * a.abs().sum()
+        return weight / (self.units.factor * self.m * self._size) * layers[1].abs().sum()
 
     def project(self) -> None:
         """Keep latent weights where their levels are, and the number of all neurons a scale.
 
         A step that took a small one below zero would turn all outputs around; signs are the neurons' to find.
         """
-        self._latent.clamp_(-1.0, 1.0)
-        if self._second_layer != "free":
+        self._W.clamp_(-1.0, 1.0)
+        if self._trained != "free":
             self._gain.clamp_(min=0.0)
 
     def start_from(self, network: FloatNetwork) -> None:
@@ -151,16 +142,16 @@ class _LatentTraining(NetworkTraining):
         latent = network.factors / np.where(scales > 0.0, scales * self.M, 1.0)[:, :, None]
         lifted = self.problem.activation is not None and self.problem.activation.lifted
         with require_torch().no_grad():
-            self._latent.copy_(self._latent.new_tensor(np.clip(latent, -1.0, 1.0)))
+            self._W.copy_(self._W.new_tensor(np.clip(latent, -1.0, 1.0)))
             if lifted:
-                if self._second_layer == "free":
+                if self._trained == "free":
                     self._a.copy_(self._a.abs() * self._a.new_tensor(np.sign(network.alpha)))
                 return
             # Of levels, in the units of `network`: what `predict` needs of the real weights' outputs.
             by = scales[0] * scales[-1]
             wanted = network.alpha * by.reshape((-1,) + (1,) * (network.alpha.ndim - 1))
             wanted *= self.m * self._size / self.units.target
-            if self._second_layer == "free":
+            if self._trained == "free":
                 self._a.copy_(self._a.new_tensor(wanted))
             else:
                 fixed = self._a.abs().cpu().numpy()
@@ -235,12 +226,8 @@ class _StraightThrough(QuadraticNetworkTrained):
         start_epochs = check_integer("start_epochs", self.start_epochs, minimum=1)
         refitted = check_flag("refit", self.refit)
         descent = descent_of(self)
-        inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
-        loss = self._checked_loss()
-        options: dict[str, Any] = {"beta": self.beta, "loss": loss, "activation": activation, "levels": self.levels}
-        problem = TrainingProblem(inputs[rows], targets[rows], **options)
+        problem, apart = self._problem(X, targets, rng, levels=self.levels, activation=activation)
         training = _LatentTraining(problem, m, descent, second_layer, rng)
-        apart = inputs[held], targets[held]
         self.start_history_ = None
         if start == "float":
             self.start_history_ = History(measure=history.measure)
@@ -255,7 +242,14 @@ class _StraightThrough(QuadraticNetworkTrained):
         self.network_ = training.network()
         if refitted:
             bilinear = self.network_ if isinstance(self.network_, BilinearNetwork) else from_polynomial(self.network_)
-            whole = TrainingProblem(inputs, targets, **{**options, "activation": bilinear.activation})
+            whole = TrainingProblem(
+                self._inputs(X),
+                targets,
+                beta=self.beta,
+                loss=problem.loss,
+                activation=bilinear.activation,
+                levels=self.levels,
+            )
             self.network_ = refit(bilinear, whole, second_layer="shared" if second_layer == "shared" else "free")
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -309,8 +303,7 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
 class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
     """Classification by a network with quantized first-layer weights, trained by the straight-through estimator.
 
-    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
-    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `StraightThroughRegressor`.
+    Objective, parameters and units are those of `StraightThroughRegressor`.
 
     Examples
     --------

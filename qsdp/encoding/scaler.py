@@ -43,7 +43,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     fraction : float, default=0.05
         Their beta, as a share of `qsdp.beta_max`; > 0.
     loss : str or Loss, default="squared"
-    activation : str, (a, b, c), PolynomialActivation or None, default="relu"
+    activation : str, (a, b, c), PolynomialActivation or None, default="relu_like"
     exponent, limit : float, default=0.5, 8.0
         See `supervised_scales`.
     target_type : {"auto", "continuous", "classes"}, default="auto"
@@ -89,7 +89,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         n_rounds: int = 1,
         fraction: float = 0.05,
         loss: str | Loss = "squared",
-        activation: Any = "relu",
+        activation: Any = "relu_like",
         exponent: float = 0.5,
         limit: float = 8.0,
         target_type: str = "auto",

@@ -27,7 +27,7 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
     ----------
     X : array-like of shape (n, d)
     norm : float, default=1.5
-        > 0. With the activation "relu" 0.5 to 1.5 suit most sets of data.
+        > 0. With the activation "relu_like" 0.5 to 1.5 suit most sets of data.
     sample_weight : array-like of shape (n,), optional
 
     Returns
@@ -88,7 +88,7 @@ def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: f
     >>> import numpy as np, qsdp
     >>> from qsdp.encoding import supervised_scales
     >>> X = np.random.default_rng(0).standard_normal((200, 3))
-    >>> problem = qsdp.TrainingProblem(X, X[:, 0] + 0.1 * X[:, 1], beta=1.0, activation="relu")
+    >>> problem = qsdp.TrainingProblem(X, X[:, 0] + 0.1 * X[:, 1], beta=1.0, activation="relu_like")
     >>> relaxation = qsdp.solve_relaxation(problem.with_beta(0.2 * qsdp.beta_max(problem)))
     >>> scales = supervised_scales(relaxation)
     >>> bool(scales[0] > scales[1] >= scales[2])

@@ -35,7 +35,9 @@ class EstimatorOptions(TrainingOptions):
 
     n_neurons: int | None = redefined(TrainingOptions, "n_neurons", None)
     beta: float | str = redefined(TrainingOptions, "beta", AUTO)
-    activation: str | Sequence[float] | PolynomialActivation | None = redefined(TrainingOptions, "activation", "relu")
+    activation: str | Sequence[float] | PolynomialActivation | None = redefined(
+        TrainingOptions, "activation", "relu_like"
+    )
     refine: str = redefined(TrainingOptions, "refine", "polish")
     # Far below the gap of a network of the default size.
     tol: float = redefined(TrainingOptions, "tol", 1e-3)

@@ -8,15 +8,12 @@ import numpy as np
 from scipy.integrate import cumulative_trapezoid
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix
-from qsdp.baselines._activations import ELEMENTWISE
+from qsdp.activations import DIFFERENTIABLE, Activation, Identity
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
 __all__ = ["amplification", "input_jacobian", "layer_jacobian", "output_range"]
-
-#: Derivative of an activation as a function of its value.
-_SLOPES = {one.function: one.slope for one in ELEMENTWISE.values()}
 
 
 def layer_jacobian(form: QuadraticForm, X: FloatArray) -> FloatArray:
@@ -46,15 +43,15 @@ def input_jacobian(layers: Sequence[TrainedLayer], X: FloatArray) -> FloatArray:
     H = check_matrix("X", X)
     whole: FloatArray | None = None
     for layer in layers:
-        if layer.activation not in _SLOPES:
+        activation = Identity() if layer.activation is None else layer.activation
+        if not isinstance(activation, Activation) or activation.name not in DIFFERENTIABLE:
             raise InvalidInputError(
                 f"layers must have activations relu, tanh, sigmoid or none; got {layer.activation!r}"
             )
         form = layer.form.to_quadratic_form()
         here = layer_jacobian(form, H)
         H = layer.apply(form.predict(H).reshape(len(H), -1))
-        slope = _SLOPES[layer.activation]
-        here = here if slope is None else slope(H)[:, :, None] * here
+        here = activation.backward(here, H[:, :, None])
         whole = here if whole is None else here @ whole
     if whole is None:
         raise InvalidInputError("layers must be one at least; got none")

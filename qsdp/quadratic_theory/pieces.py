@@ -9,7 +9,8 @@ import numpy as np
 from numpy.polynomial import Chebyshev, chebyshev
 
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.baselines._layers import TrainedLayer, relu
+from qsdp.activations import ReLU
+from qsdp.baselines._layers import TrainedLayer
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -93,7 +94,7 @@ def polynomial_pieces(layers: Sequence[TrainedLayer], low: float, high: float) -
     degree = 1
     for number, layer in enumerate(layers):
         degree *= 2 if np.any(forms[number].S) else 1
-        if layer.activation is relu:
+        if isinstance(layer.activation, ReLU):
             edges = _divide(layers[: number + 1], forms, edges, degree)
     pieces: list[Piece] = []
     kept = low
@@ -113,7 +114,7 @@ def _checked_forms(layers: Sequence[TrainedLayer]) -> list[QuadraticForm]:
     if not layers:
         raise InvalidInputError("layers must be one at least; got none")
     for layer in layers:
-        if layer.activation is not None and layer.activation is not relu:
+        if not isinstance(layer.activation, ReLU | None):
             raise InvalidInputError(
                 "layers must have the activation relu or none, which alone make polynomial pieces; "
                 f"got {layer.activation!r}"

@@ -103,7 +103,7 @@ def test_every_architecture_learns(activation: Any, second_layer: str) -> None:
 @pytest.mark.parametrize("second_layer", ["free", "shared", "analytic"])
 @pytest.mark.parametrize("levels", [2, 3])
 def test_every_quantized_architecture_learns(activation: Any, second_layer: str, levels: int) -> None:
-    if second_layer == "analytic" and activation in {"relu", "linear_quadratic"}:
+    if second_layer == "analytic" and activation in {"relu_like", "linear_quadratic"}:
         with pytest.raises(InvalidInputError, match="second_layer must be 'free' or 'shared' for an activation"):
             StraightThroughRegressor(activation=activation, second_layer=second_layer).fit(X, REAL)
         return
@@ -254,7 +254,7 @@ def test_device_by_name(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", [BackpropClassifier, BackpropRegressor, StraightThroughClassifier])
-@pytest.mark.parametrize("activation", [None, "quadratic", "relu"])
+@pytest.mark.parametrize("activation", [None, "quadratic", "relu_like"])
 @pytest.mark.parametrize("constant_column", [True, False])
 def test_quadratic_form_is_exact(kind: type, activation: Any, constant_column: bool) -> None:
     y = THREE if is_classifier(kind()) else REAL
@@ -283,7 +283,7 @@ def test_train_by_backpropagation_quantize_by_the_relaxation() -> None:
     assert max(ours) < 0.25 * min(theirs)
 
 
-@pytest.mark.parametrize("activation", [None, "quadratic", "relu"])
+@pytest.mark.parametrize("activation", [None, "quadratic", "relu_like"])
 @pytest.mark.parametrize("labels", [CODES, THREE], ids=["two", "three"])
 def test_rounded_networks_are_certified_in_the_units_of_the_training(activation: Any, labels: np.ndarray) -> None:
     names = np.array(["a", "b", "c"])[labels]

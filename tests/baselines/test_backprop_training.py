@@ -317,7 +317,7 @@ def test_fixed_second_layer_stays_what_the_paper_says(outputs: int) -> None:
     assert np.all((columns != 0).sum(axis=1) == 1)
     for column in columns.T:
         np.testing.assert_allclose(column[column != 0], unit / np.count_nonzero(column), rtol=1e-12)
-    signed = BackpropRegressor(6, activation="relu", second_layer="fixed", n_epochs=2, random_state=0).fit(X, REAL)
+    signed = BackpropRegressor(6, activation="relu_like", second_layer="fixed", n_epochs=2, random_state=0).fit(X, REAL)
     np.testing.assert_allclose(
         signed.float_network_.alpha, np.sqrt(np.mean(REAL**2)) / 6 * np.array([1, -1, 1, -1, 1, -1]), rtol=1e-12
     )

@@ -75,7 +75,7 @@ def test_objective_and_gradients_are_the_written_out_ones(name: str, vector: boo
     loss = LOSSES[name]()
     y = (ONE_HOT if not loss.labels else 2.0 * ONE_HOT - 1.0) if vector else LABELS if loss.labels else Y
     problem = TrainingProblem(X, y, beta=BETA, loss=loss)
-    training = _ReLUTraining(problem, M, intercept, descent_of(SimpleNamespace(**OPTIONS)), np.random.default_rng(1))
+    training = _ReLUTraining(problem, M, descent_of(SimpleNamespace(**OPTIONS)), intercept, np.random.default_rng(1))
     with torch.no_grad():
         for one in ("b", "b0"):
             if one in training.parameters:

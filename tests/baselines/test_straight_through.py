@@ -226,7 +226,7 @@ def test_steps_are_those_of_the_formula() -> None:
 
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_networks_have_true_levels(levels: int, activation: Any) -> None:
     model = StraightThroughRegressor(20, levels=levels, activation=activation, n_epochs=5, random_state=0).fit(X, Y)
     arrays = [model.network_.U, model.network_.V] if activation is None else [model.network_.Q]
@@ -295,7 +295,7 @@ def test_the_best_epoch_is_kept() -> None:
     assert min(model.history_.loss) < model.history_.loss[-1]
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_certificates(activation: Any) -> None:
     planted = make_planted(n=60, d=5, n_neurons=3, random_state=0)
     model = StraightThroughRegressor(30, activation=activation, beta=1.0, n_epochs=40, random_state=0)
@@ -394,7 +394,7 @@ def test_the_start_from_real_weights_begins_ahead() -> None:
     assert first["random"].start_history_ is None
 
 
-@pytest.mark.parametrize(("second", "activation"), [("free", None), ("shared", None), ("free", "relu")])
+@pytest.mark.parametrize(("second", "activation"), [("free", None), ("shared", None), ("free", "relu_like")])
 def test_a_refitted_second_layer_is_the_best_one(second: str, activation: Any) -> None:
     rows, labels = problem_of_signs()
     options = {"second_layer": second, "activation": activation, "beta": 0.5, "n_epochs": 3, "random_state": 0}

@@ -41,7 +41,7 @@ def records_of(module: Any, measured: Callable[[dict[str, Any]], dict[str, Any]]
 
 def test_stages_are_those_of_the_pipeline() -> None:
     data = qsdp.datasets.make_planted(80, 4, random_state=0)
-    own: dict[str, Any] = {"beta": 0.5, "activation": "relu", "levels": 3}
+    own: dict[str, Any] = {"beta": 0.5, "activation": "relu_like", "levels": 3}
     found = staged(data.X, data.y, 60, 3, **own)
     whole = qsdp.solve_and_sample(data.X, data.y, n_neurons=60, random_state=3, **own)
     assert np.array_equal(found.network.U, whole.network.U)

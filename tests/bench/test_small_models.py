@@ -36,7 +36,7 @@ def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
         # 2 * 3 * 5 signs and a scale.
         (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5)), 30 + 32),
         # The last entry of a neuron belongs to the lift.
-        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5), activation="relu"), 30 + 32),
+        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5), activation="relu_like"), 30 + 32),
         # Scales of their own cost more than the 3 entries of a matrix, which are real then.
         (qsdp.BilinearNetwork(**signs(40, 2), alpha=np.arange(40.0)), 3 * 32),
         # Two outputs: 4 neurons each of 2 * 9 signs, a scale and a count.

@@ -87,7 +87,7 @@ def test_optimum_is_the_one_that_is_proven(loss: str) -> None:
     if loss in ("logistic", "hinge", "squared_hinge"):
         y = np.where(y > np.median(y), 1.0, -1.0)
     y = np.arange(6) % 3.0 if loss == "cross_entropy" else y
-    problem = qsdp.TrainingProblem(X, y, beta=0.1, loss=loss, activation="relu")
+    problem = qsdp.TrainingProblem(X, y, beta=0.1, loss=loss, activation="relu_like")
     result = qsdp.column_generation(problem, tol=1e-8)
     assert result.status == "optimal"
     assert abs(Enumeration.of(problem).upper - result.objective) <= 1e-7 * result.objective

@@ -153,7 +153,7 @@ def test_an_equal_problem_will_do(solved: dict[str, Relaxation]) -> None:
         ("levels 2, as the problem has; got 3", BilinearNetwork([[2, 0, -2]], [[0, 2, 2]], [0.5], levels=3)),
         ("n_outputs 1, as the problem has; got 2", BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [[0.5, 1.0]])),
         ("activation None, as the problem has", BilinearNetwork([[1] * 3], [[1] * 3], [0.5], activation="quadratic")),
-        ("activation None, as the problem has", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu")),
+        ("activation None, as the problem has", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu_like")),
     ],
 )
 def test_networks_of_another_kind(what: str, network: BilinearNetwork, solved: dict[str, Relaxation]) -> None:
@@ -162,7 +162,7 @@ def test_networks_of_another_kind(what: str, network: BilinearNetwork, solved: d
 
 
 @pytest.mark.parametrize(
-    "options", [{"levels": 3}, {"activation": "relu"}, {"activation": "relu", "levels": 3}], ids=str
+    "options", [{"levels": 3}, {"activation": "relu_like"}, {"activation": "relu_like", "levels": 3}], ids=str
 )
 def test_problems_of_other_levels_and_activations_are_others(
     options: dict[str, Any], solved: dict[str, Relaxation]
@@ -323,7 +323,7 @@ def problem_of(seed: int, loss: Any, n_outputs: int, **options: Any) -> Training
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), beta=st.sampled_from([0.01, 1.0, 100.0]), lifted=st.booleans())
 def test_a_weight_is_as_many_rows(loss: Any, n_outputs: int, seed: int, beta: float, lifted: bool) -> None:
-    options: dict[str, Any] = {"activation": "relu", "levels": 3} if lifted else {}
+    options: dict[str, Any] = {"activation": "relu_like", "levels": 3} if lifted else {}
     light, repeated = weighted(problem_of(seed, loss, n_outputs, beta=beta, **options), seed)
     assert light.sample_weight is not None
     rng = np.random.default_rng(seed)

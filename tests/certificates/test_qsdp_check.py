@@ -77,7 +77,7 @@ def rewritten(path: Path, **arrays: Any) -> None:
 
 CASES: list[tuple[Any, dict[str, Any]]] = [
     *((loss, {}) for loss in LOSSES),
-    *((loss, {"levels": 3, "activation": "relu"}) for loss in LOSSES),
+    *((loss, {"levels": 3, "activation": "relu_like"}) for loss in LOSSES),
     *(("squared", {"activation": activation}) for activation in ACTIVATIONS),
     *(("logistic", {"levels": levels}) for levels in (3, 4, 6)),
     (Huber(0.3), {}),
@@ -105,7 +105,7 @@ def test_certificates_of_all_bound_types(
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "logistic", "cross_entropy"])
 def test_vector_outputs(loss: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    problem = random_vector_problem(2, 3, 9, 3, loss, beta=0.2, activation="relu")
+    problem = random_vector_problem(2, 3, 9, 3, loss, beta=0.2, activation="relu_like")
     for bound_type in ("sdp", "exact"):
         certify(random_network(problem), problem, bound_type=bound_type).save(tmp_path / bound_type)
         assert answer(tmp_path / bound_type, capsys)[0] == 0
@@ -124,7 +124,7 @@ def test_optima_are_confirmed(loss: str, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_trees_of_many_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    problem = problem_of(4, "squared", activation="relu")
+    problem = problem_of(4, "squared", activation="relu_like")
     nu = problem.y / 3
     certificate = certificate_of(problem, random_network(problem), nu, [mixed_tree(problem.adjoint(nu))], "exact")
     assert certificate.lower_bound > 0.0
@@ -211,7 +211,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An exact certificate of several leaves and a small network."""
     data = problem_of(6, "squared")
     # Enough regularisation for a bound near the objective, of which the tolerance is a share.
-    problem = qsdp.TrainingProblem(data.X, data.y, beta=3.0, levels=3, activation="relu")
+    problem = qsdp.TrainingProblem(data.X, data.y, beta=3.0, levels=3, activation="relu_like")
     network = random_network(problem, m=3)
     nu = certify(network, problem, bound_type="exact").nu
     path = tmp_path_factory.mktemp("certificate") / "c"

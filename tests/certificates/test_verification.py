@@ -33,7 +33,7 @@ UNIT = 2.0**-53
 KINDS: list[dict[str, Any]] = [
     {},
     {"levels": 3},
-    {"activation": "relu"},
+    {"activation": "relu_like"},
     {"activation": (-0.5, 1.0, 0.25), "levels": 4},
     {"activation": "quadratic"},
 ]

@@ -39,7 +39,7 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
 @pytest.mark.parametrize(
     ("dataset", "options", "network", "python"),
     [
-        ("iris", [], "relu, binary weights, 3 outputs, squared loss, beta ", ""),
+        ("iris", [], "relu_like, binary weights, 3 outputs, squared loss, beta ", ""),
         (
             "wine",
             ["--levels", 4, "--activation", "bilinear", "--loss", "logistic", "--beta", "1%", "--jobs", 2],
@@ -83,7 +83,7 @@ def test_demo_is_reproducible() -> None:
         (["--dataset", "diabetes", "--loss", "cross_entropy"], "use one of squared, absolute, huber"),
         (["--loss", "cubic"], "--loss must be one of"),
         (["--levels", "1"], "levels must be an integer from 2 to 128; got 1"),
-        (["--activation", "rely"], "did you mean 'relu'"),
+        (["--activation", "relylike"], "did you mean 'relu_like'"),
         (["--activation", "1,x,3"], "--activation must be a name or three numbers a,b,c; got '1,x,3'"),
         (["--activation", "1,2"], "three numbers"),
         (["--activation", "0,0,0"], "other than zero"),

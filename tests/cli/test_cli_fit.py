@@ -62,7 +62,7 @@ def test_fit_several_classes(trained: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
     assert figure(text, "target") == "'kind', 3 classes: 'setosa', 'versicolor', 'virginica'"
-    assert figure(text, "network") == "1000 neurons, relu, 3 levels, 3 outputs, squared loss, beta 1"
+    assert figure(text, "network") == "1000 neurons, relu_like, 3 levels, 3 outputs, squared loss, beta 1"
     assert number(text, "size") == 2 * 1000 * (4 * 2 + 1) + 3 * 128
     assert number(text, "accuracy") > 85.0
     model = load_model(trained / "kind3.qsdp")
@@ -113,7 +113,7 @@ def test_scores_decide(here: Path, loss: str) -> None:
     assert all((row.split(",")[0] == "yes") == (float(row.split(",")[1]) > 0.0) for row in rows)
 
 
-@pytest.mark.parametrize("options", [[], ["--loss", "logistic", "--levels", 3, "--activation", "relu"]])
+@pytest.mark.parametrize("options", [[], ["--loss", "logistic", "--levels", 3, "--activation", "relu_like"]])
 def test_fit_and_refine(here: Path, options: list[Any]) -> None:
     (here / "messy.csv").write_bytes(messy())
     common = [*FIT_LABEL, "--neurons", 300, *options, "--beta", 1, "--tol", 1e-6]

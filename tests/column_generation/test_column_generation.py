@@ -149,14 +149,14 @@ def test_optimum_of_levels_and_activations(activation: Any, levels: int) -> None
 
 
 def test_optimum_of_three_columns_and_levels() -> None:
-    problem = random_problem(4, 3, 15, beta=0.05, levels=3, activation="relu")
+    problem = random_problem(4, 3, 15, beta=0.05, levels=3, activation="relu_like")
     check_optimal(solve(problem), problem, global_optimum(problem))
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "cross_entropy"])
 def test_optimum_of_several_outputs(loss: str) -> None:
     for seed in range(4):
-        options: dict[str, Any] = [{}, {"activation": "relu"}, {"levels": 3}, {}][seed]
+        options: dict[str, Any] = [{}, {"activation": "relu_like"}, {"levels": 3}, {}][seed]
         problem = random_vector_problem(seed, 3 - seed % 2, [10, 12, 7, 40][seed], 3, loss, beta=0.05, **options)
         result = solve(problem)
         check_optimal(result, problem, global_optimum(problem))
@@ -167,7 +167,7 @@ def test_optimum_of_several_outputs(loss: str) -> None:
 @pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "hinge"])
 def test_searched_pricing_values_lead_to_the_same_optimum(loss: str) -> None:
     for seed in range(4):
-        options: dict[str, Any] = [{}, {"activation": "relu"}, {"levels": 3}, {}][seed]
+        options: dict[str, Any] = [{}, {"activation": "relu_like"}, {"levels": 3}, {}][seed]
         problem = random_problem(seed, 3, [8, 10, 20, 40][seed], loss, beta=0.1, coarse=seed == 3, **options)
         check_optimal(solve(problem), problem, global_optimum(problem))
 
@@ -180,7 +180,9 @@ def test_searched_pricing_values_of_several_outputs(loss: str) -> None:
 
 
 def test_verified_bounds_of_proofs() -> None:
-    for seed, (loss, activation) in enumerate([("squared", None), ("logistic", "relu"), ("absolute", "quadratic")]):
+    for seed, (loss, activation) in enumerate(
+        [("squared", None), ("logistic", "relu_like"), ("absolute", "quadratic")]
+    ):
         problem = random_problem(seed, 3, 12, loss, beta=0.1, activation=activation)
         result = solve(problem)
         proof = result.certificate.proof
@@ -373,7 +375,7 @@ def test_seeds_reproduce() -> None:
 
 ENDING: list[TrainingProblem] = [
     random_problem(2, 5, 20, beta=0.1),
-    random_problem(2, 3, 20, "logistic", beta=0.1, activation="relu", levels=3),
+    random_problem(2, 3, 20, "logistic", beta=0.1, activation="relu_like", levels=3),
     random_vector_problem(0, 4, 15, 3, "squared", beta=0.05),
     random_vector_problem(0, 4, 15, 3, "cross_entropy", beta=0.05),
 ]
@@ -635,7 +637,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
             "must have levels 2, as the problem has; got 3",
         ),
         (
-            {"start": BilinearNetwork([[1] * 4], [[1] * 4], [1.0], activation="relu")},
+            {"start": BilinearNetwork([[1] * 4], [[1] * 4], [1.0], activation="relu_like")},
             "must have activation None, as the problem has",
         ),
         ({"callback": 3}, "callback must be callable; got int"),
@@ -730,7 +732,7 @@ def test_polynomial_optimum(activation: Any, levels: int) -> None:
 
 def test_polynomial_networks_of_more_levels() -> None:
     for levels, d in [(4, 3), (5, 2), (9, 1)]:
-        problem = random_problem(levels, d, 15, beta=0.05, activation="relu", levels=levels)
+        problem = random_problem(levels, d, 15, beta=0.05, activation="relu_like", levels=levels)
         check_polynomial(solve(problem, neurons="polynomial"), problem, polynomial_optimum(problem))
 
 
@@ -742,7 +744,7 @@ def test_polynomial_and_bilinear_networks_of_one_problem() -> None:
 
 
 def test_polynomial_zero() -> None:
-    problem = random_problem(0, 3, 10, beta=1e6, activation="relu")
+    problem = random_problem(0, 3, 10, beta=1e6, activation="relu_like")
     result = solve(problem, neurons="polynomial")
     check_polynomial(result, problem, polynomial_optimum(problem))
     assert not np.any(result.network.alpha)
@@ -750,7 +752,7 @@ def test_polynomial_zero() -> None:
 
 
 def test_polynomial_interrupts_and_time_limits(request: pytest.FixtureRequest) -> None:
-    problem = random_problem(2, 5, 20, beta=0.1, activation="relu")
+    problem = random_problem(2, 5, 20, beta=0.1, activation="relu_like")
     optimum = polynomial_optimum(problem)
     stopped = solve(problem, neurons="polynomial", callback=stop_after(2))
     check_polynomial(stopped, problem, optimum, proven=False)

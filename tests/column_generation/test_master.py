@@ -77,7 +77,7 @@ def test_equal_neurons_have_equal_keys() -> None:
     rng = np.random.default_rng(0)
     for levels, lifted in itertools.product((2, 3, 4), (False, True)):
         problem = TrainingProblem(
-            np.ones((2, 4)), [1.0, 2.0], beta=1.0, levels=levels, activation="relu" if lifted else None
+            np.ones((2, 4)), [1.0, 2.0], beta=1.0, levels=levels, activation="relu_like" if lifted else None
         )
         U, V = random_neurons(rng, 50, problem)
         # Sides of zeros have no pricing value and may be anything.
@@ -156,7 +156,7 @@ def test_known_atoms_are_not_taken_in_again() -> None:
 
 def test_many_rows_are_solved_in_a_basis_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[Master.__module__], "_LARGEST_GRAM", 0)
-    problem = random_problem(3, 5, 120, beta=0.05, activation="relu")
+    problem = random_problem(3, 5, 120, beta=0.05, activation="relu_like")
     U, V = random_neurons(np.random.default_rng(0), 40, problem)
     atoms = both_signs(U, V)
     masters = []
@@ -185,7 +185,7 @@ def test_many_rows_are_solved_in_a_basis_that_grows(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
 @pytest.mark.parametrize("n", [6, 60], ids=["few samples", "many samples"])
 def test_objective_and_dual_vector_are_in_the_units_of_the_problem(loss: str, n: int) -> None:
-    for seed, (levels, activation) in enumerate([(2, None), (3, "relu"), (4, "quadratic"), (2, (0.7, 0.0, -0.4))]):
+    for seed, (levels, activation) in enumerate([(2, None), (3, "relu_like"), (4, "quadratic"), (2, (0.7, 0.0, -0.4))]):
         problem = random_problem(seed, 4, n, loss, beta=0.05, levels=levels, activation=activation)
         master = full_master(problem)
         # Only many samples and the squared loss are reduced to the Gram matrix.
@@ -238,7 +238,7 @@ def test_all_neurons_together_give_the_global_optimum(n: int, coarse: bool) -> N
 
 
 def test_vector_outputs_of_a_coupled_loss() -> None:
-    for seed, activation in enumerate([None, "relu"]):
+    for seed, activation in enumerate([None, "relu_like"]):
         problem = random_vector_problem(seed, 4, 20, 3, "cross_entropy", beta=0.05, activation=activation, levels=3)
         master = full_master(problem)
         master.solve(1e-10)

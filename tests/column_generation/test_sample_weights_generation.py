@@ -138,7 +138,7 @@ def test_weights_are_repeated_rows(loss: str, vector: bool) -> None:
 
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
 def test_polynomial_neurons_of_weighted_samples(loss: str) -> None:
-    for activation, levels in ((None, 2), ("relu", 3)):
+    for activation, levels in ((None, 2), ("relu_like", 3)):
         both = problems(loss, False, beta=0.3, activation=activation, levels=levels)
         results = [column_generation(problem, neurons="polynomial", tol=1e-10) for problem in both]
         assert results[0].objective == pytest.approx(results[1].objective, rel=1e-9)
@@ -156,9 +156,9 @@ def test_reductions_of_weighted_samples(rows: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(master, "_LARGEST_GRAM", 0)
         monkeypatch.setattr(master, "_MANY_ROWS", 20 if rows == "growing" else 5000)
     rng = np.random.default_rng(0)
-    problem = random_problem(1, 4, 60, activation="relu")
+    problem = random_problem(1, 4, 60, activation="relu_like")
     w = rng.uniform(0.01, 5.0, 60)
-    problem = TrainingProblem(problem.X, problem.y, beta=2.0, activation="relu", sample_weight=w)
+    problem = TrainingProblem(problem.X, problem.y, beta=2.0, activation="relu_like", sample_weight=w)
     result = column_generation(problem, tol=1e-9)
     optimum = global_optimum(problem)
     assert result.relative_gap <= 1e-8

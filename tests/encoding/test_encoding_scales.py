@@ -21,7 +21,7 @@ def is_power_of_two(scales):
 def relaxation():
     X = np.random.default_rng(0).standard_normal((150, 4))
     y = np.stack([X[:, 0] + 0.1 * X[:, 1], X[:, 0] * X[:, 1]], axis=1)
-    problem = qsdp.TrainingProblem(X, y, beta=1.0, activation="relu")
+    problem = qsdp.TrainingProblem(X, y, beta=1.0, activation="relu_like")
     return qsdp.solve_relaxation(problem.with_beta(0.1 * qsdp.beta_max(problem)), tol=1e-4)
 
 
@@ -55,7 +55,7 @@ def test_scales_follow_the_prices_and_keep_the_rows(relaxation):
 
 def test_scales_permute_with_the_columns(relaxation):
     problem, order = relaxation.problem, [2, 0, 3, 1]
-    other = qsdp.TrainingProblem(problem.X[:, order], problem.y, beta=problem.beta, activation="relu")
+    other = qsdp.TrainingProblem(problem.X[:, order], problem.y, beta=problem.beta, activation="relu_like")
     permuted = supervised_scales(qsdp.solve_relaxation(other, tol=1e-4))
     assert permuted.tolist() == supervised_scales(relaxation)[order].tolist()
 
@@ -65,7 +65,7 @@ def test_rounds_and_problems_that_zero_solves(relaxation):
     common = row_scale(problem.X)
     assert fit_scales(problem, n_rounds=0).tolist() == [common] * 4
     assert not np.array_equal(fit_scales(problem, n_rounds=2), [common] * 4)
-    nothing = qsdp.TrainingProblem(problem.X, np.zeros(150), beta=1.0, activation="relu")
+    nothing = qsdp.TrainingProblem(problem.X, np.zeros(150), beta=1.0, activation="relu_like")
     assert fit_scales(nothing, n_rounds=2).tolist() == [common] * 4
 
 

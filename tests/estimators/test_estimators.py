@@ -41,7 +41,7 @@ PARAMETERS = {
     "n_neurons": None,
     "beta": "auto",
     "loss": "squared",
-    "activation": "relu",
+    "activation": "relu_like",
     "levels": 2,
     "encoding": "auto",
     "constant_column": True,
@@ -609,7 +609,7 @@ def test_processes_of_an_estimator_change_nothing() -> None:
         (None, True),
         ("quadratic", True),
         ((2, 0, 0), True),
-        ("relu", False),
+        ("relu_like", False),
         ("linear_quadratic", False),
         ((0, 1, 0), False),
     ],
@@ -629,7 +629,7 @@ def test_the_constant_column_is_for_activations_that_need_one(
 
 @both
 @pytest.mark.parametrize("levels", [2, 3, 4, 128])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_levels_and_activations_of_estimators(activation: Any, levels: int, estimator: type) -> None:
     model = sampled(estimator, 500, levels=levels, activation=activation, beta=0.01).fit(X, target(estimator))
     network, problem = model.network_, model.result_.problem
@@ -644,7 +644,7 @@ def test_levels_and_activations_of_estimators(activation: Any, levels: int, esti
 
 @both
 def test_grid_search_over_activations_and_levels(estimator: type) -> None:
-    grid = {"activation": [None, "relu", (0.1, 1.0, 0.0)], "levels": [2, 4]}
+    grid = {"activation": [None, "relu_like", (0.1, 1.0, 0.0)], "levels": [2, 4]}
     search = GridSearchCV(sampled(estimator, 200, beta=0.1), grid, cv=2, error_score="raise")
     search.fit(X, target(estimator))
     assert search.cv_results_["mean_test_score"].shape == (6,)

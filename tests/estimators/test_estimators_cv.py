@@ -313,7 +313,7 @@ def rows_of_grams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @both
-@pytest.mark.parametrize("options", [{}, {"activation": "relu"}, {"levels": 3}])
+@pytest.mark.parametrize("options", [{}, {"activation": "relu_like"}, {"levels": 3}])
 def test_one_pass_over_the_data_gives_all_gram_matrices(
     estimator: type, options: dict[str, Any], rows_of_grams: list[int]
 ) -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarni
 ACTIVATIONS = {
     "bilinear": None,
     "quadratic": (1.0, 0.0, 0.0),
-    "relu": (0.0937, 0.5, 0.4688),
+    "relu_like": (0.0937, 0.5, 0.4688),
     "linear_quadratic": (0.1, 1.0, 0.0),
     "constant": (-0.5, 0.0, 0.3),
     "linear": (0.0, -1.0, 0.5),
@@ -133,7 +133,7 @@ def test_any_small_network(seed, m, d, C, levels, activation, bits, layout, pack
 def test_code_is_clean_and_calls_nothing(compiler, tmp_path):
     rng = np.random.default_rng(0)
     for index, C in enumerate((None, 3)):
-        network = random_network(rng, 20, 9, ACTIVATIONS["relu"], levels=2 + index, C=C)
+        network = random_network(rng, 20, 9, ACTIVATIONS["relu_like"], levels=2 + index, C=C)
         for path in to_c(network, name=f"net{index}").write(tmp_path):
             if path.suffix == ".c":
                 subprocess.run([compiler, *FLAGS, "-O2", "-c", path, "-o", tmp_path / "net.o"], check=True)
@@ -148,7 +148,7 @@ def test_code_is_clean_and_calls_nothing(compiler, tmp_path):
 @pytest.mark.parametrize("packed", [True, False])
 def test_tables_may_live_in_memory_of_another_kind(layout, packed, tmp_path):
     """No pointer to a table is made: it would have to name the kind of memory."""
-    network = random_network(np.random.default_rng(0), 9, 5, ACTIVATIONS["relu"], C=2)
+    network = random_network(np.random.default_rng(0), 9, 5, ACTIVATIONS["relu_like"], C=2)
     code = to_c(network, name="net", layout=layout, packed=packed)
     tables = re.findall(r"^QSDP_TABLE \w+ (\w+)\[", code.source, re.MULTILINE)
     assert tables
@@ -163,7 +163,7 @@ def test_tables_may_live_in_memory_of_another_kind(layout, packed, tmp_path):
 def test_packed_tables_hold_the_weights():
     """Without a compiler: the bits of the source are the weights."""
     rng = np.random.default_rng(1)
-    network = random_network(rng, 11, 6, ACTIVATIONS["relu"], shared=True)
+    network = random_network(rng, 11, 6, ACTIVATIONS["relu_like"], shared=True)
     code = to_c(network, layout="neurons")
     packed = [int(number) for number in re.search(r"packed\[\d+\] = \{(.*?)\}", code.source, re.DOTALL)[1].split(",")]
     bits = np.unpackbits(np.array(packed, dtype=np.uint8), count=2 * 11 * 7).reshape(11, 2, 7)

@@ -15,7 +15,7 @@ from qsdp.export._c_compiled import find_compiler
 
 ACTIVATIONS = {
     "bilinear": None,
-    "relu": qsdp.PolynomialActivation(0.0937, 0.5, 0.4688),
+    "relu_like": qsdp.PolynomialActivation(0.0937, 0.5, 0.4688),
     "quadratic": qsdp.PolynomialActivation(1.0, 0.0, 0.0),
     "no square": qsdp.PolynomialActivation(0.0, 0.5, 0.25),
 }
@@ -36,7 +36,7 @@ def inputs(n: int = 200) -> np.ndarray:
     return np.random.default_rng(6).integers(-(2**15), 2**15, (n, 5))
 
 
-@pytest.fixture(params=["bilinear", "relu", "quadratic", "no square"])
+@pytest.fixture(params=["bilinear", "relu_like", "quadratic", "no square"])
 def pair(request: pytest.FixtureRequest) -> tuple[qsdp.BilinearNetwork, qsdp.IntegerForm]:
     made = network(request.param)
     return made, made.to_integer_form()
@@ -58,7 +58,7 @@ def test_integers_are_those_of_the_network(pair: tuple[Any, Any]) -> None:
     assert to_c(form).model.layout.size == to_c(model, layout="form").model.layout.size
 
 
-@pytest.mark.parametrize("activation", ["bilinear", "relu"])
+@pytest.mark.parametrize("activation", ["bilinear", "relu_like"])
 @pytest.mark.parametrize("levels", [2, 4])
 def test_several_outputs(activation: str, levels: int) -> None:
     model = network(activation, 2, levels)
@@ -90,7 +90,7 @@ def test_onnx(pair: tuple[Any, Any]) -> None:
 
 
 def test_files_and_other_formats(tmp_path: Path) -> None:
-    model = network("relu")
+    model = network("relu_like")
     model.save(tmp_path / "net.qsdp", form="integers")
     form = load_exportable(tmp_path / "net.qsdp")
     assert isinstance(form, qsdp.IntegerForm)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from fast_options import FAST, NUMBERS
 from mixed_table import mixed_table
 from scipy.special import expit, softmax
 from sklearn.decomposition import PCA
@@ -20,23 +21,6 @@ from qsdp.export import describe, load_exportable
 from qsdp.tabular import prepare, read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
-
-#: The logistic loss needs no calibration, and to choose an encoding takes forty solves.
-FAST = {
-    "n_neurons": 12,
-    "beta": "20%",
-    "loss": "logistic",
-    "encoding": "standard",
-    "refine": "none",
-    "tol": 0.1,
-    "random_state": 0,
-}
-NUMBERS = {**FAST, "loss": "squared"}
-
-
-@pytest.fixture(scope="module")
-def iris():
-    return tuple(qsdp.datasets.load_bundled("iris"))
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +55,13 @@ def check(model, X, *, rel=1e-9):
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("activation", ["relu", None])
+@pytest.mark.parametrize("activation", ["relu_like", None])
 def test_classifiers(iris, loss, n_classes, activation):
     X, y = (part[iris[1] < n_classes] for part in iris)
     model = QuantizedNetworkClassifier(activation=activation, **{**FAST, "loss": loss}).fit(X, y)
     description = check(model, X)
     assert description.classes == tuple(range(n_classes))
-    assert (description.constant is None) == (activation == "relu")
+    assert (description.constant is None) == (activation == "relu_like")
     assert (description.calibration is None) == (loss != "squared")
 
 

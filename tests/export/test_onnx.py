@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from fast_options import FAST, NUMBERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixed_table import mixed_table
@@ -30,19 +31,9 @@ reference = pytest.importorskip("onnx.reference")
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
-FAST = {
-    "n_neurons": 12,
-    "beta": "20%",
-    "loss": "logistic",
-    "encoding": "standard",
-    "refine": "none",
-    "tol": 0.1,
-    "random_state": 0,
-}
-NUMBERS = {**FAST, "loss": "squared"}
 ACTIVATIONS = {
     "bilinear": None,
-    "relu": (0.0937, 0.5, 0.4688),
+    "relu_like": (0.0937, 0.5, 0.4688),
     "constant": (-0.5, 0.0, 0.3),
     "linear": (0.0, -1.0, 0.5),
 }
@@ -164,11 +155,6 @@ def test_versions_are_those_of_old_runtimes():
 # -- columns ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def iris():
-    return tuple(qsdp.datasets.load_bundled("iris"))
-
-
 def check_model(model, X):
     """Compare both evaluators with the model; return the exported one."""
     exported = [to_onnx(model, layout=layout) for layout in ("neurons", "form")]
@@ -189,7 +175,7 @@ def check_model(model, X):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classifiers(iris, loss, n_classes):
     X, y = (part[iris[1] < n_classes] for part in iris)
-    for activation in ("relu", None):
+    for activation in ("relu_like", None):
         check_model(QuantizedNetworkClassifier(activation=activation, **{**FAST, "loss": loss}).fit(X, y), X + 0.01)
 
 

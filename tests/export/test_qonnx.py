@@ -25,7 +25,7 @@ from qonnx.util.cleanup import cleanup_model  # noqa: E402
 ACTIVATIONS = {
     "bilinear": None,
     "quadratic": (0.5, 0.0, 0.0),
-    "relu": (0.0937, 0.5, 0.4688),
+    "relu_like": (0.0937, 0.5, 0.4688),
     "constant": (-0.5, 0.0, 0.25),
     "linear": (0.0, -1.0, 0.5),
 }

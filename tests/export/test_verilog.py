@@ -86,7 +86,7 @@ def fitted(**options: Any) -> tuple[Any, pd.DataFrame]:
     return qsdp.QuantizedNetworkClassifier(**given).fit(X, y), X
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_an_estimator_of_bits(activation: str | None) -> None:
     model, X = fitted(activation=activation)
     verilog = to_verilog(model, name="people", digits=10)

@@ -799,7 +799,7 @@ def test_a_parity_that_contradicts_the_arrays(tmp_path: Path) -> None:
     "value",
     [
         None,
-        "relu",
+        "relu_like",
         "tanh",
         [],
         [1.0, 2.0],

@@ -310,7 +310,7 @@ def test_levels_are_counted(result, levels):
 
 
 def test_levels_leave_out_the_binary_entry_of_a_lift():
-    network = qsdp.BilinearNetwork([[3, 1, -1]], [[-3, 3, 1]], [1.0], levels=4, activation="relu")
+    network = qsdp.BilinearNetwork([[3, 1, -1]], [[-3, 3, 1]], [1.0], levels=4, activation="relu_like")
     display = LevelsDisplay.from_network(network)
     assert display.counts["U"].tolist() == [0, 0, 1, 1]
     assert display.counts["V"].tolist() == [1, 0, 0, 1]

@@ -53,7 +53,7 @@ def shared_optimum(problem, m):
 
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
 def test_enumeration_of_shared_layers(loss):
-    for seed, m, options in ((0, 1, {"levels": 3}), (1, 2, {}), (2, 1, {"activation": "relu"})):
+    for seed, m, options in ((0, 1, {"levels": 3}), (1, 2, {}), (2, 1, {"activation": "relu_like"})):
         problem = random_problem(seed, 2, 12, loss, beta=0.05, **options)
         result = enumerated(problem, m)
         assert result.network.shared_alpha
@@ -93,7 +93,7 @@ def test_one_neuron_is_optimal(seed, d):
 
 @pytest.mark.parametrize(("seed", "loss"), list(enumerate(SCALAR_LOSSES)))
 def test_one_neuron_is_optimal_for_every_loss(seed, loss):
-    options = ({}, {"levels": 3}, {"activation": "relu"})[seed % 3]
+    options = ({}, {"levels": 3}, {"activation": "relu_like"})[seed % 3]
     problem = random_problem(seed, 3, 20, loss, beta=0.02, **options)
     optimum = enumerated(problem, 1).objective
     assert of_size(problem, 1).objective == pytest.approx(optimum, rel=1e-7)

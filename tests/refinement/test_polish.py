@@ -95,7 +95,7 @@ def test_no_single_move_helps_with_levels_and_lifts(loss, levels, activation):
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_single_move_helps_with_several_outputs(loss, free):
-    problem = random_vector_problem(3, 4, 24, 3, loss, beta=0.02, levels=3, activation="relu")
+    problem = random_vector_problem(3, 4, 24, 3, loss, beta=0.02, levels=3, activation="relu_like")
     for m in (3, 12):
         check_locally_optimal(random_network(problem, m, 5, free=free), problem)
 
@@ -316,7 +316,7 @@ def test_networks_of_other_problems():
     others = [
         (random_problem(0, 4, 10), "n_inputs 4"),
         (random_problem(0, 3, 10, levels=3), "levels 3"),
-        (random_problem(0, 3, 10, activation="relu"), "activation"),
+        (random_problem(0, 3, 10, activation="relu_like"), "activation"),
         (random_vector_problem(0, 3, 10, 2), "n_outputs 2"),
     ]
     for other, what in others:
@@ -339,7 +339,7 @@ def large(monkeypatch):
 
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_no_single_move_helps_on_large_data(loss, free, activation, large):
     problem = random_problem(5, 16, 40, loss, beta=0.02, activation=activation)
     check_locally_optimal(random_network(problem, 10, 1, free=free), problem)
@@ -373,7 +373,7 @@ def test_huge_and_tiny_large_data(large):
         assert scaled.objective(polish(start, scaled)) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_large_samples_are_the_small_ones(activation, monkeypatch):
     problem = random_problem(1, 7, 30, activation=activation)
     network = random_network(problem, 5, 0)
@@ -448,7 +448,7 @@ def test_moments_where_they_are_cheaper():
     assert isinstance(descent_data(heavy), Moments)
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_moments_are_sums_over_samples(activation):
     problem = tall_problem(1, activation=activation, weighted=True)
     data, rng = Moments.of(problem), np.random.default_rng(0)
@@ -463,7 +463,7 @@ def test_moments_are_sums_over_samples(activation):
 
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n_outputs", "levels", "activation"), [(1, 2, None), (1, 4, "relu"), (3, 3, None)])
+@pytest.mark.parametrize(("n_outputs", "levels", "activation"), [(1, 2, None), (1, 4, "relu_like"), (3, 3, None)])
 def test_no_single_move_helps_by_moments(free, weighted, n_outputs, levels, activation):
     problem = tall_problem(n_outputs, levels, activation, weighted)
     check_locally_optimal(random_network(problem, 9, 2, free=free), problem)
@@ -514,11 +514,11 @@ def test_best_moves_end_where_none_helps(seed, k, largest):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("free", [False, True])
 def test_statistics_polish_as_their_rows_do(n_outputs, free):
-    problem = tall_problem(n_outputs, activation="relu", weighted=True)
+    problem = tall_problem(n_outputs, activation="relu_like", weighted=True)
     statistics = qsdp.SufficientStatistics()
     for rows in (slice(0, 120), slice(120, 400)):
         statistics.partial_fit(problem.X[rows], problem.y[rows], problem.sample_weight[rows])
-    without = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta, activation="relu")
+    without = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta, activation="relu_like")
     network = random_network(problem, 12, 0, free=free)
     polished, expected = (polish(network, one, random_state=0) for one in (without, problem))
     assert problem.objective(polished) < problem.objective(network)

@@ -23,7 +23,7 @@ from qsdp.losses import LOSSES, SCALAR_LOSSES
 from qsdp.refinement.refitting import _pricing_values, refit
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
-LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
+LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu_like"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
 
 
 def draw(
@@ -256,7 +256,7 @@ def test_an_optimal_second_layer_stays() -> None:
     log_beta=st.floats(-4, 2),
     scale=st.floats(-4, 1),
     coarse=st.booleans(),
-    lift=st.sampled_from([(2, None), (3, "relu"), *((2, activation) for activation in ACTIVATIONS)]),
+    lift=st.sampled_from([(2, None), (3, "relu_like"), *((2, activation) for activation in ACTIVATIONS)]),
 )
 def test_never_worse(
     loss: str,
@@ -432,7 +432,7 @@ def test_neurons_that_serve_several_outputs_have_no_shared_magnitude() -> None:
         ("n_outputs 1, as the problem has; got 2", BilinearNetwork([[1] * 3], [[1] * 3], [[0.5, 1.0]])),
         ("vector outputs False", BilinearNetwork([[1] * 3], [[1] * 3], [[0.5]])),
         ("levels 2, as the problem has; got 3", BilinearNetwork([[2] * 3], [[0] * 3], [0.5], levels=3)),
-        ("activation None", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu")),
+        ("activation None", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu_like")),
     ],
 )
 @pytest.mark.parametrize("second_layer", ["free", "shared"])

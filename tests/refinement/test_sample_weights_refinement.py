@@ -112,7 +112,7 @@ def test_polish(loss: str, vector: bool, free: bool, large: bool, monkeypatch: p
 @pytest.mark.parametrize("second_layer", ["free", "shared"])
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
 def test_enumeration(loss: str, second_layer: str) -> None:
-    both = problems(loss, n=10, d=2, activation="relu")
+    both = problems(loss, n=10, d=2, activation="relu_like")
     found = [enumerate_best(problem, 2, second_layer == "shared") for problem in both]
     values = [problem.objective(network) for problem, network in zip(both, found, strict=True)]
     assert values[0] == pytest.approx(values[1], rel=1e-9)

@@ -42,8 +42,8 @@ VARIANTS = [
     *((loss, 1, None) for loss in LOSSES),
     ("squared", 2, None),
     ("huber", 2, None),
-    ("squared", 1, "relu"),
-    ("absolute", 1, "relu"),
+    ("squared", 1, "relu_like"),
+    ("absolute", 1, "relu_like"),
 ]
 
 SOLVERS = {"interior": 1e-6, "splitting": 1e-3, "low-rank": 1e-3}

@@ -47,9 +47,9 @@ def test_a_plan_is_solved_elsewhere() -> None:
 
 
 def test_samples_that_are_taken() -> None:
-    problem = qsdp.TrainingProblem(X, SIGNS, beta=0.3, loss="hinge", activation="relu", levels=3)
+    problem = qsdp.TrainingProblem(X, SIGNS, beta=0.3, loss="hinge", activation="relu_like", levels=3)
     rows = np.arange(5, 25)
-    expected = qsdp.TrainingProblem(X[rows], SIGNS[rows], beta=0.3, loss="hinge", activation="relu", levels=3)
+    expected = qsdp.TrainingProblem(X[rows], SIGNS[rows], beta=0.3, loss="hinge", activation="relu_like", levels=3)
     assert problem.take(rows) == expected
 
 

@@ -121,7 +121,7 @@ def test_cross_entropy_targets_are_never_scaled() -> None:
     np.testing.assert_array_equal(normal.target, problem.y)
 
 
-@pytest.mark.parametrize("activation", [None, "quadratic", "relu", "linear_quadratic", (0.0, 1.0, 0.0)])
+@pytest.mark.parametrize("activation", [None, "quadratic", "relu_like", "linear_quadratic", (0.0, 1.0, 0.0)])
 @pytest.mark.parametrize("levels", [2, 4, 128])
 @pytest.mark.parametrize("scale", [1e-100, 1e-60, 1e60, 1e97])
 @pytest.mark.parametrize("target_scale", [1e-100, 1.0, 1e99])
@@ -150,7 +150,7 @@ def test_normalised_numbers_are_finite_at_the_limits(
 def test_lifts_of_the_largest_data_are_normalised(scale: float) -> None:
     # Data up to 1e100 are accepted, so that squares stay representable; fourth powers need care.
     X, y = np.array([[1.0, 0.3], [0.2, 1.0], [0.5, 0.5]]), np.array([1.0, -0.5, 0.2])
-    normal, units = Instance.of(TrainingProblem(X * scale, y, beta=0.1, activation="relu")).normalised()
+    normal, units = Instance.of(TrainingProblem(X * scale, y, beta=0.1, activation="relu_like")).normalised()
     assert all(math.isfinite(unit) and unit > 0 for unit in dataclasses.astuple(units))
     assert normal.map.mean_size() < 1e7
 
@@ -186,7 +186,7 @@ def test_units_absorb_powers_of_two(k: int, activation: Any) -> None:
 
 
 @every_loss
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_normalising_zero_data(loss: Loss, activation: Any) -> None:
     y = np.array([1.0, -1.0])
     problem = TrainingProblem(np.zeros((2, 3)), y, beta=0.0, loss=loss, activation=activation)
@@ -199,7 +199,7 @@ def test_normalising_zero_data(loss: Loss, activation: Any) -> None:
 
 
 def test_predictions_and_adjoints_are_adjoint_for_several_outputs() -> None:
-    problem = random_vector_problem(3, 3, 7, 4, "squared", beta=0.1, activation="relu", levels=3)
+    problem = random_vector_problem(3, 3, 7, 4, "squared", beta=0.1, activation="relu_like", levels=3)
     instance = Instance.of(problem)
     rng = np.random.default_rng(0)
     blocks, nu = rng.standard_normal((4, 4, 4)), rng.standard_normal((7, 4))
@@ -228,7 +228,7 @@ def tall_problem(seed: int, d: int, kind: str, n_outputs: int = 0, **options: An
 VARIANTS = [
     {"activation": None, "levels": 2},
     {"activation": None, "levels": 4},
-    {"activation": "relu", "levels": 2},
+    {"activation": "relu_like", "levels": 2},
     {"activation": (-0.3, 1.0, 0.2), "levels": 3},
 ]
 
@@ -299,7 +299,7 @@ def test_lifted_duals_have_the_same_matrix_and_complementary_residuals(
 
 
 def test_explicit_rows_are_adjoint_too() -> None:
-    problem = tall_problem(1, 3, "full", beta=0.1, activation="relu")
+    problem = tall_problem(1, 3, "full", beta=0.1, activation="relu_like")
     normal, units = Instance.of(problem).normalised()
     reduced = GramReduction(normal, problem.y[:, None]).reduced(normal, units, 0)
     rng = np.random.default_rng(0)
@@ -312,13 +312,13 @@ def test_explicit_rows_are_adjoint_too() -> None:
 def test_only_the_squared_loss_on_many_rows_is_reduced(loss: str, pays: bool) -> None:
     assert GramReduction.pays(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
     assert not GramReduction.pays(Instance.of(random_problem(0, 3, 6, loss=loss)))
-    lifted = TrainingProblem(np.ones((7, 3)), np.ones(7), beta=1.0, loss=loss, activation="relu")
+    lifted = TrainingProblem(np.ones((7, 3)), np.ones(7), beta=1.0, loss=loss, activation="relu_like")
     assert not GramReduction.pays(Instance.of(lifted)), "10 rows for N = 4"
 
 
 @pytest.mark.parametrize("kind", ["full", "deficient", "few"])
 def test_bounds_and_points_of_reduced_solves_are_those_of_all_rows(kind: str) -> None:
-    problem = tall_problem(7, 3, kind, beta=1e-3, activation="relu")
+    problem = tall_problem(7, 3, kind, beta=1e-3, activation="relu_like")
     relaxation = qsdp.solve_relaxation(problem, tol=1e-7)
     assert relaxation.status == "optimal"
     assert relaxation.rho > 0.0

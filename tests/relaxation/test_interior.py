@@ -70,7 +70,7 @@ def assert_agrees(problem: qsdp.TrainingProblem, tol: float = 1e-8) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("activation", [None, "relu", (0.0, 1.0, 0.3)])
+@pytest.mark.parametrize("activation", [None, "relu_like", (0.0, 1.0, 0.3)])
 @pytest.mark.parametrize("n", [8, 40])
 def test_agrees_with_a_conic_solver(loss, activation, n):
     X, y = data(n, 4, loss)
@@ -81,7 +81,7 @@ def test_agrees_with_a_conic_solver(loss, activation, n):
 @pytest.mark.parametrize("loss", ["absolute", "huber", "hinge", "squared_hinge", "logistic"])
 def test_many_samples_go_through_the_matrix(loss):
     X, y = data(400, 4, loss)
-    assert_agrees(qsdp.TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu"), 1e-7)
+    assert_agrees(qsdp.TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like"), 1e-7)
 
 
 @pytest.mark.parametrize("n", [8, 40])
@@ -99,7 +99,7 @@ def test_vector_outputs_of_a_piecewise_loss():
 
 def test_more_levels():
     X, y = data(20, 3, "squared")
-    assert_agrees(qsdp.TrainingProblem(X, y, beta=0.3, levels=4, activation="relu"))
+    assert_agrees(qsdp.TrainingProblem(X, y, beta=0.3, levels=4, activation="relu_like"))
 
 
 # -- reference values ------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_data_with_binary_columns_to_high_accuracy(name, beta):
 
 
 @pytest.mark.parametrize("loss", [name for name in LOSSES if not LOSSES[name].coupled])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_bound_is_below_the_enumerated_optimum(loss, activation):
     X, y = data(12, 3 if activation is None else 2, loss, seed=3)
     problem = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, activation=activation)

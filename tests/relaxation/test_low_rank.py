@@ -79,7 +79,7 @@ def assert_certified(problem: qsdp.TrainingProblem, raw: RawSolution) -> Relaxat
 
 
 @pytest.mark.parametrize("loss", [*SMOOTH, "cross_entropy"])
-@pytest.mark.parametrize("activation", [None, "relu", (0.0, 1.0, 0.3)])
+@pytest.mark.parametrize("activation", [None, "relu_like", (0.0, 1.0, 0.3)])
 def test_agrees_with_a_conic_solver(loss, activation):
     X, y = data(40, 4, loss)
     assert_agrees(qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, activation=activation))
@@ -125,7 +125,7 @@ def test_outputs_are_solved_one_after_the_other(loss):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_products_in_torch(monkeypatch, activation):
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective._SMALL", 0)
     X, y = data(60, 5, "squared")
@@ -227,7 +227,7 @@ class TestDegenerateData:
         y = np.where(self.y > 0.0, 1.0, -1.0) if loss == "logistic" else self.y
         assert_agrees(qsdp.TrainingProblem(X, y, beta=1.0, loss=loss), 1e-5)
 
-    @pytest.mark.parametrize("activation", [None, "relu"])
+    @pytest.mark.parametrize("activation", [None, "relu_like"])
     def test_zero_data(self, activation):
         problem = qsdp.TrainingProblem(np.zeros((6, 3)), np.arange(6.0), beta=0.5, activation=activation)
         raw, _ = raw_solution(problem)

@@ -84,7 +84,9 @@ def test_every_kind_of_solver(solver: str) -> None:
     assert_as_alone(problem, relaxation_path(problem, [10.0, 1.0, 3.0], solver=solver, tol=1e-7), solver)
 
 
-@pytest.mark.parametrize("options", [{"activation": "relu"}, {"levels": 4}, {"activation": "relu", "levels": 3}])
+@pytest.mark.parametrize(
+    "options", [{"activation": "relu_like"}, {"levels": 4}, {"activation": "relu_like", "levels": 3}]
+)
 def test_activations_and_levels(options: dict[str, Any]) -> None:
     problem = problem_of(**options)
     assert_as_alone(problem, relaxation_path(problem, beta_max(problem) * np.array([0.5, 0.01])))
@@ -260,7 +262,7 @@ def test_one_gram_matrix_serves_all_betas(solver: str, vector: bool, grams: list
     assert grams == [40]
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_scaled_gram_matrices_are_those_computed_anew(activation: Any, grams: list[int]) -> None:
     reductions = Reductions()
     problem = problem_of(activation=activation)
@@ -287,7 +289,7 @@ def test_scaled_gram_matrices_are_those_computed_anew(activation: Any, grams: li
         {"X": X + 1e-12, "y": REAL},
         {"X": X, "y": SIGNS},
         {"X": X * [1, 1, 1, 2], "y": REAL},
-        {"X": X, "y": REAL, "activation": "relu"},
+        {"X": X, "y": REAL, "activation": "relu_like"},
         {"X": 0.0 * X, "y": REAL},
         {"X": X, "y": 0.0 * REAL},
     ],

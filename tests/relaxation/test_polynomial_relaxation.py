@@ -88,7 +88,14 @@ def test_the_bound_holds_for_every_network(problem: qsdp.TrainingProblem, solver
 @pytest.mark.parametrize("loss", sorted(SCALAR_LOSSES))
 @pytest.mark.parametrize(
     ("levels", "activation"),
-    [(2, None), (2, "relu"), (2, (-0.5, 1.0, 0.25)), (3, "quadratic"), (3, "linear_quadratic"), (4, (0.0, 1.0, 0.0))],
+    [
+        (2, None),
+        (2, "relu_like"),
+        (2, (-0.5, 1.0, 0.25)),
+        (3, "quadratic"),
+        (3, "linear_quadratic"),
+        (4, (0.0, 1.0, 0.0)),
+    ],
     ids=str,
 )
 def test_the_bound_is_near_the_value_of_the_program(levels: int, activation: Any, loss: str) -> None:
@@ -105,7 +112,7 @@ def test_the_bound_is_near_the_value_of_the_program(levels: int, activation: Any
 
 
 @pytest.mark.parametrize("loss", sorted(SCALAR_LOSSES))
-@pytest.mark.parametrize(("levels", "activation"), [(2, None), (4, None), (2, "relu"), (3, (-0.5, 1.0, 0.25))])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (4, None), (2, "relu_like"), (3, (-0.5, 1.0, 0.25))])
 def test_the_program_equals_the_paper_written_out_entry_by_entry(levels: int, activation: Any, loss: str) -> None:
     problem = random_problem(7, 2, 7, loss=loss, beta=0.05, activation=activation, levels=levels)
     d, N, M = 2, problem.size, levels - 1
@@ -133,7 +140,7 @@ def test_the_program_equals_the_paper_written_out_entry_by_entry(levels: int, ac
 
 def test_networks_are_points_of_the_program() -> None:
     # alpha of each sign and q in Q_M: Z = |alpha| (q/M, 1)(q/M, 1)', so the value is at most the objective.
-    problem = random_problem(5, 2, 9, beta=0.01, activation="relu", levels=4)
+    problem = random_problem(5, 2, 9, beta=0.01, activation="relu_like", levels=4)
     best = optimum_of(problem)
     q = level_vectors(2, 4)
     rho = [np.maximum(sign * best.alpha, 0.0).sum() for sign in (1, -1)]
@@ -147,7 +154,7 @@ def test_networks_are_points_of_the_program() -> None:
 def test_one_sample_is_bounded_as_well_as_many() -> None:
     # CVXPY hands the multiplier of one row over as a number.
     for loss in ("absolute", "squared", "huber"):
-        problem = qsdp.TrainingProblem([[1.0, -2.0]], [5.0], beta=0.05, loss=loss, activation="relu")
+        problem = qsdp.TrainingProblem([[1.0, -2.0]], [5.0], beta=0.05, loss=loss, activation="relu_like")
         relaxation = qsdp.solve_polynomial_relaxation(problem, solver="clarabel", tol=1e-9)
         assert relaxation.lower_bound <= optimum_of(problem).upper
         assert relaxation.relative_gap < 1e-3
@@ -156,7 +163,7 @@ def test_one_sample_is_bounded_as_well_as_many() -> None:
 @pytest.mark.parametrize("loss", ["squared", "hinge"])
 @pytest.mark.parametrize("beta", [0.0, 1e-9, 1e9])
 def test_extreme_betas(beta: float, loss: str, capfd: pytest.CaptureFixture[str]) -> None:
-    problem = random_problem(3, 2, 9, loss=loss, beta=beta, activation="relu", levels=3)
+    problem = random_problem(3, 2, 9, loss=loss, beta=beta, activation="relu_like", levels=3)
     relaxation = qsdp.solve_polynomial_relaxation(problem)
     assert relaxation.lower_bound <= relaxation.objective
     assert_feasible(relaxation)
@@ -166,7 +173,7 @@ def test_extreme_betas(beta: float, loss: str, capfd: pytest.CaptureFixture[str]
 
 
 def test_nothing_is_printed_at_the_largest_beta(capfd: pytest.CaptureFixture[str]) -> None:
-    problem = random_problem(3, 2, 9, beta=1e300, activation="relu")
+    problem = random_problem(3, 2, 9, beta=1e300, activation="relu_like")
     relaxation = qsdp.solve_polynomial_relaxation(problem)
     assert relaxation.lower_bound == pytest.approx(np.sum(problem.y**2), rel=1e-6)
     assert capfd.readouterr() == ("", "")
@@ -208,7 +215,7 @@ def spoiled(monkeypatch: pytest.MonkeyPatch, kind: str, values: bool, multiplier
 
 @pytest.mark.parametrize("what", ["values", "multipliers", "both"])
 @pytest.mark.parametrize("kind", SPOIL)
-@pytest.mark.parametrize(("levels", "activation"), [(2, None), (2, "relu"), (3, "relu")])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (2, "relu_like"), (3, "relu_like")])
 def test_garbage_of_a_solver_does_no_harm(
     levels: int, activation: Any, kind: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +232,7 @@ def test_a_solver_that_gives_up_leaves_the_zero_point(monkeypatch: pytest.Monkey
     def fail(self: cp.Problem, *arguments: Any, **options: Any) -> None:
         raise cp.SolverError("numbers ran out\nsecond line")
 
-    problem = random_problem(4, 3, 12, beta=0.05, activation="relu")
+    problem = random_problem(4, 3, 12, beta=0.05, activation="relu_like")
     monkeypatch.setattr(cp.Problem, "solve", fail)
     relaxation = qsdp.solve_polynomial_relaxation(problem)
     assert relaxation.solver_status == "failed: numbers ran out"

@@ -81,8 +81,8 @@ def test_levels_equal_the_binary_problem_on_replicated_columns(M: int, activatio
 
 
 def test_printed_regularisation_and_the_literal_form_hold_for_levels_too() -> None:
-    few = random_problem(1, 2, 8, beta=0.05, activation="relu", levels=3)
-    replicated = qsdp.TrainingProblem(np.repeat(few.X, 2, axis=1), few.y, beta=few.beta, activation="relu")
+    few = random_problem(1, 2, 8, beta=0.05, activation="relu_like", levels=3)
+    replicated = qsdp.TrainingProblem(np.repeat(few.X, 2, axis=1), few.y, beta=few.beta, activation="relu_like")
     for regularization in ("tight", "paper"):
         expected = qsdp.build_two_block(replicated, regularization=regularization).problem.solve(**ACCURATE)
         full = qsdp.build_full(few, regularization=regularization).problem.solve(**ACCURATE)
@@ -122,7 +122,7 @@ def assert_feasible(relaxation: qsdp.Relaxation) -> None:
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "logistic", "squared_hinge"])
-@pytest.mark.parametrize(("levels", "activation"), [(3, None), (4, None), (3, "relu"), (2, (-0.5, 1.0, 0.25))])
+@pytest.mark.parametrize(("levels", "activation"), [(3, None), (4, None), (3, "relu_like"), (2, (-0.5, 1.0, 0.25))])
 def test_the_bound_is_no_further_than_krivines_constant(levels: int, activation: Any, loss: str) -> None:
     problem = random_problem(11, 3, 14, loss=loss, beta=0.02, activation=activation, levels=levels)
     optimum = global_optimum(problem)
@@ -139,7 +139,7 @@ def test_the_bound_is_no_further_than_krivines_constant(levels: int, activation:
 
 
 @pytest.mark.parametrize("levels", [2, 4])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_duals_prove_the_bound_from_the_data(activation: Any, levels: int) -> None:
     problem = random_problem(9, 3, 20, beta=0.02, activation=activation, levels=levels)
     relaxation = qsdp.solve_relaxation(problem)
@@ -170,7 +170,7 @@ def test_more_levels_never_have_a_larger_optimum_at_the_same_price() -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "infinite", "absent"])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_solvers_that_return_garbage_do_no_harm(activation: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original = BACKENDS["scs"].solve
     rng = np.random.default_rng(0)
@@ -209,7 +209,7 @@ def no_solve(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (2, 4), (4, 2), (3, 4), (2, 128)])
 def test_transferred_points_predict_the_same(
     before: int, after: int, activation: Any, loss: str, no_solve: Any
@@ -242,7 +242,7 @@ def test_the_same_levels_are_the_same_relaxation(no_solve: Any) -> None:
     assert relaxation.with_levels(3) is relaxation
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_there_and_back_predicts_the_same(activation: Any, no_solve: Any) -> None:
     problem = random_problem(6, 3, 15, beta=0.02, activation=activation)
     relaxation = qsdp.solve_relaxation(problem, tol=1e-8)

@@ -117,7 +117,7 @@ def test_scalar_losses_separate(n_outputs: int, loss: str) -> None:
 
 
 def test_squared_outputs_with_many_rows_share_a_reduction() -> None:
-    problem = random_vector_problem(5, 3, 40, 3, "squared", beta=0.01, activation="relu", levels=3)
+    problem = random_vector_problem(5, 3, 40, 3, "squared", beta=0.01, activation="relu_like", levels=3)
     relaxation = qsdp.solve_relaxation(problem)
     assert relaxation.status == "optimal"
     assert_proven(relaxation)
@@ -129,7 +129,7 @@ def test_squared_outputs_with_many_rows_share_a_reduction() -> None:
         assert relaxation.rho[k] == pytest.approx(part.rho, rel=1e-3)
 
 
-@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, None), (2, "relu")])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, None), (2, "relu_like")])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_cross_entropy_bound_is_near_the_coupled_optimum(n_classes: int, levels: int, activation: Any) -> None:
     problem = random_vector_problem(
@@ -249,7 +249,7 @@ def test_solvers_that_return_garbage_do_no_harm(kind: str, loss: str, monkeypatc
         return dataclasses.replace(raw, **{name: spoil(getattr(raw, name)) for name in ("Z", "V", "W", "nu", "z")})
 
     monkeypatch.setitem(BACKENDS, "scs", dataclasses.replace(BACKENDS["scs"], solve=solve))
-    problem = random_vector_problem(4, 2, 9, 3, loss, beta=0.05, activation="relu")
+    problem = random_vector_problem(4, 2, 9, 3, loss, beta=0.05, activation="relu_like")
     relaxation = qsdp.solve_relaxation(problem, solver="scs")
     assert relaxation.lower_bound <= global_optimum(problem).upper
     assert_proven(relaxation)
@@ -275,7 +275,7 @@ def test_levels_change_without_a_solve(after: int, loss: str, monkeypatch: pytes
 @pytest.mark.parametrize("n", [12, 40])
 def test_processes_give_the_same_result(n: int) -> None:
     # n = 40 goes through the reduction to N(N + 1)/2 rows.
-    problem = random_vector_problem(6, 3, n, 3, "squared", beta=0.05, activation="relu", levels=3)
+    problem = random_vector_problem(6, 3, n, 3, "squared", beta=0.05, activation="relu_like", levels=3)
     alone, shared = (qsdp.solve_relaxation(problem, n_jobs=n_jobs) for n_jobs in (None, 2))
     assert (shared.objective, shared.lower_bound) == (alone.objective, alone.lower_bound)
     for name in ("Z_stack", "V_stack", "rho_stack"):

@@ -30,7 +30,7 @@ def weighted(n: int, d: int, loss: str, *, vector: bool = False) -> tuple[qsdp.T
     if vector:
         y = np.column_stack([y, -y[::-1]])
     counts = np.resize(COUNTS, n)
-    options = {"beta": 0.7, "loss": loss, "activation": "relu"}
+    options = {"beta": 0.7, "loss": loss, "activation": "relu_like"}
     return (
         qsdp.TrainingProblem(X, y, sample_weight=counts, **options),
         qsdp.TrainingProblem(np.repeat(X, counts, axis=0), np.repeat(y, counts, axis=0), **options),

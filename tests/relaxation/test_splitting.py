@@ -54,7 +54,7 @@ def raw_solution(
     d=st.integers(1, 5),
     outputs=st.integers(1, 3),
     w=st.sampled_from([1e-2, 1.0, 30.0]),
-    activation=st.sampled_from([None, "relu", (0.0, 1.0, 0.3)]),
+    activation=st.sampled_from([None, "relu_like", (0.0, 1.0, 0.3)]),
 )
 def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
     rng = np.random.default_rng(seed)
@@ -204,7 +204,7 @@ def test_matrices_that_take_long_to_factor_are_factored_in_place():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("activation", [None, "relu", (0.0, 1.0, 0.3)])
+@pytest.mark.parametrize("activation", [None, "relu_like", (0.0, 1.0, 0.3)])
 @pytest.mark.parametrize("n", [8, 40])
 def test_agrees_with_a_conic_solver(loss, activation, n):
     X, y = data(n, 4, loss)
@@ -224,7 +224,7 @@ def test_agrees_with_a_conic_solver(loss, activation, n):
 @pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
 def test_every_step_reaches_the_gap(step, loss):
     X, y = data(60, 5, loss)
-    problem = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, activation="relu")
+    problem = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, activation="relu_like")
     raw, _ = raw_solution(problem, 1e-5, step)
     assert raw.status == "optimal"
     interior = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
@@ -278,7 +278,7 @@ def test_outputs_of_different_sizes():
 
 def test_more_levels():
     X, y = data(30, 3, "squared")
-    problem = qsdp.TrainingProblem(X, y, beta=0.3, levels=4, activation="relu")
+    problem = qsdp.TrainingProblem(X, y, beta=0.3, levels=4, activation="relu_like")
     ours, theirs = (qsdp.solve_relaxation(problem, solver=solver, tol=1e-6) for solver in ("splitting", "interior"))
     assert ours.status == "optimal"
     assert ours.objective == pytest.approx(theirs.objective, rel=3e-6)

@@ -112,7 +112,15 @@ def test_repr_tells_method_and_residual():
 # Several levels, lifts, several outputs
 
 
-KINDS = [(3, None), (4, None), (2, "relu"), (3, "relu"), (4, (-0.5, 1.0, 0.25)), (128, None), (128, "relu")]
+KINDS = [
+    (3, None),
+    (4, None),
+    (2, "relu_like"),
+    (3, "relu_like"),
+    (4, (-0.5, 1.0, 0.25)),
+    (128, None),
+    (128, "relu_like"),
+]
 kinds = pytest.mark.parametrize(("levels", "activation"), KINDS, ids=str)
 
 
@@ -179,7 +187,7 @@ def test_smallest_eigenvalue_is_that_of_all_replicas(levels, activation, seed):
 
 @pytest.mark.parametrize("method", SHAPINGS)
 def test_zero_point_of_several_levels_gives_independent_signs(method):
-    problem = random_problem(0, 2, 8, beta=1e9, activation="relu", levels=3)
+    problem = random_problem(0, 2, 8, beta=1e9, activation="relu_like", levels=3)
     covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem), method=method)
     np.testing.assert_allclose(covariance.Q[:3, 3:], 0.0, atol=1e-8)
     assert covariance.total_weight == 0.0
@@ -238,7 +246,7 @@ def test_a_diagonal_that_cannot_shrink_is_kept_or_reached():
 
 
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu")])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu_like")])
 def test_several_outputs_have_a_covariance_each(levels, activation, loss):
     problem = random_vector_problem(3, 3, 12, 3, loss, beta=0.02, levels=levels, activation=activation)
     relaxation = qsdp.solve_relaxation(problem)
@@ -304,7 +312,7 @@ def adaptive(Z, V=None, rho=1.0, *, levels=2, activation=None):
     st.integers(0, 2**32 - 1),
     st.integers(1, 9),
     st.sampled_from([2, 3, 6]),
-    st.sampled_from([None, "relu"]),
+    st.sampled_from([None, "relu_like"]),
     st.sampled_from([1, 3]),
 )
 def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation, outputs):
@@ -343,7 +351,7 @@ def test_adaptive_constant_is_the_largest_that_a_solver_finds(seed, size):
     assert adaptive(Z).constant == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize(("seed", "activation"), [(0, None), (1, None), (2, "relu"), (3, (-0.5, 1.0, 0.25))])
+@pytest.mark.parametrize(("seed", "activation"), [(0, None), (1, None), (2, "relu_like"), (3, (-0.5, 1.0, 0.25))])
 @pytest.mark.parametrize("levels", [2, 3])
 def test_adaptive_constant_of_solved_problems(seed, activation, levels):
     relaxation = qsdp.solve_relaxation(random_problem(seed, 5, 25, beta=0.1, activation=activation, levels=levels))
@@ -365,7 +373,7 @@ def test_adaptive_constant_of_planted_data():
 
 @pytest.mark.parametrize("rho", [1e-3, 1.0, 50.0])
 @pytest.mark.parametrize("size", [1, 2, 7, 40])
-@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, None), (3, "relu")])
+@pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, None), (3, "relu_like")])
 def test_adaptive_constant_of_one_outer_product_is_half_pi(size, levels, activation, rho):
     sigma = get_activation(activation)
     q = np.where(np.random.default_rng(size).random(size + (sigma is not None)) < 0.5, -1.0, 1.0)
@@ -437,7 +445,7 @@ def test_adaptive_search_may_be_cut_short(steps, monkeypatch):
 
 @pytest.mark.parametrize("levels", [2, 3])
 def test_adaptive_falls_back_on_the_closed_form(levels, monkeypatch):
-    relaxation = levels_relaxation(levels, "relu")
+    relaxation = levels_relaxation(levels, "relu_like")
     monkeypatch.setattr(covariance_module, "largest_constant", lambda *_: None)
     found, closed = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
     assert (found.method, found.constant, found.rho) == ("adaptive", GAMMA, closed.rho)
@@ -483,7 +491,7 @@ def test_derivatives_of_the_lower_bound_are_those_of_differences():
     assert second == pytest.approx(-change @ curvature @ change, rel=1e-6)
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_results_and_stored_solutions_resample_adaptively(activation):
     X, y = qsdp.datasets.make_planted(n=40, d=4, n_neurons=3, random_state=0)
     result = qsdp.solve_and_sample(X, y, 50, 0.1, activation=activation, shaping="adaptive", random_state=0)

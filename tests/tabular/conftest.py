@@ -24,16 +24,16 @@ def csv_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 KINDS: dict[str, tuple[str, str, str | None, int, str]] = {
     "label": ("label", "squared", None, 2, "none"),
     "price": ("price", "squared", None, 2, "none"),
-    "grade": ("grade", "squared", "relu", 3, "none"),
+    "grade": ("grade", "squared", "relu_like", 3, "none"),
     "entropy": ("label", "cross_entropy", None, 4, "none"),
 }
 REFINED: dict[str, tuple[str, str, str | None, int, str]] = {
     "refitted": ("grade", "squared", None, 2, "refit"),
-    "polished": ("price", "absolute", "relu", 3, "polish"),
+    "polished": ("price", "absolute", "relu_like", 3, "polish"),
     "exact": ("label", "squared", None, 2, "exact"),
     "exact hinge": ("label", "hinge", None, 3, "exact"),
-    "exact lifted": ("label", "logistic", "relu", 3, "exact"),
-    "exact outputs": ("grade", "squared", "relu", 3, "exact"),
+    "exact lifted": ("label", "logistic", "relu_like", 3, "exact"),
+    "exact outputs": ("grade", "squared", "relu_like", 3, "exact"),
     "exact coupled": ("grade", "cross_entropy", None, 2, "exact"),
 }
 

@@ -52,7 +52,7 @@ def test_losses_of_classes_are_refused_for_a_number(csv_file: Path, loss: str) -
 def test_the_constant_column_is_there_unless_the_activation_has_one(csv_file: Path) -> None:
     read = read_table(csv_file)
     plain = prepare(read, "label", drop=["price"])
-    for name, n_more in ((None, 1), ("quadratic", 1), ("relu", 0), ("linear_quadratic", 0)):
+    for name, n_more in ((None, 1), ("quadratic", 1), ("relu_like", 0), ("linear_quadratic", 0)):
         X = prepare(read, "label", drop=["price"], activation=get_activation(name)).X
         assert X.shape[1] == plain.encoder.width + n_more
         np.testing.assert_array_equal(X[:, : plain.encoder.width], plain.X[:, :-1])

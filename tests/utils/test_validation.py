@@ -339,7 +339,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
 
 #: Slips of the pen, and the name that the error has to suggest.
 SLIPS: dict[str, list[tuple[str, str]]] = {
-    "activation": [("rellu", "relu"), ("Quadratic", "quadratic"), ("linear-quadratic", "linear_quadratic")],
+    "activation": [("relu_lik", "relu_like"), ("Quadratic", "quadratic"), ("linear-quadratic", "linear_quadratic")],
     "allocation": [("proportionl", "proportional"), ("Equal", "equal")],
     "loss": [
         ("crossentropy", "cross_entropy"),
@@ -536,7 +536,15 @@ def test_good_levels(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, "quadratic", "relu", (1, 0, 0), [0.1, 1, 0], np.array([0.0, 1.0, 0.5]), qsdp.PolynomialActivation(1, 2, 3)],
+    [
+        None,
+        "quadratic",
+        "relu_like",
+        (1, 0, 0),
+        [0.1, 1, 0],
+        np.array([0.0, 1.0, 0.5]),
+        qsdp.PolynomialActivation(1, 2, 3),
+    ],
     ids=str,
 )
 def test_good_activations(value: Any) -> None:

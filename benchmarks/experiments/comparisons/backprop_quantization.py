@@ -99,9 +99,9 @@ def model_of(case: dict[str, Any]) -> Any:
         "straight-through": lambda **options: StraightThroughClassifier(case["m"], **latent, **options),
         "shared": lambda **options: StraightThroughClassifier(case["m"], second_layer="shared", **latent, **options),
         "three levels": lambda **options: StraightThroughClassifier(case["m"], levels=3, **latent, **options),
-        "polynomial": lambda **options: BackpropClassifier(case["m"], activation="relu", **options),
+        "polynomial": lambda **options: BackpropClassifier(case["m"], activation="relu_like", **options),
         "polynomial straight-through": lambda **options: StraightThroughClassifier(
-            case["m"], activation="relu", **latent, **options
+            case["m"], activation="relu_like", **latent, **options
         ),
         "ReLU": lambda **options: ReLUNetworkClassifier(case["m"], **options),
     }

@@ -18,7 +18,7 @@ GAMMA = math.log(1.0 + math.sqrt(2.0))
 KRIVINE = math.pi / (2.0 * GAMMA)
 ACTIVATIONS: dict[str, tuple[float, float, float]] = {
     "quadratic": (1.0, 0.0, 0.0),
-    "relu": (0.0937, 0.5, 0.4688),
+    "relu_like": (0.0937, 0.5, 0.4688),
     "general": (-0.7, 0.3, 1.1),
 }
 

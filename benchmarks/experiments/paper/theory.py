@@ -34,7 +34,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     neurons = [100, 1000] if quick else [100, 300, 1000, 3000, 10_000]
     sizes = {"networks": 5 if quick else 20, "seed": seeds}
     shapes = ((5, 2),) if quick else ((5, 2), (10, 3), (20, 5), (20, 40))
-    kinds = ((3, 2, ""),) if quick else ((3, 2, ""), (5, 2, ""), (4, 2, "relu"), (3, 3, "relu"))
+    kinds = ((3, 2, ""),) if quick else ((3, 2, ""), (5, 2, ""), (4, 2, "relu_like"), (3, 3, "relu_like"))
     return [
         *grid(kind="reduction", levels=levels, activation=ACTIVATIONS, networks=networks, seed=0),
         *(case for d, rank in shapes for case in grid(kind="shaping", d=d, rank=rank, seed=seeds)),

@@ -32,7 +32,7 @@ from qsdp.relaxation.bounds import best_dual_bound
 
 LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
 LABELS = ("logistic", "hinge", "squared_hinge")
-ACTIVATIONS = (None, None, "quadratic", "relu", "linear_quadratic", "random")
+ACTIVATIONS = (None, None, "quadratic", "relu_like", "linear_quadratic", "random")
 RELAXED, POLYNOMIAL, REFITTED = 20, 4, 3
 TOLERANCE, SECONDS = 1e-6, 20.0
 INSTANCES, CHUNK, QUICK = 10_000, 100, 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_targets
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.baselines._estimator import Baseline, accuracy_of, r2_of
+from qsdp.baselines._estimator import Baseline, accuracy_of, hold_out, r2_of
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import GradientDescent
-from qsdp.baselines.backprop._units import Units
+from qsdp.baselines.backprop._training import Training
 from qsdp.estimators.classes import PROBABILISTIC, encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
@@ -26,23 +26,6 @@ from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm, fro
 from qsdp.problem import TrainingProblem
 
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
-
-
-class Trainable(Protocol):
-    """What `GradientDescent.run` minimises, and the history records."""
-
-    parameters: dict[str, Any]
-    targets: FloatArray
-    units: Units
-
-    def objective(self, rows: Any) -> Any:
-        """Return the objective of all n samples, divided by n and the units' factor, as estimated from some rows."""
-
-    def evaluate(self) -> tuple[FloatArray, float]:
-        """Return the outputs on all samples in units, and the regulariser in the user's."""
-
-    def network(self) -> Any:
-        """Return the network in the user's units."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,7 +37,8 @@ class GradientTrained(Baseline):
     n_neurons : int, default=100
         m.
     loss : str or Loss, default="squared"
-        Summed over samples. Of real targets "squared", "absolute" or "huber"; of classes any of `qsdp.losses.LOSSES`:
+        Summed over samples. Of real targets "squared", "absolute" or "huber"; of classes any of `qsdp.losses.LOSSES`,
+        coded as in `qsdp.QuantizedNetworkClassifier`: two are one output fitted to -1 and +1, more are one output each.
         "logistic" and "cross_entropy" give probabilities.
     beta : float, default=0.1
         Regularisation, >= 0.
@@ -113,6 +97,18 @@ class GradientTrained(Baseline):
             raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
         return loss
 
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        """Return what the network takes for checked data."""
+        return X
+
+    def _problem(
+        self, X: FloatArray, targets: FloatArray, rng: np.random.Generator, **options: Any
+    ) -> tuple[TrainingProblem, tuple[FloatArray, FloatArray]]:
+        """Return the problem of the samples to train on, and inputs and targets of those held out."""
+        inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
+        problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), **options)
+        return problem, (inputs[held], targets[held])
+
     def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
         """Return the accuracy of a classifier, the R² of a regressor."""
         if not is_classifier(self):
@@ -122,7 +118,7 @@ class GradientTrained(Baseline):
 
     def _descend(
         self,
-        training: Trainable,
+        training: Training,
         descent: GradientDescent,
         rng: np.random.Generator,
         history: History,
@@ -160,7 +156,7 @@ class GradientTrained(Baseline):
             best=best,
         )
 
-    def _validated_by(self, training: Trainable, X: FloatArray, targets: FloatArray) -> dict[str, float]:
+    def _validated_by(self, training: Training, X: FloatArray, targets: FloatArray) -> dict[str, float]:
         """Return mean loss and score on samples that are not trained on; nothing without any."""
         if not len(X):
             return {}
@@ -185,8 +181,8 @@ class QuadraticNetworkTrained(GradientTrained):
     Parameters
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear, and names are those of `qsdp.TrainingProblem`: "relu" is the polynomial
-        0.0937 t² + 0.5 t + 0.4688. Networks of true ReLUs are `ReLUNetworkRegressor` and `ReLUNetworkClassifier`.
+        As of `qsdp.TrainingProblem`; None is bilinear. Networks of ReLUs are `ReLUNetworkRegressor` and
+        `ReLUNetworkClassifier`.
     constant_column : bool, default=True
         Append a column of ones, unless the activation has a linear or constant part.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -18,7 +19,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import allocate
 
-__all__ = ["FloatTraining", "NetworkTraining", "evaluated", "fixed_second_layer", "free_second_layer", "neuron_values"]
+__all__ = ["FloatTraining", "NetworkTraining", "Training", "neuron_values"]
 
 
 def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | None) -> Any:
@@ -30,18 +31,8 @@ def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | Non
     return (a * t[0] + b) * t[0] + c
 
 
-def free_second_layer(m: int, n_outputs: int | None, *, signed: bool, rng: np.random.Generator) -> FloatArray:
-    """Return m times the second-layer weights to start training with, (m,) or (m, n_outputs).
-
-    Normal numbers for several outputs, else those of `fixed_second_layer`: signs of bilinear neurons are their own.
-    """
-    if n_outputs is None or n_outputs == 1:
-        return fixed_second_layer(m, n_outputs, signed=signed)
-    return rng.standard_normal((m, n_outputs))
-
-
-def fixed_second_layer(m: int, n_outputs: int | None, *, signed: bool) -> FloatArray:
-    """Return m times the second-layer weights of a network that does not train them, (m,) or (m, n_outputs).
+def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
+    """Return m times the second-layer weights of a network that does not train them, (m,) or (m, C).
 
     Every output has a block of neurons of its own, with weights one over their number; `signed` ones alternate.
 
@@ -50,25 +41,18 @@ def fixed_second_layer(m: int, n_outputs: int | None, *, signed: bool) -> FloatA
     InvalidInputError
         There are fewer neurons than outputs.
     """
-    count = n_outputs or 1
+    m, count = shape[0], math.prod(shape[1:])
     if m < count:
         raise InvalidInputError(f"n_neurons must be at least {count}, the number of outputs; got {m}")
     sizes = np.array(allocate(m, [1.0] * count))
     signs = np.where(np.arange(m) % 2, -1.0, 1.0) if signed else np.ones(m)
     weights = np.zeros((m, count))
     weights[np.arange(m), np.repeat(np.arange(count), sizes)] = signs * np.repeat(m / sizes, sizes)
-    return weights if n_outputs else weights[:, 0]
+    return weights.reshape(shape)
 
 
-def evaluated(values: Any, X: Any, width: int) -> FloatArray:
-    """Return a function of tensors on all rows, a block after the other, as an array in double precision."""
-    with require_torch().no_grad():
-        parts = [values(X[rows]).cpu().numpy() for rows in blocks(len(X), width)]
-    return np.concatenate(parts).astype(np.float64)
-
-
-class NetworkTraining(ABC):
-    r"""A network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')` of rows :math:`x' = x / r` and targets :math:`y / \tau`.
+class Training(ABC):
+    r"""A network of rows :math:`x' = x / r` and targets :math:`y / \tau` in training.
 
     Parameters
     ----------
@@ -86,6 +70,8 @@ class NetworkTraining(ABC):
     """
 
     parameters: dict[str, Any]
+    #: Numbers that a neuron's values of a row take.
+    values_a_neuron = 2
 
     def __init__(self, problem: TrainingProblem, n_neurons: int, descent: GradientDescent) -> None:
         X, self.targets, self.units = normalised(problem)
@@ -93,80 +79,97 @@ class NetworkTraining(ABC):
         self._X, self._y = descent.tensor(X), descent.tensor(self.targets)
         self._loss = torch_loss(self.units.loss)
 
-    @property
-    def factors(self) -> int:
-        """First-layer weight vectors of a neuron."""
-        return 2 if self.problem.activation is None else 1
-
-    @property
-    def n_outputs(self) -> int | None:
-        """Number of outputs; None for scalar ones."""
-        return self.problem.n_outputs if self.problem.vector else None
-
-    @property
     @abstractmethod
-    def coefficients(self) -> tuple[float, float, float] | None:
-        """Those of the activation, for the tensors of `layers`."""
+    def layers(self) -> tuple[Any, ...]:
+        """Return the layers' weights as functions of the parameters."""
 
     @abstractmethod
-    def layers(self) -> tuple[Any, Any]:
-        """Return first-layer weights (k, m, D) and a, (m,) or (m, C), as functions of the parameters."""
+    def outputs(self, X: Any, *layers: Any) -> Any:
+        """Return the outputs for rows X in units, given what `layers` returns."""
 
     @abstractmethod
-    def penalty(self, W: Any, a: Any) -> Any:
+    def penalty(self, *layers: Any) -> Any:
         """Return the regulariser over the units' factor, for what `layers` returns."""
+
+    @abstractmethod
+    def network(self) -> Any:
+        """Return the network in the user's units."""
 
     def objective(self, rows: Any) -> Any:
         """Return the objective of all n samples, divided by n and the units' factor, as estimated from some rows."""
-        W, a = self.layers()
-        outputs = neuron_values(self._X[rows], W, self.coefficients) @ a / self.m
-        loss = self._loss(outputs, self._y[rows]) / len(rows)
-        return loss + self.penalty(W, a) / self.problem.n_samples if self.problem.beta else loss
+        layers = self.layers()
+        loss = self._loss(self.outputs(self._X[rows], *layers), self._y[rows]) / len(rows)
+        return loss + self.penalty(*layers) / self.problem.n_samples if self.problem.beta else loss
 
     def evaluate(self) -> tuple[FloatArray, float]:
-        """Return the outputs on all samples in units, and the regulariser in the user's."""
+        """Return the outputs on all samples in units, a block after the other, and the regulariser in the user's."""
         with require_torch().no_grad():
-            W, a = self.layers()
-            penalty = float(self.penalty(W, a)) * self.units.factor
-            coefficients = self.coefficients
-            outputs = evaluated(
-                lambda X: neuron_values(X, W, coefficients) @ a / self.m, self._X, (self.factors + 1) * self.m
-            )
-        return outputs, penalty
+            layers = self.layers()
+            penalty = float(self.penalty(*layers)) * self.units.factor
+            width = self.values_a_neuron * self.m
+            parts = [self.outputs(self._X[rows], *layers).cpu().numpy() for rows in blocks(len(self._X), width)]
+        return np.concatenate(parts).astype(np.float64), penalty
 
 
-class FloatTraining(NetworkTraining):
-    r"""Real weights: r times those of the user's units in the first layer, :math:`m / \tau` times in the second.
+class NetworkTraining(Training):
+    r"""The network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')`, bilinear or of a polynomial activation.
 
-    They start standard normal, so that every neuron is of order one, with a at ones (signs in turn for polynomial
-    activations, normal numbers for several outputs).
+    A second layer that is trained starts at normal numbers for several outputs, else, as signs of bilinear neurons are
+    their own, like one that is not.
 
     Parameters
     ----------
     problem : TrainingProblem
     n_neurons : int
     descent : GradientDescent
-    second_layer : {"fixed", "free"}
+    trained : str
+        What is trained of the second layer; all of it if "free".
     rng : Generator
     """
 
     def __init__(
-        self,
-        problem: TrainingProblem,
-        n_neurons: int,
-        descent: GradientDescent,
-        second_layer: str,
-        rng: np.random.Generator,
+        self, problem: TrainingProblem, n_neurons: int, descent: GradientDescent, trained: str, rng: np.random.Generator
     ) -> None:
         super().__init__(problem, n_neurons, descent)
-        self._W = descent.tensor(rng.standard_normal((self.factors, n_neurons, problem.n_features))).requires_grad_()
+        self.values_a_neuron = self.factors + 1
+        self._W = descent.tensor(self._start((self.factors, n_neurons, problem.n_features), rng)).requires_grad_()
         self.parameters = {"first layer": self._W}
-        signed = problem.activation is not None
-        if second_layer == "free":
-            start = free_second_layer(n_neurons, self.n_outputs, signed=signed, rng=rng)
-            self._a = self.parameters["second layer"] = descent.tensor(start).requires_grad_()
+        free, shape = trained == "free", (n_neurons, *self.targets.shape[1:])
+        if free and math.prod(shape) > n_neurons:
+            self._a = descent.tensor(rng.standard_normal(shape))
         else:
-            self._a = descent.tensor(fixed_second_layer(n_neurons, self.n_outputs, signed=signed))
+            self._a = descent.tensor(second_layer(shape, signed=problem.activation is not None))
+        if free:
+            self.parameters["second layer"] = self._a.requires_grad_()
+
+    @abstractmethod
+    def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Return weights of the first layer to begin with."""
+
+    @property
+    def factors(self) -> int:
+        """First-layer weight vectors of a neuron."""
+        return 2 if self.problem.activation is None else 1
+
+    @property
+    @abstractmethod
+    def coefficients(self) -> tuple[float, float, float] | None:
+        """Those of the activation, for the tensors of `layers`."""
+
+    def outputs(self, X: Any, *layers: Any) -> Any:
+        """Return the outputs, given first-layer weights (k, m, D) and a, (m,) or (m, C)."""
+        W, a = layers
+        return neuron_values(X, W, self.coefficients) @ a / self.m
+
+
+class FloatTraining(NetworkTraining):
+    r"""Real weights: r times those of the user's units in the first layer, :math:`m / \tau` times in the second.
+
+    They start standard normal, so that every neuron is of order one.
+    """
+
+    def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        return rng.standard_normal(shape)
 
     @property
     def coefficients(self) -> tuple[float, float, float] | None:
@@ -177,8 +180,9 @@ class FloatTraining(NetworkTraining):
         """Return the parameters."""
         return self._W, self._a
 
-    def penalty(self, W: Any, a: Any) -> Any:
+    def penalty(self, *layers: Any) -> Any:
         """Return `FloatNetwork.penalty` in units."""
+        W, a = layers
         sizes = W.square().sum(dim=-1).mean(dim=0) / self.units.row**2 + self.problem.lifted
         magnitudes = a.abs().reshape(self.m, -1).sum(dim=1)
         return self.problem.beta * self.units.target / (self.units.factor * self.m) * (sizes @ magnitudes)

@@ -6,14 +6,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import FloatTraining
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
-from qsdp.problem import TrainingProblem
 
 __all__ = ["BackpropClassifier", "BackpropRegressor"]
 
@@ -40,12 +39,9 @@ class _Backprop(QuadraticNetworkTrained):
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         descent = descent_of(self)
-        inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
-        problem = TrainingProblem(
-            inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), activation=self.activation
-        )
+        problem, apart = self._problem(X, targets, rng, activation=self.activation)
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
-        self._descend(training, descent, rng, history, width=m, held=(inputs[held], targets[held]))
+        self._descend(training, descent, rng, history, width=m, held=apart)
         self.float_network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -114,8 +110,7 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
 class BackpropClassifier(_Backprop, BaselineClassifier):
     """Classification by a two-layer bilinear or polynomial network with real weights, trained by SGD with momentum.
 
-    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
-    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `BackpropRegressor`.
+    Objective, parameters and units are those of `BackpropRegressor`.
 
     Examples
     --------

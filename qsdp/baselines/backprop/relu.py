@@ -9,42 +9,33 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, hold_out
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines._losses import torch_loss
-from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import GradientTrained
-from qsdp.baselines.backprop._training import evaluated
-from qsdp.baselines.backprop._units import normalised
+from qsdp.baselines.backprop._training import Training
 from qsdp.baselines.backprop.relu_networks import QuantizedReLUNetwork, ReLUNetwork
 from qsdp.problem import TrainingProblem
 
 __all__ = ["ReLUNetworkClassifier", "ReLUNetworkRegressor"]
 
 
-class _ReLUTraining:
-    r"""Tensors of a ReLU network in training: rows :math:`x' = x / r`, targets :math:`y' = y / \tau`.
+class _ReLUTraining(Training):
+    r"""The network :math:`f' = \tfrac{1}{\sqrt m} \sum_j a_j \max(0, x'^T w'_j + b_j) + b_0`.
 
-    :math:`f' = \tfrac{1}{\sqrt m} \sum_j a_j \max(0, x'^T w'_j + b_j) + b_0` with standard normal weights to start
-    with: steps change the function as much for any width.
+    Weights are standard normal to start with: steps change the function as much for any width.
     """
-
-    parameters: dict[str, Any]
 
     def __init__(
         self,
         problem: TrainingProblem,
         n_neurons: int,
-        intercept: bool,
         descent: GradientDescent,
+        intercept: bool,
         rng: np.random.Generator,
     ) -> None:
-        X, self.targets, self.units = normalised(problem)
-        self._problem, self._m = problem, n_neurons
-        self._X, self._y = descent.tensor(X), descent.tensor(self.targets)
-        self._loss = torch_loss(self.units.loss)
+        super().__init__(problem, n_neurons, descent)
         outputs = self.targets.shape[1:]
         starts = {
             "W": rng.standard_normal((n_neurons, problem.n_features)),
@@ -56,29 +47,25 @@ class _ReLUTraining:
         trained = list(starts) if intercept else ["W", "a"]
         self.parameters = {name: self._tensors[name].requires_grad_() for name in trained}
 
-    def objective(self, rows: Any) -> Any:
-        """Return the objective of all n samples, divided by n and the units' factor, as estimated from some rows."""
-        loss = self._loss(self._values(self._X[rows]), self._y[rows]) / len(rows)
-        return loss + self._penalty() / self._problem.n_samples if self._problem.beta else loss
+    def layers(self) -> tuple[Any, ...]:
+        """Return W, a, b and b_0."""
+        return tuple(self._tensors.values())
 
-    def evaluate(self) -> tuple[FloatArray, float]:
-        """Return the outputs on all samples in units, and the regulariser in the user's."""
-        with require_torch().no_grad():
-            penalty = float(self._penalty()) * self.units.factor
-        return evaluated(self._values, self._X, 2 * self._m), penalty
+    def outputs(self, X: Any, *layers: Any) -> Any:
+        """Return the outputs of shape (n,) or (n, C)."""
+        W, a, b, b0 = layers
+        return (X @ W.T + b).relu() @ a / self.m**0.5 + b0
+
+    def penalty(self, *layers: Any) -> Any:
+        """Return half the squares of W and a, weighted so that the layers start balanced."""
+        W, a, _, _ = layers
+        weight = self.problem.beta * self.units.target / (self.units.factor * self.units.row * self.m**0.5)
+        return weight * 0.5 * (W.square().sum() + a.square().sum())
 
     def network(self) -> ReLUNetwork:
         """Return the network in the user's units."""
-        W, a, b, b0 = (self._tensors[name].detach().cpu().numpy().astype(np.float64) for name in ("W", "a", "b", "b0"))
-        return ReLUNetwork(W / self.units.row, b, a * (self.units.target / self._m**0.5), b0 * self.units.target)
-
-    def _values(self, X: Any) -> Any:
-        W, a, b, b0 = (self._tensors[name] for name in ("W", "a", "b", "b0"))
-        return (X @ W.T + b).relu() @ a / self._m**0.5 + b0
-
-    def _penalty(self) -> Any:
-        weight = self._problem.beta * self.units.target / (self.units.factor * self.units.row * self._m**0.5)
-        return weight * 0.5 * (self._tensors["W"].square().sum() + self._tensors["a"].square().sum())
+        W, a, b, b0 = (tensor.detach().cpu().numpy().astype(np.float64) for tensor in self.layers())
+        return ReLUNetwork(W / self.units.row, b, a * (self.units.target / self.m**0.5), b0 * self.units.target)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -110,10 +97,9 @@ class _ReLU(GradientTrained):
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         intercept = check_flag("fit_intercept", self.fit_intercept)
         descent = descent_of(self)
-        rows, held = hold_out(self.validation_fraction, len(X), rng)
-        problem = TrainingProblem(X[rows], targets[rows], beta=self.beta, loss=self._checked_loss())
-        training = _ReLUTraining(problem, m, intercept, descent, rng)
-        self._descend(training, descent, rng, history, width=1, held=(X[held], targets[held]))
+        problem, apart = self._problem(X, targets, rng)
+        training = _ReLUTraining(problem, m, descent, intercept, rng)
+        self._descend(training, descent, rng, history, width=1, held=apart)
         self.float_network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -164,8 +150,7 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
 class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
     """Classification by a two-layer ReLU network with real weights, trained by SGD with momentum.
 
-    Two classes are one output fitted to -1 and +1, more are one output each, coded for the loss as in
-    `qsdp.QuantizedNetworkClassifier`. Objective, parameters and units are those of `ReLUNetworkRegressor`.
+    Objective, parameters and units are those of `ReLUNetworkRegressor`.
 
     Examples
     --------

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from qsdp._utils.parallel import blocks
 from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own
-from qsdp.baselines._layers import AffineForm, TrainedLayer, relu
+from qsdp.activations import relu
+from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats

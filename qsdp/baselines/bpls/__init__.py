@@ -2,12 +2,12 @@
 
 Tomic, Matos-Carvalho, Beko, "A Closed-form Solution for Weight Optimization in Fully-connected Feed-forward Neural
 Networks", arXiv:2401.06699, 2024; with repairs where the printed algorithms are ambiguous or numerically unsafe, and
-``literal=True`` for what is printed.
+``literal=True`` for what is printed. In NumPy and LAPACK: closed forms have no gradients that PyTorch could find.
 """
 
 from __future__ import annotations
 
-from qsdp.baselines._activations import (
+from qsdp.activations import (
     ELU,
     INVERTIBLE,
     Identity,

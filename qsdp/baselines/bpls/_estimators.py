@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
-from qsdp.baselines._activations import InvertibleActivation, Softmax, get_invertible
+from qsdp.activations import InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import History
 from qsdp.baselines.bpls._parameters import RIDGE, BPLSBase

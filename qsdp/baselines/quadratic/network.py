@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
-from qsdp.baselines._activations import Activation, get_elementwise
+from qsdp.activations import Activation, get_differentiable
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.coupling import check_symmetric
 from qsdp.baselines.quadratic.families import Family, get_family
@@ -35,7 +35,7 @@ _EXCLUDED = {
 
 def check_activation(name: str, value: object) -> Activation:
     """Return the activation of a layer by name."""
-    return get_elementwise(name, value, _EXCLUDED)
+    return get_differentiable(name, value, _EXCLUDED)
 
 
 @dataclass(eq=False)
@@ -122,13 +122,14 @@ class Layer:
 
     def to_trained(self) -> TrainedLayer:
         """Return the layer as quadratic (or affine) functions and an activation."""
-        return TrainedLayer(self.family.to_form(self.parameters), self.activation.function)
+        return TrainedLayer(self.family.to_form(self.parameters), self.activation)
 
 
 class QuadraticNetwork:
     """A chain of layers, each of a family and an activation of its own; or S networks of one shape.
 
-    In NumPy, with back-propagation written out; `qsdp.baselines.relinear.ReLinearNetwork` is a PyTorch module.
+    In NumPy, with the paper's back-propagation written out; `qsdp.baselines.relinear.ReLinearNetwork` is a PyTorch
+    module.
 
     Parameters
     ----------
@@ -198,8 +199,7 @@ class QuadraticNetwork:
             gradients, gA = layer.family.backward(D, A, layer.parameters, evaluated)
             found.append(gradients)
             if number:
-                slope = self.layers[number - 1].activation.slope
-                D = gA if slope is None else gA * slope(A)
+                D = self.layers[number - 1].activation.backward(gA, A)
         return value, found[::-1]
 
     # -- copies ----------------------------------------------------------------------------------------

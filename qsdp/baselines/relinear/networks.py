@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
-from qsdp.baselines._activations import ELEMENTWISE, get_elementwise
+from qsdp.activations import Activation, Identity, get_differentiable
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
@@ -20,8 +20,8 @@ from qsdp.networks import QuadraticForm
 
 __all__ = ["ReLinearNetwork", "ReZero", "count_trainable", "start_conventional", "start_random", "transfer_weights"]
 
-#: Activations of these networks, by name, and why others are refused.
-_ACTIVATIONS = {"relu": torch.relu, "identity": None, "tanh": torch.tanh}
+#: Activations of these networks; PyTorch's functions have the same names. And why others are refused.
+_ACTIVATIONS = ("relu", "identity", "tanh")
 _EXCLUDED = {
     **dict.fromkeys(
         ("square", "quadratic", "polynomial"),
@@ -34,9 +34,9 @@ _EXCLUDED = {
 }
 
 
-def check_activation(value: object) -> str:
-    """Return the name of an activation between quadratic layers."""
-    return get_elementwise("activation", value, _EXCLUDED, _ACTIVATIONS).name
+def check_activation(value: object) -> Activation:
+    """Return the activation between quadratic layers by name."""
+    return get_differentiable("activation", value, _EXCLUDED, _ACTIVATIONS)
 
 
 class ReZero(nn.Module):
@@ -124,7 +124,7 @@ class ReLinearNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of shape (n, d_H)."""
-        function = _ACTIVATIONS[self.activation]
+        function = None if isinstance(self.activation, Identity) else getattr(torch, self.activation.name)
         for number, layer in enumerate(self.layers):
             if number and function is not None:
                 x = function(x)
@@ -133,9 +133,8 @@ class ReLinearNetwork(nn.Module):
 
     def trained_layers(self) -> list[TrainedLayer]:
         """Return the network as a chain of quadratic functions and activations."""
-        function = ELEMENTWISE[self.activation].function
         forms = [_form_of(layer) for layer in self.layers]
-        return [TrainedLayer(form, function) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
+        return [TrainedLayer(form, self.activation) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
 
 
 def residual_layers(widths: Sequence[int]) -> set[int]:

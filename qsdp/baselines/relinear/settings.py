@@ -72,7 +72,7 @@ def check_settings(given: Any, n_inputs: int, n_outputs: int, losses: Sequence[s
     return ReLinearSettings(
         widths=widths,
         families=families,
-        activation=check_activation(given.activation),
+        activation=check_activation(given.activation).name,
         rezero=rezero,
         plan=plan,
         start=start,

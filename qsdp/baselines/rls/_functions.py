@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from qsdp._utils.validation import check_choice
-from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
+from qsdp.activations import Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 

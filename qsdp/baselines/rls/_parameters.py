@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import _show, check_choice, check_flag, check_integer, check_real
-from qsdp.baselines._activations import InvertibleActivation, get_elementwise
+from qsdp.activations import InvertibleActivation, get_differentiable
 from qsdp.baselines._estimator import check_hidden
 from qsdp.baselines.rls._functions import check_loss, check_output
 from qsdp.baselines.rls._settings import RLSSettings
@@ -48,21 +48,13 @@ class Checked:
 def checked(given: Any, losses: tuple[str, ...], n_outputs: int) -> Checked:
     """Return an estimator's parameters, checked."""
     widths = check_hidden(given.hidden)
-    get_elementwise("activation", given.activation, {})
+    get_differentiable("activation", given.activation, {})
     check_flag("hybrid", given.hybrid)
     output, eps = check_output(given.output_activation, given.eps_target, n_outputs)
     check_loss(given.loss, losses, hybrid=given.hybrid, output=output)
     if given.hybrid and not widths:
         raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
-    settings = RLSSettings(
-        given.forgetting,
-        given.ratio,
-        given.momentum,
-        given.l1,
-        given.initial_inverse,
-        given.trace_guard,
-        given.regularize_bias,
-    )
+    settings = RLSSettings.of(given)
     rates = _rates(given.learning_rate, len(widths), given.hybrid)
     clip = None if given.clip is None else check_real("clip", given.clip, strict=True)
     adam = check_real("adam_learning_rate", given.adam_learning_rate, strict=True)

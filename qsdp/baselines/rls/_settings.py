@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from qsdp._utils.validation import _show, check_flag, check_real
+from qsdp.baselines._documentation import inherit_entries
 from qsdp.exceptions import InvalidInputError, QSDPError
 
-__all__ = ["SUGGESTION", "DivergedError", "RLSSettings"]
+__all__ = ["SUGGESTION", "DivergedError", "RLSParameters", "RLSSettings"]
 
 #: What to try after a divergence; the order is that of what was measured to help.
 SUGGESTION = "inputs in [0, 1] or standardised, clip=5.0, a smaller learning_rate, forgetting=1.0 or trace_guard=True"
@@ -17,9 +19,9 @@ class DivergedError(QSDPError, ArithmeticError):
     """A step would have left the finite numbers; parameters and state are those before the step."""
 
 
-@dataclass(frozen=True)
-class RLSSettings:
-    r"""What one layer's update depends on besides its learning rate.
+@dataclass(eq=False, repr=False, kw_only=True)
+class RLSParameters:
+    r"""Fields of the settings, which estimators have too.
 
     Parameters
     ----------
@@ -39,11 +41,6 @@ class RLSSettings:
         Before a step with `forgetting` below 1, scale P such that its mean eigenvalue is at most :math:`p_0`.
     regularize_bias : bool, default=True
         Whether `l1` shrinks the bias, as printed.
-
-    Raises
-    ------
-    InvalidInputError
-        A parameter is not in its range.
     """
 
     forgetting: float = 1.0
@@ -53,6 +50,22 @@ class RLSSettings:
     initial_inverse: float = 1.0
     trace_guard: bool = True
     regularize_bias: bool = True
+
+
+@dataclass(kw_only=True)
+class RLSSettings(RLSParameters):
+    """What one layer's update depends on besides its learning rate; checked.
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter is not in its range.
+    """
+
+    @classmethod
+    def of(cls, given: Any) -> RLSSettings:
+        """Return the settings that an estimator's parameters of these names are."""
+        return cls(**{field.name: getattr(given, field.name) for field in fields(cls)})
 
     def __post_init__(self) -> None:
         check_real("forgetting", self.forgetting, strict=True)
@@ -66,3 +79,6 @@ class RLSSettings:
         check_real("initial_inverse", self.initial_inverse, strict=True)
         check_flag("trace_guard", self.trace_guard)
         check_flag("regularize_bias", self.regularize_bias)
+
+
+inherit_entries(RLSSettings)

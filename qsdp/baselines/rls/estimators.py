@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._activations import ELEMENTWISE, Identity, InvertibleActivation, Softmax, get_invertible
+from qsdp.activations import DIFFERENTIABLE, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer
@@ -20,7 +20,7 @@ from qsdp.baselines.rls._functions import (
     loss_and_gradient,
 )
 from qsdp.baselines.rls._parameters import checked
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
+from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSParameters
 from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters
 
 __all__ = ["RLSNetworkClassifier", "RLSNetworkRegressor"]
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _RLSNetwork(Baseline):
+class _RLSNetwork(Baseline, RLSParameters):
     r"""What classifier and regressor share.
 
     Parameters
@@ -47,20 +47,6 @@ class _RLSNetwork(Baseline):
         Train the output layer by Adam, the hidden ones by recursive least squares: HRLS.
     learning_rate : float or sequence of float, default=1.0
         :math:`\eta`: of the hidden layers, the output layer having 1; or one for each layer.
-    ratio : float, default=0.1
-        k of the average approximation; 0 is gradient descent.
-    forgetting : float, default=1.0
-        :math:`\lambda`, in (0, 1].
-    momentum : float, default=0.0
-        :math:`\alpha`, the improvement +M; the paper takes 0.5.
-    l1 : float, default=0.0
-        :math:`\gamma`, the improvement +R; the paper takes 1e-5.
-    initial_inverse : float, default=1.0
-        :math:`p_0` of :math:`P_0 = p_0 I`.
-    trace_guard : bool, default=True
-        With `forgetting` below 1, keep the mean eigenvalue of P at most :math:`p_0`.
-    regularize_bias : bool, default=True
-        Whether `l1` shrinks biases too.
     clip : float or None, default=5.0
         Largest norm of all gradients together.
     adam_learning_rate : float, default=1e-3
@@ -89,13 +75,6 @@ class _RLSNetwork(Baseline):
     loss: str = "squared"
     hybrid: bool = False
     learning_rate: float | Sequence[float] = 1.0
-    ratio: float = 0.1
-    forgetting: float = 1.0
-    momentum: float = 0.0
-    l1: float = 0.0
-    initial_inverse: float = 1.0
-    trace_guard: bool = True
-    regularize_bias: bool = True
     clip: float | None = 5.0
     adam_learning_rate: float = 1e-3
     n_epochs: int = 100
@@ -105,12 +84,11 @@ class _RLSNetwork(Baseline):
     @property
     def layers_(self) -> list[TrainedLayer]:
         """The trained network: affine layers with their activations."""
-        hidden = ELEMENTWISE[self.activation].function
+        hidden = DIFFERENTIABLE[self.activation]()
         *below, last = self.thetas_
         output = AffineForm(last[:-1, 0], last[-1, 0]) if self._flat else AffineForm(last[:-1].T, last[-1])
         layers = [TrainedLayer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]
-        function = self._output_function()
-        return [*layers, TrainedLayer(output, None if isinstance(function, Identity) else function)]
+        return [*layers, TrainedLayer(output, self._output_function())]
 
     def _output_function(self) -> InvertibleActivation:
         return get_invertible("output_activation", self.output_activation)
@@ -195,8 +173,7 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
     Notes
     -----
     Zhang, Song, Zhou, Ou, Deng, Yang: Revisiting recursive least squares for training deep neural networks (2021),
-    algorithm 1 and section V. In NumPy, whose steps take half to the whole time of those of `RLS`, which trains the
-    same networks (and others) in PyTorch, on any device.
+    algorithm 1 and section V. In NumPy; `RLS` trains the same networks (and others) in PyTorch, on any device.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._activations import ELEMENTWISE
+from qsdp.activations import DIFFERENTIABLE
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.rls._collector import forward_inputs
 from qsdp.baselines.rls._maps import LayerMaps
@@ -83,7 +83,7 @@ def _trained(layer: LayerMaps) -> TrainedLayer:
     weights, biases = (_double(tensor) for tensor in layer.affine())
     activation: Callable[[FloatArray], FloatArray] | None = None
     if isinstance(layer.module, nn.RNN):
-        activation = ELEMENTWISE[str(layer.module.nonlinearity)].function
+        activation = DIFFERENTIABLE[str(layer.module.nonlinearity)]()
     return TrainedLayer(AffineForm(weights, biases), activation)
 
 

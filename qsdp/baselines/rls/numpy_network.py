@@ -1,4 +1,7 @@
-"""Fully connected networks trained by recursive least squares without PyTorch."""
+"""Fully connected networks trained by recursive least squares without PyTorch.
+
+The paper's own back-propagation, whose steps take half to the whole time of those of `RLS` on the same network.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp.baselines._activations import ELEMENTWISE
+from qsdp.activations import DIFFERENTIABLE
 from qsdp.baselines.rls._functions import loss_and_gradient
 from qsdp.baselines.rls._settings import DivergedError, RLSSettings
 from qsdp.baselines.rls._update import LayerState, LayerStep
@@ -48,7 +51,7 @@ class NumpyNetwork:
 
     def __init__(self, thetas: list[Array], activation: str = "relu") -> None:
         self.thetas = thetas
-        self.activation = ELEMENTWISE[activation]
+        self.activation = DIFFERENTIABLE[activation]()
 
     def outputs(self, X: Array) -> Array:
         """Return the linear outputs of shape (n, C)."""
@@ -79,13 +82,11 @@ class NumpyNetwork:
         delta : ndarray of shape (n, C)
             Gradient in the linear outputs.
         """
-        slope = self.activation.slope
         gradients = []
         for number in reversed(range(len(self.thetas))):
             gradients.append(inputs[number].T @ delta)
             if number:
-                delta = delta @ self.thetas[number][:-1].T
-                delta = delta if slope is None else delta * slope(inputs[number][:, :-1])
+                delta = self.activation.backward(delta @ self.thetas[number][:-1].T, inputs[number][:, :-1])
         return gradients[::-1]
 
 

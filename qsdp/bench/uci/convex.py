@@ -101,7 +101,9 @@ CONVEX = (
     _network("qsdp-2500", "2500 sampled bilinear neurons, binary", _selected(2500)),
     _network("qsdp-beta-10", "the same with the paper's beta = 10, not chosen", _fixed),
     _network("qsdp-4-levels", "2500 sampled bilinear neurons, four levels", _selected(2500, levels=4)),
-    _network("qsdp-polynomial", "2500 sampled neurons of the ReLU-like polynomial", _selected(2500, activation="relu")),
+    _network(
+        "qsdp-polynomial", "2500 sampled neurons of the ReLU-like polynomial", _selected(2500, activation="relu_like")
+    ),
     _network(
         "qsdp-refit", "2500 sampled, second layer chosen anew", _selected(2500, evaluate="relaxation", refine="refit")
     ),

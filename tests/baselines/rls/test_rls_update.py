@@ -116,7 +116,10 @@ def penalised(forgetting, l1, steps=60):
     true = np.array([[5.0, -4.0], [-6.0, 3.0], [4.0, 7.0]])
     theta, A, signs = true.copy(), np.eye(3), np.sign(true)
     B = A @ theta
-    state, chosen = LayerState.initial(3, RLSSettings()), RLSSettings(forgetting, 1.0, l1=l1, trace_guard=False)
+    state, chosen = (
+        LayerState.initial(3, RLSSettings()),
+        RLSSettings(forgetting=forgetting, ratio=1.0, l1=l1, trace_guard=False),
+    )
     for _ in range(steps):
         x = g.standard_normal((1, 3))
         target = x @ true + 0.1 * g.standard_normal((1, 2))

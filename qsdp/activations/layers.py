@@ -1,131 +1,88 @@
-"""Activations by name: elementwise ones with their derivatives, those that can be inverted, those that are refused."""
+"""Activations of layers that need be no polynomials: functions with derivatives, with inverses, and the refused."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, logit, softmax
 
 from qsdp._utils.validation import FloatArray, _show, check_choice, check_real
-from qsdp.baselines._layers import relu
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
-    "ELEMENTWISE",
+    "DIFFERENTIABLE",
     "ELU",
     "INVERTIBLE",
     "Activation",
     "Identity",
     "InvertibleActivation",
     "LeakyReLU",
+    "ReLU",
     "Sigmoid",
     "Softmax",
     "Softplus",
     "Tanh",
-    "get_elementwise",
+    "get_differentiable",
     "get_invertible",
+    "relu",
 ]
 
 
 @dataclass(frozen=True)
-class Activation:
-    """A function g of every number, and its derivative as a function of the value a = g(z); None for the identity.
+class Activation(ABC):
+    """A function a of pre-activations of shape (n, C), called on them; two of one kind and parameters are equal."""
 
-    Attributes
-    ----------
-    name : str
-    function : callable or None
-    slope : callable or None
-    """
+    name: ClassVar[str]
 
-    name: str
-    function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None
-    slope: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None
+    @abstractmethod
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return a(Z)."""
 
-    def __call__(self, Z: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return g(Z)."""
-        return Z if self.function is None else self.function(Z)
-
-
-def _sigmoid_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    slope: npt.NDArray[Any] = a * (1.0 - a)
-    return slope
-
-
-def _tanh_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    slope: npt.NDArray[Any] = 1.0 - a * a
-    return slope
-
-
-def _relu_slope(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    slope: npt.NDArray[Any] = (a > 0.0).astype(a.dtype)
-    return slope
-
-
-#: Activations between layers that gradients train; none has to be invertible.
-ELEMENTWISE = {
-    activation.name: activation
-    for activation in (
-        Activation("sigmoid", expit, _sigmoid_slope),
-        Activation("tanh", np.tanh, _tanh_slope),
-        Activation("relu", relu, _relu_slope),
-        Activation("identity", None, None),
-    )
-}
-
-
-def get_elementwise(
-    name: str, value: object, refused: Mapping[str, str], allowed: Collection[str] = ELEMENTWISE
-) -> Activation:
-    """Return an elementwise activation by name.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument, for messages.
-    value : str
-    refused : dict of str
-        Names that a system's derivation excludes, with the reasons.
-    allowed : collection of str
-        Those of a system that has not all of them.
-
-    Raises
-    ------
-    InvalidInputError
-        It is excluded, with the reason, or unknown.
-    """
-    if isinstance(value, str) and value in refused:
-        listing = ", ".join(map(repr, allowed))
-        raise InvalidInputError(f"{name} must be one of {listing}; {value!r} is excluded: {refused[value]}")
-    return ELEMENTWISE[check_choice(name, value, allowed)]
+    def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
+        """Return the derivative by Z from that by the values A = a(Z); of those in `DIFFERENTIABLE`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class InvertibleActivation:
+class ReLU(Activation):
+    r"""The rectifier :math:`\max(0, z)`."""
+
+    name = "relu"
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return max(0, Z)."""
+        return np.maximum(Z, 0.0)
+
+    def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
+        """Return the derivative by Z; that of the kink is 0."""
+        return G * (A > 0.0)
+
+
+#: The rectifier, by which layers of every baseline say that they have ReLUs.
+relu = ReLU()
+
+
+@dataclass(frozen=True)
+class InvertibleActivation(Activation):
     r"""A function a that is invertible on its range, and what is done with values outside of it.
 
     A desired value p outside the open range has no pre-activation. It is moved to the nearest point at distance
     :math:`\epsilon` inside, so that :math:`a^{-1}` stays finite.
-
-    Calling it evaluates a on pre-activations of shape (n, C).
     """
 
-    #: Name in the registry, range, and the distance from its ends at which desired hidden values are cut.
-    name: ClassVar[str]
+    #: Range, and the distance from its ends at which desired hidden values are cut.
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
     hidden_eps: ClassVar[float] = 1e-2
 
-    def __call__(self, Z: FloatArray) -> FloatArray:
-        raise NotImplementedError
-
+    @abstractmethod
     def _inverse(self, P: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Return the pre-activations of values inside the range."""
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -167,7 +124,12 @@ class Identity(InvertibleActivation):
     name = "identity"
 
     def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return Z."""
         return Z
+
+    def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
+        """Return G."""
+        return G
 
     def _inverse(self, P: FloatArray) -> FloatArray:
         return P
@@ -181,8 +143,13 @@ class Sigmoid(InvertibleActivation):
     low, high = 0.0, 1.0
 
     def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return the sigmoids."""
         values: FloatArray = expit(Z)
         return values
+
+    def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
+        """Return G A (1 - A)."""
+        return G * (A * (1.0 - A))
 
     def _inverse(self, P: FloatArray) -> FloatArray:
         values: FloatArray = logit(P)
@@ -197,7 +164,12 @@ class Tanh(InvertibleActivation):
     low, high = -1.0, 1.0
 
     def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return tanh(Z)."""
         return np.tanh(Z)
+
+    def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
+        """Return G (1 - A²)."""
+        return G * (1.0 - A * A)
 
     def _inverse(self, P: FloatArray) -> FloatArray:
         return np.arctanh(P)
@@ -211,6 +183,7 @@ class Softplus(InvertibleActivation):
     low = 0.0
 
     def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return log(1 + exp(Z))."""
         return np.logaddexp(0.0, Z)
 
     def _inverse(self, P: FloatArray) -> FloatArray:
@@ -244,6 +217,7 @@ class ELU(InvertibleActivation):
         return min(self.hidden_eps, 0.1 * self.alpha)
 
     def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return Z where it is positive, else alpha (exp(Z) - 1)."""
         return np.where(Z > 0.0, Z, self.alpha * np.expm1(np.minimum(Z, 0.0)))
 
     def _inverse(self, P: FloatArray) -> FloatArray:
@@ -267,6 +241,7 @@ class LeakyReLU(InvertibleActivation):
         check_real("slope", self.slope, strict=True)
 
     def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return Z where it is positive, else slope Z."""
         return np.where(Z > 0.0, Z, self.slope * Z)
 
     def _inverse(self, P: FloatArray) -> FloatArray:
@@ -285,6 +260,7 @@ class Softmax(InvertibleActivation):
     low, high = 0.0, 1.0
 
     def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return the softmax of every row."""
         values: FloatArray = softmax(Z, axis=1)
         return values
 
@@ -300,6 +276,9 @@ class Softmax(InvertibleActivation):
         centred: FloatArray = logarithms - logarithms.mean(axis=1, keepdims=True)
         return centred
 
+
+#: Activations between layers that gradients train, by name; none has to be invertible.
+DIFFERENTIABLE: dict[str, Callable[[], Activation]] = {kind.name: kind for kind in (Sigmoid, Tanh, ReLU, Identity)}
 
 #: Activations with an inverse, by name.
 INVERTIBLE: dict[str, Callable[[], InvertibleActivation]] = {
@@ -320,6 +299,32 @@ _REFUSED = {
     "mish": "it falls and rises again and has no inverse",
     "softminus": "the paper names it and defines it nowhere",
 }
+
+
+def get_differentiable(
+    name: str, value: object, refused: Mapping[str, str], allowed: Collection[str] = DIFFERENTIABLE
+) -> Activation:
+    """Return an activation that gradients train, by name.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for messages.
+    value : str
+    refused : dict of str
+        Names that a system's derivation excludes, with the reasons.
+    allowed : collection of str
+        Those of a system that has not all of them.
+
+    Raises
+    ------
+    InvalidInputError
+        It is excluded, with the reason, or unknown.
+    """
+    if isinstance(value, str) and value in refused:
+        listing = ", ".join(map(repr, allowed))
+        raise InvalidInputError(f"{name} must be one of {listing}; {value!r} is excluded: {refused[value]}")
+    return DIFFERENTIABLE[check_choice(name, value, allowed)]()
 
 
 def get_invertible(name: str, value: object) -> InvertibleActivation:

@@ -12,7 +12,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["ACTIVATIONS", "BILINEAR", "PolynomialActivation", "get_activation"]
+__all__ = ["ACTIVATIONS", "BILINEAR", "PolynomialActivation", "activation_name", "get_activation"]
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ class PolynomialActivation:
 #: Name of the network without activation, whose neurons are products of two projections.
 BILINEAR = "bilinear"
 
-#: Presets by name. "relu" is the paper's ReLU-like polynomial.
+#: Presets by name. "relu_like" is the least-squares fit to ReLU on [-5, 5], to four digits.
 ACTIVATIONS: dict[str, PolynomialActivation] = {
     "quadratic": PolynomialActivation(1.0, 0.0, 0.0),
-    "relu": PolynomialActivation(0.0937, 0.5, 0.4688),
+    "relu_like": PolynomialActivation(0.0937, 0.5, 0.4688),
     "linear_quadratic": PolynomialActivation(0.1, 1.0, 0.0),
 }
 
@@ -128,14 +128,17 @@ _NOT_QUADRATIC = (
     "bounds and certificates are of networks that are quadratic functions of x, so an activation is a polynomial of "
     "degree two: PolynomialActivation.fit_to approximates others on an interval"
 )
-_HAS_RELU = f"{_NOT_QUADRATIC}; ReLUNetworkClassifier and ReLUNetworkRegressor of qsdp.baselines have true ReLUs"
+_HAS_RELU = (
+    f"{_NOT_QUADRATIC}, 'relu_like' is the one of ReLU on [-5, 5]; ReLUNetworkClassifier and ReLUNetworkRegressor of "
+    "qsdp.baselines have ReLUs"
+)
 
 #: Activations of other networks, and why they are refused.
 _EXCLUDED = {
     **dict.fromkeys(
         ("sigmoid", "logistic", "tanh", "sign", "step", "heaviside", "softmax", "softplus"), _NOT_QUADRATIC
     ),
-    **dict.fromkeys(("elu", "gelu", "leaky_relu", "silu", "swish"), _HAS_RELU),
+    **dict.fromkeys(("elu", "gelu", "leaky_relu", "relu", "silu", "swish"), _HAS_RELU),
 }
 
 
@@ -147,8 +150,8 @@ def get_activation(
     Parameters
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation
-        Names: "quadratic" t^2, "relu" 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]),
-        "linear_quadratic" t + 0.1 t^2. So "relu" is a parabola; `qsdp.baselines.ReLUNetworkClassifier` has true ReLUs.
+        Names: "quadratic" t^2, "relu_like" 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]),
+        "linear_quadratic" t + 0.1 t^2.
 
     Raises
     ------

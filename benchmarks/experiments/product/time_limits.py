@@ -1,0 +1,177 @@
+"""How well `time_limit` is kept: time over limit for every function that takes one, over solvers, sizes and limits.
+
+A limit is kept if the call takes at most 1.1 times the limit and half a second more, whatever it was in the midst of.
+Seconds are of the wall, one thread; how large the certified gap is that the time was enough for is beside them. Quick
+cases allow for a busy machine, and fail where that is not enough.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import qsdp
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid
+from qsdp.bench import Claim, Table, exact
+
+LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
+#: Limit and seconds allowed of quick cases.
+QUICK_LIMIT, QUICK_SECONDS = 0.3, 2.6
+OWN = ("interior", "splitting", "low-rank")
+
+Call = Callable[[qsdp.TrainingProblem, float], Any]
+
+KEPT = (TARGET, "Every call ends within 1.1 times its time limit and half a second.")
+BOUNDED = (TARGET, "... with a lower bound that is not above its objective.")
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    if quick:
+        return grid(call=tuple(QUICK), limit=QUICK_LIMIT, allowed=QUICK_SECONDS)
+    return grid(call=tuple(FULL), limit=LIMITS)
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Call a function with a limit once."""
+    # CVXPY takes a second to load, once in a process.
+    importlib.import_module("cvxpy")
+    make, call = (QUICK | FULL)[case["call"]]
+    problem = make()
+    with threadpool_limits(1), warnings.catch_warnings():
+        # That a gap is large is what is measured.
+        warnings.simplefilter("ignore", qsdp.QSDPWarning)
+        start = time.monotonic()
+        found = call(problem, case["limit"])
+        seconds = time.monotonic() - start
+    if seconds > case.get("allowed", np.inf):
+        raise RuntimeError(f"it took {seconds:.2f} s, of {case['limit']:g} s")
+    return {
+        "seconds": seconds,
+        "ratio": seconds / case["limit"],
+        "objective": float(found.objective),
+        "lower_bound": float(found.lower_bound),
+        "relative_gap": float(found.relative_gap),
+        "status": str(getattr(found, "solver_status", getattr(found, "status", ""))),
+    }
+
+
+def relaxed(solver: str) -> Call:
+    """Return the call of `solve_relaxation`."""
+    return lambda problem, limit: qsdp.solve_relaxation(problem, solver=solver, tol=1e-9, time_limit=limit)
+
+
+def path(problem: qsdp.TrainingProblem, limit: float) -> Any:
+    """Solve a path and return its last relaxation."""
+    return qsdp.relaxation_path(problem, 50, tol=1e-9, time_limit=limit)[-1]
+
+
+def generated(problem: qsdp.TrainingProblem, limit: float) -> Any:
+    """Generate columns."""
+    return qsdp.column_generation(problem, tol=1e-12, time_limit=limit)
+
+
+def random_network(problem: qsdp.TrainingProblem, n_neurons: int) -> qsdp.BilinearNetwork:
+    """Return a network of random neurons."""
+    rng = np.random.default_rng(0)
+    U, V = rng.choice([-1, 1], size=(2, n_neurons, problem.n_features))
+    alpha = np.full(n_neurons, 1e-3) if not problem.vector else np.full((n_neurons, problem.n_outputs), 1e-3)
+    return qsdp.BilinearNetwork(U, V, alpha)
+
+
+def certified(problem: qsdp.TrainingProblem, limit: float) -> Any:
+    """Certify a random network."""
+    return qsdp.certify(random_network(problem, 50), problem, bound_type="exact", time_limit=limit)
+
+
+def polished(problem: qsdp.TrainingProblem, limit: float) -> Any:
+    """Polish a random network; there is no bound but zero."""
+    network = qsdp.polish(random_network(problem, 500), problem, restarts=10**6, time_limit=limit, random_state=0)
+    objective = problem.objective(network)
+    return qsdp.Certificate(lower_bound=0.0, objective=objective)
+
+
+def of_width(problem: qsdp.TrainingProblem, limit: float) -> Any:
+    """Search for the best network of ten neurons."""
+    return qsdp.train_fixed_width(problem, 10 * problem.n_outputs, restarts=10**6, time_limit=limit, random_state=0)
+
+
+def made(n: int, d: int, loss: str = "squared", outputs: int = 0) -> Callable[[], qsdp.TrainingProblem]:
+    """Return what makes a problem of Gaussian data, so that memory is taken for one at a time."""
+
+    def make() -> qsdp.TrainingProblem:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((n, d))
+        y = rng.standard_normal((n, outputs)) if outputs else X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(n)
+        if loss in ("logistic", "hinge"):
+            y = np.where(y > 0.0, 1.0, -1.0)
+        if loss == "cross_entropy":
+            y = np.argsort(np.argsort(y)) * 4 // n
+        return qsdp.TrainingProblem(X, y, beta=1.0, loss=loss)
+
+    return make
+
+
+def others(size: str, make: Callable[[], qsdp.TrainingProblem]) -> dict[str, tuple[Any, Call]]:
+    """Return the cases of functions other than `solve_relaxation`."""
+    calls: dict[str, Call] = {
+        "relaxation_path": path,
+        "column_generation": generated,
+        "certify": certified,
+        "polish": polished,
+        "train_fixed_width": of_width,
+    }
+    return {f"{name} {size}": (make, call) for name, call in calls.items()}
+
+
+SMALL = made(400, 20)
+#: What makes the problem, and the call, by name.
+QUICK: dict[str, tuple[Any, Call]] = {
+    **{f"solve_relaxation {solver} 400 x 20": (SMALL, relaxed(solver)) for solver in (*OWN, "scs")},
+    "solve_relaxation auto 3000 x 30 hinge": (made(3000, 30, "hinge"), relaxed("auto")),
+    "solve_relaxation low-rank 60 x 100 x 5": (made(60, 100, outputs=5), relaxed("low-rank")),
+    **others("400 x 20", SMALL),
+}
+FULL: dict[str, tuple[Any, Call]] = {
+    **{f"solve_relaxation {solver} 100 x 512 x 10": (made(100, 512, outputs=10), relaxed(solver)) for solver in OWN},
+    **{f"solve_relaxation {solver} 5000 x 100": (made(5000, 100), relaxed(solver)) for solver in OWN},
+    **{
+        f"solve_relaxation auto 20000 x 60 {loss}": (made(20_000, 60, loss), relaxed("auto"))
+        for loss in ("absolute", "logistic", "hinge", "cross_entropy")
+    },
+    "solve_relaxation interior 20000 x 60 hinge": (made(20_000, 60, "hinge"), relaxed("interior")),
+    "solve_relaxation scs 1000 x 40": (made(1000, 40), relaxed("scs")),
+    **others("2000 x 60", made(2000, 60)),
+    "column_generation 100 x 512": (made(100, 512), generated),
+}
+
+
+def tables(records: Records) -> list[Table]:
+    columns = [
+        ("call", show.param("call")),
+        ("limit, s", show.param("limit", "g")),
+        ("seconds", show.first("seconds", ".2f")),
+        ("of the limit", show.first("ratio", ".2f")),
+        ("gap", show.first("relative_gap", ".1e")),
+        ("status", show.first("status")),
+    ]
+    return [show.table("Time over limit", records, columns)]
+
+
+def claims(records: Records) -> list[Claim]:
+    kept, bounded = {}, {}
+    for record in records:
+        name, m = f"{record.case['call']}, {record.case['limit']:g} s", record.measured
+        kept[name] = m["seconds"] <= SHARE * record.case["limit"] + MORE
+        bounded[name] = m["lower_bound"] <= m["objective"]
+    needed = len(FULL) * len(LIMITS)
+    return [exact(*KEPT, kept, needed=needed), exact(*BOUNDED, bounded, needed=needed)]
+
+
+EXPERIMENT = experiment_in(__name__, "Time limits", "Time and memory of the package")
