@@ -48,7 +48,9 @@ four = pytest.mark.parametrize("estimator", FOUR, ids=lambda one: type(one).__na
 
 def classifier(**options: Any) -> QuantizedNetworkClassifier:
     # What encoding is chosen, and how far the network is polished, is no matter here.
-    return QuantizedNetworkClassifier(**{"beta": "5%", "encoding": "standard", "refine": "refit", "random_state": 0, **options})
+    return QuantizedNetworkClassifier(
+        **{"beta": "5%", "encoding": "standard", "refine": "refit", "random_state": 0, **options}
+    )
 
 
 # -- probabilities -------------------------------------------------------------------------------------
