@@ -71,9 +71,8 @@ def bilinear_features(X: np.ndarray) -> np.ndarray:
     return hidden[:, first] * hidden[:, second]
 
 
-def lifted_features(problem: qsdp.TrainingProblem) -> np.ndarray:
-    """u' X_i v for every pair of neurons of the problem, from the definition of the lift."""
-    U, V = atoms(problem)
+def neuron_values(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """u' X_i v for every row (u, v) of U and V, from the definition of the lift: one column a neuron."""
     a, b, c = problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)
     d = problem.n_features
     left, right = problem.X @ U[:, :d].T, problem.X @ V[:, :d].T
@@ -81,6 +80,11 @@ def lifted_features(problem: qsdp.TrainingProblem) -> np.ndarray:
         return a * left * right
     s, t = U[:, d], V[:, d]
     return a * left * right + 0.5 * b * (left * t + right * s) + c * s * t
+
+
+def lifted_features(problem: qsdp.TrainingProblem) -> np.ndarray:
+    """u' X_i v for every pair of neurons of the problem."""
+    return neuron_values(problem, *atoms(problem))
 
 
 def quadratic_features(X: np.ndarray) -> np.ndarray:

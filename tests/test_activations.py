@@ -96,7 +96,7 @@ def test_what_is_not_three_numbers(values: Any) -> None:
         get_activation(values)
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "gelu", "leaky_relu", "relu"])
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "gelu", "leaky_relu"])
 def test_activations_of_other_networks_are_refused_with_the_reason(name: str) -> None:
     listing = "'bilinear', 'quadratic', 'relu_like', 'linear_quadratic'"
     message = rf"activation must be one of {listing}; '{name}' is excluded: .*degree two: PolynomialActivation.fit_to"
@@ -104,6 +104,12 @@ def test_activations_of_other_networks_are_refused_with_the_reason(name: str) ->
         get_activation(name)
     with pytest.raises(InvalidInputError, match="ReLUNetworkClassifier" if name.endswith("lu") else name):
         get_activation(name)
+
+
+def test_for_relu_stands_the_polynomial_fitted_to_it() -> None:
+    assert get_activation("relu") == get_activation("relu_like")
+    fitted = PolynomialActivation.fit_to(relu, (-5.0, 5.0))
+    np.testing.assert_allclose(ACTIVATIONS["relu_like"].coefficients, fitted.coefficients, atol=1e-4)
 
 
 @pytest.mark.parametrize("values", [b"abc", bytearray(b"abc"), {1, 2, 3}, {1: 0, 2: 0, 3: 0}], ids=repr)

@@ -138,8 +138,11 @@ _EXCLUDED = {
     **dict.fromkeys(
         ("sigmoid", "logistic", "tanh", "sign", "step", "heaviside", "softmax", "softplus"), _NOT_QUADRATIC
     ),
-    **dict.fromkeys(("elu", "gelu", "leaky_relu", "relu", "silu", "swish"), _HAS_RELU),
+    **dict.fromkeys(("elu", "gelu", "leaky_relu", "silu", "swish"), _HAS_RELU),
 }
+
+#: Activations of other networks for which a preset stands, the polynomial fitted to them.
+_FITTED = {"relu": "relu_like"}
 
 
 def get_activation(
@@ -151,7 +154,7 @@ def get_activation(
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation
         Names: "quadratic" t^2, "relu_like" 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]),
-        "linear_quadratic" t + 0.1 t^2.
+        "linear_quadratic" t + 0.1 t^2. For "relu", the rectifier, stands the polynomial fitted to it.
 
     Raises
     ------
@@ -169,7 +172,8 @@ def get_activation(
             raise InvalidInputError(
                 f"activation must be one of {listing}; {activation!r} is excluded: {_EXCLUDED[activation]}"
             )
-        return ACTIVATIONS[check_choice("activation", activation, [BILINEAR, *ACTIVATIONS])]
+        name = _FITTED.get(activation, activation)
+        return ACTIVATIONS[check_choice("activation", name, [BILINEAR, *ACTIVATIONS])]
     values = list(activation) if _is_sequence(activation) else []
     if len(values) != 3:
         raise InvalidTypeError(

@@ -55,7 +55,7 @@ def quick(kind: type, **options: Any) -> Any:
 
 @every
 def test_check_estimator(kind: type) -> None:
-    training = {"n_epochs": 5, "batch_size": 64} if kind in CLASSIFIERS else {"n_epochs": 12, "batch_size": 64}
+    training = {"n_epochs": 4, "batch_size": 64} if kind in CLASSIFIERS else {"n_epochs": 10, "batch_size": 64}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcomes = check_estimator(kind(n_neurons=20, **training), on_skip=None, on_fail=None)
@@ -100,22 +100,20 @@ def test_every_architecture_learns(activation: Any, second_layer: str) -> None:
 
 
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
-@pytest.mark.parametrize("second_layer", ["free", "shared", "analytic"])
-@pytest.mark.parametrize("levels", [2, 3])
+@pytest.mark.parametrize(("second_layer", "levels"), [("free", 2), ("shared", 3), ("analytic", 2)])
 def test_every_quantized_architecture_learns(activation: Any, second_layer: str, levels: int) -> None:
     if second_layer == "analytic" and activation in {"relu_like", "linear_quadratic"}:
         with pytest.raises(InvalidInputError, match="second_layer must be 'free' or 'shared' for an activation"):
             StraightThroughRegressor(activation=activation, second_layer=second_layer).fit(X, REAL)
         return
     model = StraightThroughRegressor(
-        100, activation=activation, second_layer=second_layer, levels=levels, beta=1e-3, n_epochs=80, random_state=0
+        100, activation=activation, second_layer=second_layer, levels=levels, beta=1e-3, n_epochs=50, random_state=0
     ).fit(X, REAL)
     assert model.score(X, REAL) > 0.6
 
 
 @classifiers
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("optimizer", "dtype"), [("sgd", "float64"), ("adam", "float32")])
 def test_optimizers_and_kinds_of_numbers(kind: type, optimizer: str, dtype: str) -> None:
     data, labels = load_bundled("iris")
     data = StandardScaler().fit_transform(data)

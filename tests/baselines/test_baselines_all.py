@@ -111,7 +111,7 @@ def test_layers_are_the_network(model: Any) -> None:
 
 def test_what_was_trained_is_matched_by_quantized_weights(model: Any) -> None:
     X, _ = data(model)
-    chain = model.distill(X, 4000, random_state=0, tol=1e-3)
+    chain = model.distill(X, 1500, random_state=0, tol=1e-3)
     assert len(chain.matches) == len(model.layers_)
     assert all(set(np.unique(match.network.U)) <= {-1, 1} for match in chain.matches)
     assert all(match.certificate.lower_bound <= match.certificate.objective for match in chain.matches)

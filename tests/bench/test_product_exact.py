@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.bench import Record, Results, print_report, run_experiment
+from qsdp.bench import Record
 
 study = pytest.importorskip("benchmarks.experiments.product.exact", reason="not in the installed package")
 
@@ -137,11 +137,3 @@ def test_tables_and_picture(tmp_path: Path) -> None:
     assert (len(generated.rows), len(checked.rows), len(restricted.rows)) == (19, 19, 14)
     study.plot(good(), tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000
-
-
-def test_quick_run(uci_available: None, tmp_path: Path) -> None:
-    results, failures = run_experiment(study.EXPERIMENT, tmp_path / "found.json", quick=True, verbose=False)
-    assert not failures
-    assert isinstance(results, Results)
-    assert [record.measured["kind"] for record in results.records] == ["exact", "exact"]
-    print_report(study.EXPERIMENT, results)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from qsdp.bench import Record, run_experiment
+from qsdp.bench import Record
 
 study = pytest.importorskip("benchmarks.experiments.product.violations", reason="not in the installed package")
 
@@ -143,11 +142,3 @@ def test_tables_describe_what_went_wrong() -> None:
     assert sum(int(line[1]) for line in losses.rows) == 10_000
     assert violations.rows == [["4321", "huber", "5", "3", "1", "2", "0.1", "column generation", "1.0e-03"]]
     assert unproven.rows == [["4321", "huber", "5", "3", "1", "2", "0.1", "5.0e-01", "stalled (bilinear)"]]
-
-
-def test_quick_run(tmp_path: Path) -> None:
-    results, failures = run_experiment(study.EXPERIMENT, tmp_path / "found.json", quick=True, verbose=False)
-    assert not failures
-    (record,) = results.records
-    assert sum(one["instances"] for one in record.measured["losses"].values()) == study.QUICK
-    assert not record.measured["violations"]

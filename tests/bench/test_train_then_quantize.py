@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from qsdp.bench import Claim, Record, Results, run_experiment
+from qsdp.bench import Claim, Record
 
 pytest.importorskip("torch")
 study = pytest.importorskip(
@@ -73,18 +72,3 @@ def test_splits_are_standardised_by_training_rows(name: str) -> None:
     if name in study.TARGETS:
         assert abs(y.mean()) < 1e-12
         assert y.std() == pytest.approx(1.0)
-
-
-def test_quick_run(tmp_path: Path) -> None:
-    _, failures = run_experiment(study.EXPERIMENT, tmp_path / "found.json", quick=True, verbose=False)
-    assert failures == []
-    cases = study.cases(True)
-    records = Results.load(tmp_path / "found.json").of(cases)
-    assert len(records) == len(cases)
-    for record in records:
-        for name in study.VARIANTS:
-            assert record.measured[name]["test"] <= 1.0
-            assert max(record.measured[name]["errors"]) >= 0.0
-    assert {record.case["system"] for record in records if "rounded" in record.measured} == {"backpropagation"}
-    study.plot(records, tmp_path / "drawn.png")
-    assert (tmp_path / "drawn.png").stat().st_size > 1000

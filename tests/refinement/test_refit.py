@@ -22,7 +22,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
 from qsdp.refinement.refitting import _pricing_values, refit
 
-FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
+FUZZ = settings(max_examples=20, deadline=None, derandomize=True)
 LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu_like"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
 
 
@@ -287,7 +287,7 @@ def test_never_worse(
 
 @pytest.mark.parametrize("second_layer", ["free", "shared"])
 @pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
-@settings(FUZZ, max_examples=20)
+@settings(FUZZ, max_examples=12)
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 12), log_beta=st.floats(-4, 2), scale=st.floats(-4, 1))
 def test_never_worse_for_several_outputs(
     loss: str, second_layer: str, seed: int, m: int, log_beta: float, scale: float

@@ -134,7 +134,7 @@ def test_exchanges(loss: str) -> None:
     values = []
     for problem in problems(loss):
         rng = np.random.default_rng(0)
-        run = Run(problem, network_for(problem, 6, free=False), NEVER, rng)
+        run = Run(problem, network_for(problem, 4, free=False), NEVER, rng)
         for part in run.parts:
             for _ in exchange(part, True, rng):
                 pass
@@ -192,7 +192,7 @@ def test_a_subclass_behaves_like_its_base(loss: str) -> None:
     problem = problems(loss)[0]
     other = reweighted(problem, kind())
     for free in (False, True):
-        network = network_for(problem, 9, free)
+        network = network_for(problem, 6, free)
         first, second = qsdp.polish(network, problem, random_state=0), qsdp.polish(network, other, random_state=0)
         assert np.array_equal(first.U, second.U)
         assert np.array_equal(first.alpha, second.alpha)

@@ -68,17 +68,6 @@ def test_reports_of_no_records(name: str) -> None:
     assert len({(claim.source, claim.statement) for claim in claims}) == len(claims)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "bpls_images"])
-def test_quick_run(name: str, tmp_path: Path) -> None:
-    records = quick(name)
-    tables = experiment(name).tables(records)
-    assert any(table.rows for table in tables)
-    assert judged_of(experiment(name).claims(records))
-    if experiment(name).plot is not None:
-        experiment(name).plot(records, tmp_path / "drawn.png")
-        assert (tmp_path / "drawn.png").stat().st_size > 1000
-
-
 @pytest.mark.usefixtures("uci_available")
 def test_quick_run_of_images(tmp_path: Path) -> None:
     images = importlib.import_module("benchmarks.experiments.least_squares.bpls_images")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from qsdp.bench import Record, Results, run_experiment
+from qsdp.bench import Record
 
 _rls = pytest.importorskip("benchmarks.experiments.least_squares._rls", reason="not in the installed package")
 NAMES = ("rls_bundled", "rls_cnn", "rls_costs", "rls_digits", "rls_digits_sweeps", "rls_mnist", "rls_sequences")
@@ -37,41 +35,14 @@ def test_reports_of_no_records(name):
     assert experiment(name).tables([])
 
 
-def check_costs(found):
-    for one in found.values():
-        assert 0.0 < one["update"] < one["step"]
-        # Parameters, their gradients and what the optimiser keeps, in single precision, are held at the same time.
-        assert 4 * (2 * one["parameters"] + one["state"]) < one["peak_bytes"] < 2**27
-    assert found["rls"]["state"] == 785**2 + 513**2
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_quick_run_by_its_file(name, tmp_path, monkeypatch):
-    module = importlib.import_module(f"benchmarks.experiments.least_squares.{name}")
-    if hasattr(module, "digits"):
-        split = module.digits
-        monkeypatch.setattr(module, "digits", lambda *scale: [part[:200] for part in split(*scale)])
-    if name == "rls_mnist" and not os.environ.get("QSDP_DATA"):
-        pytest.skip("MNIST not found: set QSDP_DATA")
-    chosen, path = experiment(name), tmp_path / f"{name}.json"
-    if name == "rls_costs":
-        # Each in a process of its own, which loads PyTorch.
-        chosen = replace(chosen, cases=lambda quick: [{"network": "784-512-10, 128", "method": "rls", "round": 0}])
-    _, failures = run_experiment(chosen, path, quick=True, verbose=False)
-    assert not failures
-    results = Results.load(path)
-    records = results.of(chosen.cases(True))
-    assert len(records) == len(results.records) == len(chosen.cases(True))
-    shown = [table for table in chosen.tables(records) if table.rows]
-    assert shown
-    # Quick runs decide nothing about trainings of the full length.
-    decided = [claim for claim in chosen.claims(records) if claim.verdict != "not measured"]
-    assert not decided or name == "rls_costs"
-    if name == "rls_costs":
-        check_costs({record.case["method"]: record.measured for record in records})
-    if chosen.plot is not None:
-        chosen.plot(records, tmp_path / "picture.png")
-        assert (tmp_path / "picture.png").stat().st_size > 10_000
+def test_costs_of_steps(monkeypatch):
+    costs, network = importlib.import_module("benchmarks.experiments.least_squares.rls_costs"), "784-512-10, 128"
+    monkeypatch.setitem(costs.NETWORKS, network, (128, 2, None, None, None))
+    found = costs.measure({"network": network, "method": "rls", "round": 0})
+    assert 0.0 < found["update"] < found["step"]
+    # Parameters, their gradients and what the optimiser keeps, in single precision, are held at the same time.
+    assert 4 * (2 * found["parameters"] + found["state"]) < found["peak_bytes"] < 2**27
+    assert found["state"] == 785**2 + 513**2
 
 
 def test_seconds_are_those_of_the_processor():
