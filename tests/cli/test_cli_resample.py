@@ -49,7 +49,9 @@ def test_resample_several_classes_with_other_levels(trained: Path, here: Path) -
     model = trained / "kind.qsdp"
     result = run("resample", model, "--neurons", 6000, "--levels", 5)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert figure(result.stdout, "network") == "6000 neurons, relu_like, 5 levels, 3 outputs, cross_entropy loss, beta 1"
+    assert (
+        figure(result.stdout, "network") == "6000 neurons, relu_like, 5 levels, 3 outputs, cross_entropy loss, beta 1"
+    )
     assert figure(result.stdout, "lower bound").endswith("carried over from 3 levels; --data may raise it")
     assert "not known" in figure(result.stdout, "objective")
     arguments = ["resample", model, "--neurons", 6000, "--levels", 5, "--data", trained / "iris.csv"]

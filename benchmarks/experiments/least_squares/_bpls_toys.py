@@ -91,7 +91,7 @@ def least_squares_runs(
         "cpu_per_pass": seconds / passes,
         "passes": passes / runs,
         "clipped": clipped / runs,
-        "parameters": model.network_.n_weights,
+        "parameters": model.network_.n_parameters,
     }
 
 
