@@ -20,10 +20,9 @@ Each has `distill`, which matches what it learned by networks of quantized weigh
 parameters of any of them.
 
 Names are the same where the thing is: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
-`history_`, `layers_`. Width is `n_neurons` where there is one hidden layer; of any number of layers it is `hidden` (a
-number, or one a layer), and `hidden_layers` where each has a kind of neuron, too. Least
-squares has passes for epochs: `passes`, or `tau_max` as its paper calls those after the first. Weights are in
-`network_`; those of recursive least squares, a matrix a layer, in `thetas_`.
+`network_`, `history_`, `layers_`. Width is `n_neurons` where there is one hidden layer; of any number of layers it is
+`hidden` (a number, or one a layer), and `hidden_layers` where each has a kind of neuron, too. Least squares has passes
+for epochs: `passes`, or `tau_max` as its paper calls those after the first.
 """
 
 from __future__ import annotations

@@ -257,9 +257,9 @@ def test_training_is_the_written_out_algorithm(kind: str, changed: dict[str, Any
         **vars(options),
     ).fit(X, REAL)
     assert model.history_.n_epochs == options.n_epochs
-    for ours, theirs in zip(model.float_network_.factors, expected.factors, strict=True):
+    for ours, theirs in zip(model.network_.factors, expected.factors, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10 * np.abs(theirs).max())
-    np.testing.assert_allclose(model.float_network_.alpha, expected.alpha, rtol=1e-10)
+    np.testing.assert_allclose(model.network_.alpha, expected.alpha, rtol=1e-10)
     assert model.history_.loss[-1] == pytest.approx(expected.objective(problem), rel=1e-10)
 
 
@@ -304,14 +304,14 @@ def test_units_of_data_and_targets_do_not_matter(second_layer: str) -> None:
 def test_history_is_the_objective_of_the_network() -> None:
     model = BackpropRegressor(10, n_epochs=4, random_state=0).fit(X, REAL)
     problem = model.training_problem(X, REAL)
-    assert model.history_.loss[-1] == pytest.approx(model.float_network_.objective(problem), rel=1e-12)
+    assert model.history_.loss[-1] == pytest.approx(model.network_.objective(problem), rel=1e-12)
     assert model.history_.score[-1] == pytest.approx(model.score(X, REAL), rel=1e-12)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_fixed_second_layer_stays_what_the_paper_says(outputs: int) -> None:
     y = REAL if outputs == 1 else np.column_stack([REAL, -REAL, REAL**2])
-    alpha = BackpropRegressor(7, second_layer="fixed", n_epochs=2, random_state=0).fit(X, y).float_network_.alpha
+    alpha = BackpropRegressor(7, second_layer="fixed", n_epochs=2, random_state=0).fit(X, y).network_.alpha
     unit = np.sqrt(np.mean(y**2))
     columns = alpha.reshape(7, -1)
     assert np.all((columns != 0).sum(axis=1) == 1)
@@ -319,5 +319,5 @@ def test_fixed_second_layer_stays_what_the_paper_says(outputs: int) -> None:
         np.testing.assert_allclose(column[column != 0], unit / np.count_nonzero(column), rtol=1e-12)
     signed = BackpropRegressor(6, activation="relu_like", second_layer="fixed", n_epochs=2, random_state=0).fit(X, REAL)
     np.testing.assert_allclose(
-        signed.float_network_.alpha, np.sqrt(np.mean(REAL**2)) / 6 * np.array([1, -1, 1, -1, 1, -1]), rtol=1e-12
+        signed.network_.alpha, np.sqrt(np.mean(REAL**2)) / 6 * np.array([1, -1, 1, -1, 1, -1]), rtol=1e-12
     )

@@ -128,7 +128,7 @@ def test_training_is_the_written_out_algorithm() -> None:
             )
     options = {name: value for name, value in OPTIONS.items() if name != "device"}
     model = ReLUNetworkRegressor(M, beta=BETA, random_state=5, **options).fit(X, Y)
-    ours = model.float_network_
+    ours = model.network_
     for got, wanted in ((ours.W, W), (ours.alpha, alpha), (ours.bias, b), (ours.intercept, b0)):
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10 * (np.abs(wanted).max() + 1e-3))
 
@@ -236,12 +236,12 @@ def test_arrays_are_read_only_and_survive_pickling() -> None:
 def test_estimators_hand_over_both() -> None:
     names = np.array(["a", "b"])[(LABELS > 0).astype(int)]
     model = ReLUNetworkClassifier(30, n_epochs=30, random_state=0).fit(X, names)
-    np.testing.assert_array_equal(model.float_network_.predict(X), model.decision_function(X))
+    np.testing.assert_array_equal(model.network_.predict(X), model.decision_function(X))
     assert model.quantized(4, scale="layer").levels == 4
     assert model.quantized().n_neurons == 30
     plain = ReLUNetworkClassifier(10, fit_intercept=False, n_epochs=3, random_state=0).fit(X, names)
-    assert not plain.float_network_.bias.any()
-    assert plain.float_network_.intercept == 0.0
+    assert not plain.network_.bias.any()
+    assert plain.network_.intercept == 0.0
     assert not hasattr(model, "to_quadratic_form")
 
 

@@ -24,7 +24,7 @@ from benchmarks.experiments._common import experiment_in, grouped, percent, valu
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, Table, not_measured, paired_claim
-from qsdp.bench.uci.data import LARGE, SETS, load
+from qsdp.bench.uci.data import LARGE, SETS, load, split_cases
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import bits_of
 
@@ -63,16 +63,7 @@ def as_accurate(name: str) -> tuple[str, str]:
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set, split and encoding, large sets last."""
-    splits = {"iris": 1} if quick else SPLITS
-    return [
-        {"set": name, "seed": seed, "encoding": encoding}
-        for large in (False, True)
-        for seed in range(max(splits.values()))
-        for name in splits
-        if (name in LARGE) == large and seed < splits[name]
-        for encoding in ENCODINGS
-    ]
+    return split_cases({"iris": 1} if quick else SPLITS, "encoding", ENCODINGS)
 
 
 def stored_bits(network: BilinearNetwork) -> int:

@@ -22,7 +22,7 @@ from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, 
 from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
-from qsdp.bench.uci.data import LARGE, SETS, prepare
+from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
@@ -94,16 +94,7 @@ STATEMENTS = [
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set, split and family, large sets last."""
-    splits = {"heart": 1} if quick else N_SEEDS
-    return [
-        {"set": name, "seed": seed, "family": family}
-        for large in (False, True)
-        for seed in range(max(splits.values()))
-        for name in splits
-        if (name in LARGE) == large and seed < splits[name]
-        for family in FAMILIES
-    ]
+    return split_cases({"heart": 1} if quick else N_SEEDS, "family", FAMILIES)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def of_gradients(case: dict[str, Any], problem: qsdp.TrainingProblem) -> dict[st
         if system == "backpropagation":
             model: Any = BackpropRegressor(m, second_layer="fixed", learning_rate=rate, **common)
             model.fit(problem.X, problem.y)
-            real, seconds = model.float_network_, time.process_time() - start
+            real, seconds = model.network_, time.process_time() - start
             shared = model.quantized(scale="shared")
             scaled = qsdp.refit(shared, problem, second_layer="shared")
             made = {

@@ -60,7 +60,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         random_state=case["seed"],
     ).fit(X, y)
     problem = model.training_problem(X, y)
-    exact = model.float_network_.to_quadratic_form().S
+    exact = model.network_.to_quadratic_form().S
 
     def figures(network: Any, levels: int, scale: str) -> dict[str, Any]:
         S = network.quadratic_form

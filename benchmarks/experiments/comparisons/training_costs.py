@@ -144,14 +144,9 @@ def factors_of(system: str) -> int:
 
 def weights_of(model: Any) -> int:
     """Return the number of trained weights."""
-    if hasattr(model, "float_network_"):
-        return int(model.float_network_.n_parameters)
-    if hasattr(model, "thetas_"):
-        return sum(theta.size for theta in model.thetas_)
     network = model.network_
-    for name in ("n_weights", "n_parameters"):
-        if hasattr(network, name):
-            return int(getattr(network, name))
+    if hasattr(network, "n_parameters"):
+        return int(network.n_parameters)
     if hasattr(network, "parameters"):
         return sum(parameter.numel() for parameter in network.parameters())
     return int(network.U.size + network.V.size + network.alpha.size)

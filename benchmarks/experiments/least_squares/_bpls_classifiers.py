@@ -66,7 +66,7 @@ def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: b
         "seconds": history.seconds,
         "cpu": cpu,
         "clipped": history.extra["clipped"],
-        "parameters": model.network_.n_weights,
+        "parameters": model.network_.n_parameters,
         "columns": report.passes[0].layers[0].designs[0].n_columns,
         "rank": report.passes[0].layers[0].designs[0].rank,
     }

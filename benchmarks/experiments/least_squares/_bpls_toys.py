@@ -19,10 +19,14 @@ from threadpoolctl import threadpool_limits
 from benchmarks.experiments import draw
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.baselines.bpls._network import random_weights
-from qsdp.bench import Claim, Record, compare, exact, judged
+from qsdp.bench import Claim, Record, Table, compare, exact, judged
 
 TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
 TEST = TRAIN + 1.0
+
+#: Records by method and noise, and what the specification prints of some: training / test.
+Found = Mapping[tuple[str, float], Record]
+Printed = Mapping[str, Mapping[float, str]]
 
 #: Largest relative difference from the specification's errors that is taken for none.
 TOLERANCE = 0.1
@@ -87,7 +91,7 @@ def least_squares_runs(
         "cpu_per_pass": seconds / passes,
         "passes": passes / runs,
         "clipped": clipped / runs,
-        "parameters": model.network_.n_weights,
+        "parameters": model.network_.n_parameters,
     }
 
 
@@ -165,24 +169,65 @@ def printed_key(what: str) -> tuple[str, str]:
     )
 
 
-def printed_claim(what: str, cells: Mapping[str, tuple[str, dict[str, Any]]]) -> Claim:
+def by_noise(records: Iterable[Record]) -> Found:
+    """Return records by method and noise."""
+    return {(record.case["method"], record.case["sigma"]): record for record in records}
+
+
+def beside_printed(found: Found, printed: Printed) -> dict[tuple[str, float], tuple[str, Record]]:
+    """Return what the specification prints and what was measured, by method and noise."""
+    return {
+        (name, sigma): (text, found[name, sigma])
+        for name, texts in printed.items()
+        for sigma, text in texts.items()
+        if (name, sigma) in found
+    }
+
+
+def error_tables(
+    what: str,
+    found: Found,
+    printed: Printed,
+    methods: Sequence[str],
+    expected: Callable[[float], tuple[float, float]] | None = None,
+) -> list[Table]:
+    """Return errors beside those printed, and at all noises; beside those `expected` of least squares, if known."""
+    rows = [
+        [name, f"{sigma:g}", text, pair(record.measured), str(record.case["runs"])]
+        for (name, sigma), (text, record) in beside_printed(found, printed).items()
+    ]
+    curve = []
+    for sigma in sorted({sigma for name, sigma in found if name in methods}):
+        known = [] if expected is None else [" / ".join(f"{value:.3f}" for value in expected(sigma))]
+        shown = [pair(found[name, sigma].measured) if (name, sigma) in found else "-" for name in methods]
+        curve.append([f"{sigma:g}", *known, *shown])
+    epochs = max([record.case.get("epochs", 0) for record in found.values()], default=0)
+    note = f"Competitors: {epochs} epochs of one sample a step. Training against noisy, test against clean targets."
+    headings = ["sigma", *(["exact for least squares"] if expected else []), *methods]
+    compared = ["method", "sigma", "printed train / test", "measured", "runs"]
+    return [
+        Table(f"{what}: RMSE where the specification prints it", compared, rows, note),
+        Table(f"{what}: RMSE, training / test", headings, curve, note),
+    ]
+
+
+def printed_claim(what: str, found: Found, printed: Printed) -> Claim:
     """Compare errors with the specification's, printed as "training / test", a tenth up or down."""
     off = {}
-    for name, (printed, measured) in cells.items():
-        for part, expected in zip(("train", "test"), printed.split(" / "), strict=True):
-            off[f"{name}, {part}"] = measured.get(part, np.inf) / float(expected) - 1.0
+    for (name, sigma), (text, record) in beside_printed(found, printed).items():
+        for part, expected in zip(("train", "test"), text.split(" / "), strict=True):
+            off[f"{name} at {sigma:g}, {part}"] = record.measured.get(part, np.inf) / float(expected) - 1.0
     holds = {f"{name} {100 * value:+.0f} %": abs(value) <= TOLERANCE for name, value in off.items()}
     figures = f"largest difference {100 * max(map(abs, off.values())):.1f} %" if off else ""
     return exact(*printed_key(what), holds, figures)
 
 
-def ratios_to_best(
-    by: Mapping[tuple[str, float], Mapping[str, Any]], name: str, competitors: Sequence[str], sigmas: Iterable[float]
-) -> list[list[float]]:
+def ratios_to_best(found: Found, name: str, competitors: Sequence[str], sigmas: Iterable[float]) -> list[list[float]]:
     """Return a method's training and test error over the least of the competitors, at noises with all of them."""
+    by = {key: record.measured for key, record in found.items() if "train" in record.measured}
     ratios = []
     for sigma in sorted(set(sigmas)):
-        others = [by[other, sigma] for other in competitors if "train" in by.get((other, sigma), {})]
+        others = [by[other, sigma] for other in competitors if (other, sigma) in by]
         if (name, sigma) in by and len(others) == len(competitors):
             ratios.append([by[name, sigma][part] / min(other[part] for other in others) for part in ("train", "test")])
     return ratios

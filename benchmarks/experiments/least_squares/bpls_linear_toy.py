@@ -19,13 +19,14 @@ from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
     TEST,
     TRAIN,
+    by_noise,
     draw_errors,
+    error_tables,
     gradient_runs,
     least_squares_runs,
     linear,
     match_claim,
     noisy,
-    pair,
     printed_claim,
     printed_key,
     ratios_to_best,
@@ -40,9 +41,11 @@ METHODS = ("BPLS", *COMPETITORS)
 
 #: Training / test of the specification's prototype: 1000 runs of least squares, 200 of the others.
 PRINTED = {
-    0.1: ("0.246 / 0.208", "1.107 / 0.985", "0.304 / 0.286", "0.444 / 0.385", "0.247 / 0.209"),
-    0.5: ("1.229 / 1.041", "1.696 / 1.414", "1.293 / 1.126", "1.274 / 1.090", "1.234 / 1.042"),
-    1.0: ("2.458 / 2.081", "2.823 / 2.237", "2.572 / 2.244", "2.483 / 2.109", "2.468 / 2.082"),
+    "BPLS": {0.1: "0.246 / 0.208", 0.5: "1.229 / 1.041", 1.0: "2.458 / 2.081"},
+    "Adam": {0.1: "1.107 / 0.985", 0.5: "1.696 / 1.414", 1.0: "2.823 / 2.237"},
+    "NAG": {0.1: "0.304 / 0.286", 0.5: "1.293 / 1.126", 1.0: "2.572 / 2.244"},
+    "SGD": {0.1: "0.444 / 0.385", 0.5: "1.274 / 1.090", 1.0: "2.483 / 2.109"},
+    "AdaGrad": {0.1: "0.247 / 0.209", 0.5: "1.234 / 1.042", 1.0: "2.468 / 2.082"},
 }
 
 #: Source and statement of every claim.
@@ -121,55 +124,36 @@ def expected(sigma: float) -> tuple[float, float]:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return errors beside those printed, all noises, and what else was measured."""
-    by = {(record.case["method"], record.case["sigma"]): record for record in records}
-    rows = []
-    for sigma in sorted({sigma for _, sigma in by if sigma in PRINTED}):
-        for name, printed in zip(METHODS, PRINTED[sigma], strict=True):
-            if (name, sigma) in by:
-                record = by[name, sigma]
-                rows.append([f"{sigma:g}", name, printed, pair(record.measured), str(record.case["runs"])])
-    curve = []
-    for sigma in sorted({sigma for name, sigma in by if name in METHODS}):
-        shown = [pair(by[name, sigma].measured) if (name, sigma) in by else "-" for name in METHODS]
-        curve.append([f"{sigma:g}", " / ".join(f"{value:.3f}" for value in expected(sigma)), *shown])
-    other = []
-    if ("inverse", 0.0) in by:
-        record = by["inverse", 0.0]
+    found, other = by_noise(records), []
+    if ("inverse", 0.0) in found:
+        record = found["inverse", 0.0]
         measured = f"{record.measured['errors']}, {record.measured['median']:.1f}, {record.measured['largest']:.2g}"
         what = "printed inverse on exact data: errors, median and largest residual"
         other.append([what, "253, 10.6, 1.8e+03", measured, str(record.case["runs"])])
-    if ("theorem", 1.0) in by:
-        record = by["theorem", 1.0]
+    if ("theorem", 1.0) in found:
+        record = found["theorem", 1.0]
         measured = f"{record.measured['difference']:.1e}"
         other.append(
             ["largest difference from least squares, every rule", "<= 1e-10", measured, str(record.case["runs"])]
         )
-    epochs = max([record.case.get("epochs", 0) for record in records], default=0)
-    note = f"Competitors: {epochs} epochs of one sample a step."
-    headings = ["sigma", "method", "printed train / test", "measured", "runs"]
     return [
-        Table("Linear toy: RMSE where the specification prints it", headings, rows, note),
-        Table("Linear toy: RMSE, training / test", ["sigma", "exact for least squares", *METHODS], curve, note),
+        *error_tables("Linear toy", found, PRINTED, METHODS, expected),
         Table("Linear toy: what else was measured", ["what", "printed", "measured", "runs"], other),
     ]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare with the best competitor at every noise."""
-    by = {(record.case["method"], record.case["sigma"]): record.measured for record in records}
-    cells = {
-        f"{name} at {sigma:g}": (text, by[name, sigma])
-        for sigma, texts in PRINTED.items()
-        for name, text in zip(METHODS, texts, strict=True)
-        if (name, sigma) in by
-    }
-    theorem, inverse = by.get(("theorem", 1.0)), by.get(("inverse", 0.0))
+    found = by_noise(records)
+    theorem, inverse = (
+        None if key not in found else found[key].measured for key in (("theorem", 1.0), ("inverse", 0.0))
+    )
     return [
         match_claim(
             STATEMENTS["competitors"],
-            ratios_to_best(by, "BPLS", COMPETITORS, (sigma for _, sigma in by if sigma > 0.0)),
+            ratios_to_best(found, "BPLS", COMPETITORS, (sigma for _, sigma in found if sigma > 0.0)),
         ),
-        printed_claim("Linear toy", cells),
+        printed_claim("Linear toy", found, PRINTED),
         exact(
             *STATEMENTS["theorem"],
             [theorem["difference"] <= 1e-8],

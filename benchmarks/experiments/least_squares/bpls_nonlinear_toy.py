@@ -15,12 +15,13 @@ import numpy as np
 from benchmarks.experiments._common import experiment_in
 from benchmarks.experiments.least_squares._bpls_toys import (
     COMPETITORS,
+    by_noise,
     draw_errors,
+    error_tables,
     gradient_runs,
     least_squares_runs,
     match_claim,
     nonlinear,
-    pair,
     printed_claim,
     ratios_to_best,
 )
@@ -47,19 +48,17 @@ BEST = "+ 10 passes"
 
 #: Training / test of the specification's prototype: 1000 runs of least squares, 200 of the others.
 PRINTED = {
-    "last layer only, no ridge": ("0.046 / 0.078", "0.111 / 0.145", "0.218 / 0.274"),
-    "literal pass, no ridge, eps_H 1e-6": ("0.333 / 0.298", "0.427 / 0.361", "0.566 / 0.493"),
-    "literal pass, ridge 1e-3, eps_H 1e-2": ("0.068 / 0.067", "0.159 / 0.126", "0.302 / 0.242"),
-    "+ refit": ("0.048 / 0.055", "0.130 / 0.108", "0.256 / 0.213"),
-    "+ keep_best": ("0.046 / 0.054", "0.123 / 0.110", "0.241 / 0.215"),
-    "+ 10 passes": ("0.028 / 0.028", "0.116 / 0.103", "0.232 / 0.217"),
-    "Adam": ("0.046 / 0.039", "0.125 / 0.104", "0.244 / 0.184"),
-    "AdaGrad": ("0.016 / 0.029", "0.098 / 0.111", "0.206 / 0.203"),
-    "NAG": ("0.246 / 0.206", "0.282 / 0.219", "0.370 / 0.250"),
-    "SGD": ("0.563 / 0.570", "0.584 / 0.571", "0.639 / 0.572"),
+    "last layer only, no ridge": {0.0: "0.046 / 0.078", 0.05: "0.111 / 0.145", 0.1: "0.218 / 0.274"},
+    "literal pass, no ridge, eps_H 1e-6": {0.0: "0.333 / 0.298", 0.05: "0.427 / 0.361", 0.1: "0.566 / 0.493"},
+    "literal pass, ridge 1e-3, eps_H 1e-2": {0.0: "0.068 / 0.067", 0.05: "0.159 / 0.126", 0.1: "0.302 / 0.242"},
+    "+ refit": {0.0: "0.048 / 0.055", 0.05: "0.130 / 0.108", 0.1: "0.256 / 0.213"},
+    "+ keep_best": {0.0: "0.046 / 0.054", 0.05: "0.123 / 0.110", 0.1: "0.241 / 0.215"},
+    "+ 10 passes": {0.0: "0.028 / 0.028", 0.05: "0.116 / 0.103", 0.1: "0.232 / 0.217"},
+    "Adam": {0.0: "0.046 / 0.039", 0.05: "0.125 / 0.104", 0.1: "0.244 / 0.184"},
+    "AdaGrad": {0.0: "0.016 / 0.029", 0.05: "0.098 / 0.111", 0.1: "0.206 / 0.203"},
+    "NAG": {0.0: "0.246 / 0.206", 0.05: "0.282 / 0.219", 0.1: "0.370 / 0.250"},
+    "SGD": {0.0: "0.563 / 0.570", 0.05: "0.584 / 0.571", 0.1: "0.639 / 0.572"},
 }
-PRINTED_SIGMAS = (0.0, 0.05, 0.1)
-
 #: What is compared with the competitors, and source and statement of every claim.
 COMPARED = {"literal pass, no ridge, eps_H 1e-6": "as printed", BEST: "with the repairs and ten passes"}
 STATEMENTS = {
@@ -100,18 +99,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return errors beside those printed, and at all noises."""
     records, timed = untimed(records), [record for record in records if "timed" in record.case]
-    by = {(record.case["method"], record.case["sigma"]): record for record in records}
-    rows, curve = [], []
-    for name in METHODS:
-        for sigma, printed in zip(PRINTED_SIGMAS, PRINTED.get(name, ("-",) * 3), strict=True):
-            if (name, sigma) in by:
-                record = by[name, sigma]
-                rows.append([name, f"{sigma:g}", printed, pair(record.measured), str(record.case["runs"])])
-    for sigma in sorted({sigma for _, sigma in by}):
-        shown = [pair(by[name, sigma].measured) if (name, sigma) in by else "-" for name in METHODS]
-        curve.append([f"{sigma:g}", *shown])
-    epochs = max([record.case.get("epochs", 0) for record in records], default=0)
-    note = f"Competitors: {epochs} epochs of one sample a step. Training against noisy, test against clean targets."
     passes = []
     for name in VARIANTS:
         group = [record.measured for record in records if record.case["method"] == name]
@@ -120,10 +107,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
             cpu = [record.measured["cpu_per_pass"] for record in timed if record.case["method"] == name]
             taken = f"{1e6 * min(cpu):.0f}" if cpu else "-"
             passes.append([name, f"{made:.1f}", taken, f"{100 * clipped:.1f} %"])
-    headings = ["method", "sigma", "printed train / test", "measured", "runs"]
     return [
-        Table("Non-linear toy: RMSE where the specification prints it", headings, rows, note),
-        Table("Non-linear toy: RMSE, training / test", ["sigma", *METHODS], curve, note),
+        *error_tables("Non-linear toy", by_noise(records), PRINTED, METHODS),
         Table(
             "Non-linear toy: passes",
             ["variant", "passes", "CPU microseconds a pass", "hidden values cut"],
@@ -140,17 +125,11 @@ def untimed(records: Sequence[Record]) -> list[Record]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare the printed algorithm, and the repaired one, with the best competitor at every noise."""
-    by = {(record.case["method"], record.case["sigma"]): record.measured for record in untimed(records)}
-    cells = {
-        f"{name} at {sigma:g}": (text, by[name, sigma])
-        for name, texts in PRINTED.items()
-        for sigma, text in zip(PRINTED_SIGMAS, texts, strict=True)
-        if (name, sigma) in by
-    }
-    sigmas = {sigma for _, sigma in by}
+    found = by_noise(untimed(records))
+    sigmas = {sigma for _, sigma in found}
     return [
-        *(match_claim(STATEMENTS[name], ratios_to_best(by, name, COMPETITORS, sigmas)) for name in COMPARED),
-        printed_claim("Non-linear toy", cells),
+        *(match_claim(STATEMENTS[name], ratios_to_best(found, name, COMPETITORS, sigmas)) for name in COMPARED),
+        printed_claim("Non-linear toy", found, PRINTED),
     ]
 
 

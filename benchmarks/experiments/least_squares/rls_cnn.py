@@ -13,7 +13,7 @@ from benchmarks.experiments import show
 from benchmarks.experiments._common import Records, experiment_in
 from benchmarks.experiments._data import digits
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Table, judged, not_measured
+from qsdp.bench import Claim, Table, not_measured
 
 #: Label: method, loss, options, and the specification's test scores at 3, 10, 30, best, training loss at 30.
 METHODS: dict[str, tuple[str, str, dict[str, Any], tuple[float | None, ...]]] = {
@@ -112,12 +112,7 @@ def claims(records: Records) -> list[Claim]:
     curves = (("loss", 10), ("test", 10))
     made = _rls.method_claims(groups, "b", statement, points, curves, "convolutional on digits", ends=ends)
     k, eta = ({label: groups[label] for label in labels} for labels in GRIDS.values())
-    best = judged(
-        f"{_rls.SOURCE}, Figs. 4b, 5b",
-        "k should be 0.1 and eta 1; eta matters more than k, here for a small convolutional network.",
-        _rls.best_values(k, eta, ("RLS", "RLS"), 30),
-        _rls.listed({**k, **eta}, "test", 30),
-    )
+    best = _rls.best_claim("Figs. 4b, 5b", "a small convolutional network", k, eta, 30)
     return [
         *_rls.in_one([*made, best], "convolutional"),
         not_measured(

@@ -144,7 +144,7 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
         makes = {method: lambda model: model.quantized(scale=BACKPROP[method])}
     elif method == "ReLU":
         model = ReLUNetworkRegressor(2 * m, **common)
-        makes = {"ReLU": lambda model: model.float_network_, "ReLU, signs": lambda model: model.quantized()}
+        makes = {"ReLU": lambda model: model.network_, "ReLU, signs": lambda model: model.quantized()}
     else:
         model = StraightThroughRegressor(m, constant_column=False, **common)
         makes = {"straight-through": lambda model: model.network_}

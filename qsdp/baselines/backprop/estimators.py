@@ -31,7 +31,7 @@ class _Backprop(QuadraticNetworkTrained):
 
     Attributes
     ----------
-    float_network_ : FloatNetwork
+    network_ : FloatNetwork
         The trained network; it takes `network_inputs`.
     """
 
@@ -42,15 +42,15 @@ class _Backprop(QuadraticNetworkTrained):
         problem, apart = self._problem(X, targets, rng, activation=self.activation)
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
         self._descend(training, descent, rng, history, width=m, held=apart)
-        self.float_network_ = training.network()
+        self.network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.float_network_.predict(self._inputs(X))
+        return self.network_.predict(self._inputs(X))
 
     @property
     def layers_(self) -> tuple[TrainedLayer, ...]:
         """The network as one quadratic layer."""
-        return self._layers_of(self.float_network_.to_quadratic_form())
+        return self._layers_of(self.network_.to_quadratic_form())
 
     def quantized(
         self, levels: int = 2, *, scale: str = "auto", corrected: bool = True
@@ -61,7 +61,7 @@ class _Backprop(QuadraticNetworkTrained):
         layer by the data, ``qsdp.certify`` of the same compares it with the bound on every quantized network.
         """
         check_is_fitted(self)
-        return self.float_network_.quantized(levels, scale=scale, corrected=corrected)
+        return self.network_.quantized(levels, scale=scale, corrected=corrected)
 
 
 class BackpropRegressor(_Backprop, BaselineRegressor):

@@ -84,7 +84,7 @@ class _ReLU(GradientTrained):
 
     Attributes
     ----------
-    float_network_ : ReLUNetwork
+    network_ : ReLUNetwork
     layers_ : tuple of TrainedLayer
         The same as a chain of two affine layers: `distill` matches it layer by layer by SDP, `qsdp.distill` as a
         whole.
@@ -100,20 +100,20 @@ class _ReLU(GradientTrained):
         problem, apart = self._problem(X, targets, rng)
         training = _ReLUTraining(problem, m, descent, intercept, rng)
         self._descend(training, descent, rng, history, width=1, held=apart)
-        self.float_network_ = training.network()
+        self.network_ = training.network()
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.float_network_.predict(X)
+        return self.network_.predict(X)
 
     @property
     def layers_(self) -> tuple[TrainedLayer, TrainedLayer]:
         """The network as a chain of two affine layers."""
-        return self.float_network_.layers
+        return self.network_.layers
 
     def quantized(self, levels: int = 2, *, scale: str = "neuron", X: Any = None) -> QuantizedReLUNetwork:
         """Return the trained network with its first layer rounded; see `ReLUNetwork.quantized`."""
         check_is_fitted(self)
-        return self.float_network_.quantized(levels, scale=scale, X=X)
+        return self.network_.quantized(levels, scale=scale, X=X)
 
 
 class ReLUNetworkRegressor(_ReLU, BaselineRegressor):

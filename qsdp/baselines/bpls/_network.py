@@ -69,7 +69,7 @@ class Network:
     settings: BPLSSettings
 
     @property
-    def n_weights(self) -> int:
+    def n_parameters(self) -> int:
         """Number of weights, biases included."""
         return sum(W.size for W in self.weights)
 

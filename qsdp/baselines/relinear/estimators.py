@@ -64,8 +64,6 @@ class _ReLinear(Baseline):
         Whether weights of the conventional part decay only, or everything does.
     batch_size : int or None, default=64
         None for all samples; "gd" takes all in any case.
-    steps_per_epoch : int, optional
-        Steps that are called an epoch; one pass over the data by default.
     n_epochs : int, default=100
     milestones : sequence of int, default=()
         Epochs after which all rates are multiplied by `drop`.
@@ -117,7 +115,6 @@ class _ReLinear(Baseline):
     weight_decay: float = 0.0
     decay: str = "linear"
     batch_size: int | None = 64
-    steps_per_epoch: int | None = None
     n_epochs: int = 100
     milestones: Sequence[int] = ()
     drop: float = 0.1

@@ -104,8 +104,7 @@ def _check_plan(given: Any, losses: Sequence[str]) -> Plan:
         momentum=_below_one("momentum", given.momentum),
         weight_decay=check_real("weight_decay", given.weight_decay),
         decay=check_choice("decay", given.decay, ["linear", "all"]),
-        batch_size=_optional_integer("batch_size", given.batch_size),
-        steps_per_epoch=_optional_integer("steps_per_epoch", given.steps_per_epoch),
+        batch_size=None if given.batch_size is None else check_integer("batch_size", given.batch_size, minimum=1),
         milestones=milestones,
         drop=check_real("drop", given.drop, strict=True),
     )
@@ -137,10 +136,6 @@ def _integers(name: str, values: Any) -> tuple[int, ...]:
     if isinstance(values, (str, Integral)) or not isinstance(values, Iterable):
         raise InvalidTypeError(f"{name} must be a sequence of integers >= 1; got {values!r}")
     return tuple(check_integer(name, value, minimum=1) for value in values)
-
-
-def _optional_integer(name: str, value: Any) -> int | None:
-    return None if value is None else check_integer(name, value, minimum=1)
 
 
 def _below_one(name: str, value: Any) -> float:

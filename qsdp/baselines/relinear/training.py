@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +38,6 @@ class Plan:
     weight_decay: float = 0.0
     decay: str = "linear"
     batch_size: int | None = None
-    steps_per_epoch: int | None = None
     milestones: tuple[int, ...] = ()
     drop: float = 0.1
 
@@ -59,12 +57,11 @@ class Plan:
         mean: Tensor = mean_loss(self.loss)(outputs, targets)
         return mean if self.loss == "cross_entropy" else mean / outputs.shape[1]
 
-    def batches(self, n: int, generator: torch.Generator) -> Iterator[Tensor | None]:
-        """Yield the samples of every step of an epoch; None is all of them."""
+    def batches(self, n: int, generator: torch.Generator) -> Iterable[Tensor | None]:
+        """Return the samples of every step of an epoch; None is all of them."""
         if self.optimizer == "gd" or self.batch_size is None or self.batch_size >= n:
-            return itertools.repeat(None, self.steps_per_epoch or 1)
-        passes = (batch for _ in itertools.count() for batch in minibatches(n, self.batch_size, generator))
-        return itertools.islice(passes, self.steps_per_epoch or -(-n // self.batch_size))
+            return [None]
+        return minibatches(n, self.batch_size, generator)
 
 
 def train(

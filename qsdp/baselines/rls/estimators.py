@@ -58,8 +58,8 @@ class _RLSNetwork(Baseline, RLSParameters):
 
     Attributes
     ----------
-    thetas_ : list of ndarray of shape (n_in + 1, n_out)
-        Weights over bias, a matrix a layer.
+    network_ : NumpyNetwork
+        Its ``thetas`` are the parameters, weights over bias, a matrix a layer.
     layers_ : list of TrainedLayer
         The network for `qsdp.distill`, layer by layer.
     history_ : History
@@ -85,7 +85,7 @@ class _RLSNetwork(Baseline, RLSParameters):
     def layers_(self) -> list[TrainedLayer]:
         """The trained network: affine layers with their activations."""
         hidden = DIFFERENTIABLE[self.activation]()
-        *below, last = self.thetas_
+        *below, last = self.network_.thetas
         output = AffineForm(last[:-1, 0], last[-1, 0]) if self._flat else AffineForm(last[:-1].T, last[-1])
         layers = [TrainedLayer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]
         return [*layers, TrainedLayer(output, self._output_function())]
@@ -99,7 +99,7 @@ class _RLSNetwork(Baseline, RLSParameters):
 
     def _logits(self, X: FloatArray) -> FloatArray:
         """Return the linear outputs (n, C)."""
-        return NumpyNetwork(self.thetas_, self.activation).outputs(X).astype(np.float64)
+        return self.network_.outputs(X).astype(np.float64)
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         columns = targets[:, None] if targets.ndim == 1 else targets
@@ -129,7 +129,7 @@ class _RLSNetwork(Baseline, RLSParameters):
 
         def measure() -> Mapping[str, float]:
             nonlocal steps, clipped
-            outputs = NumpyNetwork(trainer.parameters(), self.activation).outputs(data).astype(np.float64)
+            outputs = trainer.network.outputs(data).astype(np.float64)
             value = np.nan if diverged else loss_and_gradient(self.loss, outputs, desired)[0]
             if not np.isfinite(value):
                 return {"loss": value, "score": np.nan}
@@ -151,7 +151,7 @@ class _RLSNetwork(Baseline, RLSParameters):
                 verbose=self.verbose,
                 name=type(self).__name__,
             )
-        self.thetas_, self._flat, self.n_outputs_ = trainer.parameters(), targets.ndim == 1, columns.shape[1]
+        self.network_, self._flat, self.n_outputs_ = trainer.network, targets.ndim == 1, columns.shape[1]
 
     def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
         raise NotImplementedError

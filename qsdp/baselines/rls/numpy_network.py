@@ -53,6 +53,11 @@ class NumpyNetwork:
         self.thetas = thetas
         self.activation = DIFFERENTIABLE[activation]()
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights, biases included."""
+        return sum(theta.size for theta in self.thetas)
+
     def outputs(self, X: Array) -> Array:
         """Return the linear outputs of shape (n, C)."""
         H = X.astype(self.thetas[0].dtype, copy=False)

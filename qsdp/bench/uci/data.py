@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.datasets import Dataset, load_dataset, load_uci
 from qsdp.exceptions import DatasetError, InvalidInputError
 
-__all__ = ["LARGE", "SETS", "Split", "load", "prepare", "validation_splits"]
+__all__ = ["LARGE", "SETS", "Split", "load", "prepare", "split_cases", "validation_splits"]
 
 #: From small to large, without the regression "diabetes" and without "wine-quality", which joins the two colours.
 _NAMES = (
@@ -30,6 +31,22 @@ LARGE = frozenset({"digits", "spambase", "letter", "adult"})
 _BUNDLED = frozenset({"iris", "wine", "breast-cancer-wisconsin", "digits"})
 
 Indices = npt.NDArray[np.intp]
+
+
+def split_cases(splits: Mapping[str, int], name: str, values: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return a case for each set and as many splits of it, and each value of a parameter `name`.
+
+    Small sets come first, and all values of a split together, so that an interrupted run has complete splits.
+    """
+    values = list(values)
+    return [
+        {"set": one, "seed": seed, name: value}
+        for large in (False, True)
+        for seed in range(max(splits.values()))
+        for one in splits
+        if (one in LARGE) == large and seed < splits[one]
+        for value in values
+    ]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.bench._experiment import Case, Experiment
-from qsdp.bench.uci.data import LARGE, SETS
+from qsdp.bench.uci.data import LARGE, SETS, split_cases
 from qsdp.bench.uci.measure import run
 from qsdp.bench.uci.methods import METHODS
 from qsdp.bench.uci.report import claims, draw, tables
@@ -49,8 +49,7 @@ def uci_experiment(
     Returns
     -------
     Experiment
-        A case is a set, a method and a seed. Small sets come first, and all methods of a split together, so that an
-        interrupted run has complete splits.
+        A case is a set, a method and a seed, in the order of `split_cases`.
 
     Raises
     ------
@@ -66,14 +65,7 @@ def uci_experiment(
         names = chosen_sets or (_QUICK_SETS if quick else SETS)
         competitors = chosen_methods or (_QUICK_METHODS if quick else tuple(METHODS))
         splits = {name: n_seeds or (1 if quick else N_SEEDS[name]) for name in names}
-        return [
-            {"set": name, "method": method, "seed": seed}
-            for large in (False, True)
-            for seed in range(max(splits.values()))
-            for name in names
-            if (name in LARGE) == large and seed < splits[name]
-            for method in competitors
-        ]
+        return split_cases(splits, "method", competitors)
 
     return Experiment(
         name="uci",

@@ -85,7 +85,7 @@ class FloatBackprop(_Trained):
         return BackpropClassifier(_NEURONS, **self._options)
 
     def _network(self) -> Any:
-        return self.model_.float_network_
+        return self.model_.network_
 
     def bits(self) -> int:
         """Return the bits of both layers."""

@@ -43,7 +43,7 @@ def test_a15_regressor_of_any_depth(hidden: tuple[int, ...], activation: Any) ->
     model = BPLSRegressor(hidden, activation=activation, random_state=0).fit(X, Y)
     widths = [4, *hidden, 2]
     assert [W.shape for W in model.network_.weights] == list(itertools.pairwise(widths))
-    assert model.network_.n_weights == sum(W.size for W in model.network_.weights)
+    assert model.network_.n_parameters == sum(W.size for W in model.network_.weights)
     # The chain of layers, written out.
     values, activations = np.column_stack([X, np.ones(80)]), model.network_.settings.activations
     for W, a in zip(model.network_.weights[:-1], activations, strict=True):

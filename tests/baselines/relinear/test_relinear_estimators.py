@@ -194,14 +194,6 @@ def test_b7_plain_gradient_descent_is_the_formula() -> None:
     np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-13)
 
 
-def test_steps_that_are_called_an_epoch() -> None:
-    options = {"optimizer": "gd", "gamma_r": 0.05}
-    many = small(Regressor, n_epochs=10, **options).fit(X, TARGET)
-    few = small(Regressor, n_epochs=2, steps_per_epoch=5, **options).fit(X, TARGET)
-    assert np.array_equal(many.predict(X), few.predict(X))
-    assert few.history_.loss == many.history_.loss[4::5]
-
-
 @pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])
 def test_batches_beyond_a_block_are_one_step(estimator: type, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = small(estimator, batch_size=None, n_epochs=5).fit(X, target(estimator))
@@ -211,13 +203,11 @@ def test_batches_beyond_a_block_are_one_step(estimator: type, monkeypatch: pytes
     np.testing.assert_allclose(blocks._outputs(X), whole._outputs(X), rtol=0, atol=1e-11)
 
 
-def test_batches_go_round_the_data() -> None:
+def test_batches_are_all_of_the_data() -> None:
     plan = Plan("squared", "none", (0.1, 0.1, 0.1), 1, batch_size=4)
     seen = [batch.tolist() for batch in plan.batches(10, torch.Generator())]
     assert sorted(itertools.chain(*seen)) == list(range(10))
     assert [len(batch) for batch in seen] == [4, 4, 2]
-    longer = Plan("squared", "none", (0.1, 0.1, 0.1), 1, batch_size=4, steps_per_epoch=7)
-    assert len(list(longer.batches(10, torch.Generator()))) == 7
     assert list(Plan("squared", "none", (0.1,) * 3, 1, batch_size=64).batches(10, torch.Generator())) == [None]
 
 
@@ -391,8 +381,7 @@ def test_b11_four_ways_to_train_on_runges_function() -> None:
             transfer=pairs,
             gamma_r=3e-3,
             batch_size=None,
-            steps_per_epoch=100,
-            n_epochs=4,
+            n_epochs=400,
             **options,
         ).fit(x, y)
         assert sum(parameter.numel() for parameter in model.network_.parameters()) == 723
@@ -468,7 +457,6 @@ def test_7_a_chain_is_quantized_layer_by_layer(family: str) -> None:
         ({"weight_decay": -1e-4}, "weight_decay must be a finite number >= 0"),
         ({"decay": "wr"}, "decay must be one of 'all', 'linear'"),
         ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),
-        ({"steps_per_epoch": 1.5}, "steps_per_epoch must be an integer >= 1; got 1.5"),
         ({"n_epochs": 0}, "n_epochs must be an integer >= 1; got 0"),
         ({"milestones": (2, 1)}, r"milestones must be increasing numbers of epochs below n_epochs = 3; got \(2, 1\)"),
         ({"milestones": (3,)}, "milestones must be increasing numbers of epochs below n_epochs = 3"),

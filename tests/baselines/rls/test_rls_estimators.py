@@ -104,17 +104,17 @@ def test_steps_are_those_of_the_optimiser(estimator, options):
             loss = LOSSES[model.loss](network(torch.from_numpy(X[rows])), torch.from_numpy(y[rows]))
             loss.backward()
             optimizer.step()
-    ours = NumpyNetwork(model.thetas_, model.activation).outputs(X)
+    ours = model.network_.outputs(X)
     np.testing.assert_allclose(ours, network(torch.from_numpy(X)).detach().numpy(), atol=1e-11)
 
 
 @both
 def test_deterministic(estimator):
     runs = [estimator(5, n_epochs=3, random_state=1).fit(X, TARGETS[estimator]) for _ in range(2)]
-    for a, b in zip(runs[0].thetas_, runs[1].thetas_, strict=True):
+    for a, b in zip(runs[0].network_.thetas, runs[1].network_.thetas, strict=True):
         np.testing.assert_array_equal(a, b)
     other = estimator(5, n_epochs=3, random_state=2).fit(X, TARGETS[estimator])
-    assert not np.array_equal(other.thetas_[0], runs[0].thetas_[0])
+    assert not np.array_equal(other.network_.thetas[0], runs[0].network_.thetas[0])
 
 
 @both
@@ -123,17 +123,17 @@ def test_single_precision(estimator):
         estimator(8, n_epochs=20, random_state=0, dtype=dtype).fit(X, TARGETS[estimator])
         for dtype in ("float64", "float32")
     )
-    assert {theta.dtype.name for theta in single.thetas_} == {"float32"}
+    assert {theta.dtype.name for theta in single.network_.thetas} == {"float32"}
     assert single.history_.loss[-1] == pytest.approx(double.history_.loss[-1], rel=1e-3)
 
 
 def test_learning_rate_of_one_number_is_that_of_the_hidden_layers():
     number = Regressor((5, 4), learning_rate=0.3, n_epochs=2, random_state=0).fit(X, VALUES)
     listed = Regressor((5, 4), learning_rate=[0.3, 0.3, 1.0], n_epochs=2, random_state=0).fit(X, VALUES)
-    np.testing.assert_array_equal(number.thetas_[0], listed.thetas_[0])
+    np.testing.assert_array_equal(number.network_.thetas[0], listed.network_.thetas[0])
     linear = Regressor((), learning_rate=0.3, n_epochs=2, random_state=0).fit(X, VALUES)
     same = Regressor((), learning_rate=[0.3], n_epochs=2, random_state=0).fit(X, VALUES)
-    np.testing.assert_array_equal(linear.thetas_[0], same.thetas_[0])
+    np.testing.assert_array_equal(linear.network_.thetas[0], same.network_.thetas[0])
 
 
 @pytest.mark.parametrize("activation", ["sigmoid", "tanh", "softmax", "softplus", "leaky_relu", LeakyReLU(0.3)])
@@ -143,7 +143,7 @@ def test_inverse_output_activations(activation):
     model = Classifier(12, output_activation=activation, batch_size=32, n_epochs=30, random_state=0).fit(data, labels)
     assert model.score(data, labels) > 0.9
     # The recorded loss is that of the linear outputs.
-    linear = NumpyNetwork(model.thetas_, "relu").outputs(data)
+    linear = NumpyNetwork(model.network_.thetas, "relu").outputs(data)
     function = model.layers_[-1].activation
     desired = function.inverse(np.eye(3)[np.unique(labels, return_inverse=True)[1]], 1e-3)
     assert model.history_.loss[-1] == pytest.approx(np.sum((linear - desired) ** 2) / (2 * len(data)))
@@ -171,7 +171,7 @@ def test_probabilities(options):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     assert probabilities.min() > 0.0
     np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
-    linear = NumpyNetwork(model.thetas_, "relu").outputs(X)
+    linear = NumpyNetwork(model.network_.thetas, "relu").outputs(X)
     np.testing.assert_allclose(probabilities, scipy.special.softmax(linear, axis=1))
 
 
@@ -221,7 +221,7 @@ def test_divergence_stops_with_epoch_and_suggestion_and_keeps_the_history(estima
     assert history.stopped == "diverged"
     assert history.diverged == history.n_epochs + 1 <= 50
     assert np.all(np.isfinite(history.loss))
-    assert all(np.all(np.isfinite(theta)) for theta in model.thetas_)
+    assert all(np.all(np.isfinite(theta)) for theta in model.network_.thetas)
     assert len(model.predict(wild)) == 90
 
 
@@ -307,7 +307,7 @@ def test_bad_parameters_are_refused_before_any_work(estimator, options, message,
     model = estimator(**options)
     with pytest.raises(InvalidInputError, match=message):
         model.fit(X, TARGETS[estimator])
-    assert not hasattr(model, "thetas_")
+    assert not hasattr(model, "network_")
 
 
 @both
