@@ -26,16 +26,14 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     TARGET,
-    Records,
     experiment_in,
     grid,
     grouped,
-    unfolded,
     values,
     where,
 )
 from benchmarks.experiments._data import images, pooled
-from benchmarks.experiments.accuracy._equal_bits import DEFAULT, NAMES, RIVALS, at_equal_bits, contenders, mean_over
+from benchmarks.experiments.accuracy._equal_bits import DEFAULT, FAMILIES, NAMES, RIVALS, at_equal_bits, models
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, Table, paired_claim
@@ -50,10 +48,10 @@ PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each number of pixels, set, number of images and draw."""
+    """Return a case for each family, number of pixels, set, number of images and draw."""
     if quick:
-        return grid(side=7, set="mnist", images=4, seed=0)
-    return grid(side=PIXELS, set=SETS, images=COUNTS, seed=range(DRAWS))
+        return grid(family="solved", side=7, set="mnist", images=5, seed=0)
+    return grid(family=FAMILIES, side=PIXELS, set=SETS, images=COUNTS, seed=range(DRAWS))
 
 
 def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
@@ -65,20 +63,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     """Fit all models to a draw, on one thread."""
     X, X_test, y, y_test = images(case["set"])
     rows, tested = drawn(y, case["images"], case["seed"]), drawn(y_test, TESTED)
-    parts = (pooled(part, case["side"]) for part in (X[rows], X_test[tested]))
-    split = Split(*parts, y[rows], y_test[tested], 10)
-    fifth = StratifiedShuffleSplit(1, test_size=0.25 if case["images"] < 5 else 0.2, random_state=case["seed"])
+    inputs, tests = pooled(X[rows], case["side"]), pooled(X_test[tested], case["side"])
+    split = Split(inputs, tests, y[rows], y_test[tested], 10)
+    fifth = StratifiedShuffleSplit(1, test_size=0.2, random_state=case["seed"])
     folds = list(fifth.split(split.X, split.y))
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        models = dict(contenders(Sample(split, folds, case["seed"])))
-    return {"models": models}
-
-
-def models(records: Records) -> list[Record]:
-    """Return a record for each model."""
-    found = [record for record in unfolded(records, "models", "model") if record.case["model"] in NAMES]
-    return sorted(found, key=lambda record: NAMES.index(record.case["model"]))
+        found = dict(FAMILIES[case["family"]](Sample(split, folds, case["seed"])))
+    return {"models": found}
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -124,7 +116,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     for rival in RIVALS:
         pairs = at_equal_bits(records, rival, "side", "set", "images", "seed")
         statement = f"Of few images, the default classifier is more accurate than {rival} of no more bits."
-        made.append(paired_claim(TARGET, statement, *map(mean_over, pairs), names=(DEFAULT, rival)))
+        made.append(paired_claim(TARGET, statement, *pairs, names=(DEFAULT, rival)))
     return made
 
 
