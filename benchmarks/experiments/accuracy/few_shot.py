@@ -40,7 +40,8 @@ from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench.uci.data import Split
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
-PIXELS = {7: "7 x 7", 28: "28 x 28"}
+#: Pixels of a side.
+SIDES = (7, 28)
 COUNTS, DRAWS = (10, 40), 10
 TESTED = 800
 #: Accuracy of BeMi by set and images a class.
@@ -50,8 +51,8 @@ PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each family, number of pixels, set, number of images and draw."""
     if quick:
-        return grid(family="solved", side=7, set="mnist", images=5, seed=0)
-    return grid(family=FAMILIES, side=PIXELS, set=SETS, images=COUNTS, seed=range(DRAWS))
+        return grid(family="solved", side=4, set="mnist", images=5, seed=0)
+    return grid(family=FAMILIES, side=SIDES, set=SETS, images=COUNTS, seed=range(DRAWS))
 
 
 def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
@@ -76,7 +77,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return accuracy and bits of all models, for each setting."""
     columns = [
-        ("pixels", lambda group: PIXELS[group[0].case["side"]]),
+        ("pixels", lambda group: f"{(side := group[0].case['side'])} x {side}"),
         ("set", lambda group: SETS[group[0].case["set"]]),
         ("images a class", show.param("images")),
         ("model", show.param("model")),
@@ -104,12 +105,12 @@ def printed_of(record: Record) -> float | None:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare the network with BeMi in every setting, and with its rivals over all of them."""
     made = []
-    for side, pixels in PIXELS.items():
+    for side in SIDES:
         for (name, count), accuracy in PRINTED.items():
             found = where(models(records), side=side, set=name, images=count, model=DEFAULT)
             ours = {record.case["seed"]: record.measured["test"] for record in found}
             group = "The default classifier is more accurate than BeMi's ensemble of the same images"
-            case = f"{SETS[name]}, {pixels} pixels, {count} a class"
+            case = f"{SETS[name]}, {side} x {side} pixels, {count} a class"
             theirs = dict.fromkeys(ours, accuracy)
             claim = paired_claim(TARGET, f"{group}: {case}.", ours, theirs, names=(DEFAULT, "BeMi"))
             made.append(replace(claim, group=group, case=case))
@@ -133,7 +134,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
                 yerr=100 * values(group, "test").std(),
                 fmt="o",
                 color=f"C{NAMES.index(model) % 10}",
-                label=f"{model}, {PIXELS[side]} pixels",
+                label=f"{model}, {side} x {side}",
                 **filled,
             )
         axis.set(xscale="log", title=f"{SETS[name]}, {count} images a class", xlabel="bits", ylabel="test accuracy, %")
