@@ -103,6 +103,12 @@ def models(records: Records, shared: Sequence[str] = ()) -> list[Record]:
     return sorted(found, key=lambda record: NAMES.index(record.case["model"]))
 
 
+def by_model(records: Records, *names: str, shared: Sequence[str] = ()) -> list[list[Record]]:
+    """Return groups of records for a table: the settings by the values of parameters, and in each the models."""
+    settings = grouped(records, *names).values()
+    return [group for setting in settings for group in grouped(models(setting, shared), "model").values()]
+
+
 def at_equal_bits(records: Records, rival: str, *names: str) -> tuple[dict[Any, float], dict[Any, float]]:
     """Return the accuracies of network and rival by the values of parameters, where some version is no larger.
 

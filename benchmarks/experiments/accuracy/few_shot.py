@@ -33,7 +33,15 @@ from benchmarks.experiments._common import (
     where,
 )
 from benchmarks.experiments._data import images, pooled
-from benchmarks.experiments.accuracy._equal_bits import DEFAULT, FAMILIES, NAMES, RIVALS, at_equal_bits, models
+from benchmarks.experiments.accuracy._equal_bits import (
+    DEFAULT,
+    FAMILIES,
+    NAMES,
+    RIVALS,
+    at_equal_bits,
+    by_model,
+    models,
+)
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, Table, paired_claim
@@ -92,7 +100,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "Test: mean and deviation over draws. Bits with those of the encoding: means over draws. Gap: median of the "
         "certified relative gap. Processor seconds: median; of a rounded model only those of the rounding."
     )
-    groups = grouped(models(records), "side", "set", "images", "model")
+    groups = by_model(records, "side", "set", "images")
     return [show.table("Few images of every class", groups, columns, note)]
 
 
