@@ -130,9 +130,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    """Draw accuracy against bits, a panel for each set and number of images."""
-    figure, axes = draw.subplots(2, 2, figsize=(10.5, 7.0))
-    for axis, (name, count) in zip(axes.flat, PRINTED, strict=True):
+    """Draw accuracy against bits, a panel for each set and number of images that is measured."""
+    settings = [(name, count) for name, count in PRINTED if where(records, set=name, images=count)]
+    figure, axes = draw.subplots(1, len(settings), figsize=(4.0 * len(settings) + 2.5, 3.8), squeeze=False)
+    for axis, (name, count) in zip(axes.flat, settings, strict=True):
         axis.axhline(100 * PRINTED[name, count], color="0.3", linestyle="--", label="BeMi")
         for (model, side), group in grouped(where(models(records), set=name, images=count), "model", "side").items():
             filled = {} if side == 28 else {"mfc": "none"}
@@ -145,7 +146,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
                 label=f"{model}, {side} x {side}",
                 **filled,
             )
-        axis.set(xscale="log", title=f"{SETS[name]}, {count} images a class", xlabel="bits", ylabel="test accuracy, %")
+        axis.set(
+            xscale="log",
+            title=f"{SETS[name]}, {count} images a class",
+            xlabel="bits",
+            ylabel="test accuracy, %, with deviation",
+        )
         axis.grid(alpha=0.3)
     draw.legend(figure, axes, fontsize=8)
     draw.save(figure, path)
