@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -82,6 +83,18 @@ class Moments(DescentData):
             np.matmul(others, self.gram[rows], out=halves[:, entry])
         curvature: FloatArray = np.ascontiguousarray((halves[:, :, place] @ others.T).swapaxes(2, 3))
         return curvature
+
+    def own_curvature(self, others: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i w_i (\mathcal{X}_i v)_a^2` for rows v of `others` and all a, shape (B, N)."""
+        outer = others[:, :, None] * others[:, None, :]
+        curvature: FloatArray = outer.reshape(len(others), -1) @ self._own.T
+        return curvature
+
+    @cached_property
+    def _own(self) -> FloatArray:
+        r"""Products :math:`\sum_i w_i (\mathcal{X}_i)_{ab} (\mathcal{X}_i)_{ac}` of shape (N, N^2)."""
+        place = pair_places(self.size)
+        return np.stack([self.gram[np.ix_(rows, rows)].ravel() for rows in place])
 
     def image(self, S: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i w_i \langle \mathcal{X}_i, S \rangle \mathcal{X}_i` for any matrix S."""

@@ -7,12 +7,12 @@ of all of them are chosen on the folds of the sample, the networks' own by thems
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import grouped, timed
+from benchmarks.experiments._common import Records, grouped, timed, unfolded
 from benchmarks.experiments.accuracy import _bits as sizes
 from benchmarks.experiments.accuracy._models import (
     Measured,
@@ -46,17 +46,30 @@ RIVALS: dict[str, tuple[str, ...]] = {
 NAMES = (DEFAULT, TRAINED, *rounded(f"{DEFAULT} relaxed"), "logistic", *rounded("logistic"), "tree")
 
 
-def contenders(sample: Sample) -> Measured:
-    """Yield the default network, forms of its relaxation, and its rivals, with accuracies on the test rows and bits."""
-    split = sample.split
-    model = QuantizedNetworkClassifier(random_state=sample.seed)
-    _, seconds = timed(lambda: model.fit(split.X, split.y))
-    default = {**measured_network(sample, model), "inputs": model.network_.n_inputs, "seconds": seconds}
-    yield DEFAULT, default
+def solved(sample: Sample) -> Measured:
+    """Yield the default network, forms of its relaxation, and rivals that take seconds."""
+    model, seconds = fitted(sample)
+    yield DEFAULT, {**measured_network(sample, model), "inputs": model.network_.n_inputs, "seconds": seconds}
     yield from relaxed_forms(sample, model, DEFAULT)
-    yield TRAINED, straight_through(sample, model.encoder_, default["bits"])
     yield from logistic_of_columns(sample)
     yield from trees(sample)
+
+
+def trained(sample: Sample) -> Measured:
+    """Yield straight-through training of a network of no more bits than the default one, on the inputs of that."""
+    model, _ = fitted(sample)
+    yield TRAINED, straight_through(sample, model.encoder_, measured_network(sample, model)["bits"])
+
+
+#: By the name of a case's family; the second takes minutes.
+FAMILIES: dict[str, Callable[[Sample], Measured]] = {"solved": solved, "trained": trained}
+
+
+def fitted(sample: Sample) -> tuple[QuantizedNetworkClassifier, float]:
+    """Return the default classifier of a sample, and its processor seconds."""
+    model = QuantizedNetworkClassifier(random_state=sample.seed)
+    _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
+    return model, seconds
 
 
 def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any]:
@@ -84,22 +97,33 @@ def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any
     }
 
 
-def of_models(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
-    """Return what was measured of one model."""
-    return [record.measured["models"][name] for record in records]
+def models(records: Records, shared: Sequence[str] = ()) -> list[Record]:
+    """Return a record for each model of the tables."""
+    found = [one for one in unfolded(records, "models", "model", shared=shared) if one.case["model"] in NAMES]
+    return sorted(found, key=lambda record: NAMES.index(record.case["model"]))
 
 
-def at_equal_bits(records: Sequence[Record], rival: str, *names: str) -> tuple[dict[Any, float], dict[Any, float]]:
-    """Return the accuracies of network and rival by the values of parameters: of cases where the rival is no larger."""
+def by_model(records: Records, *names: str, shared: Sequence[str] = ()) -> list[list[Record]]:
+    """Return groups of records for a table: the settings by the values of parameters, and in each the models."""
+    settings = grouped(records, *names).values()
+    return [group for setting in settings for group in grouped(models(setting, shared), "model").values()]
+
+
+def at_equal_bits(records: Records, rival: str, *names: str) -> tuple[dict[Any, float], dict[Any, float]]:
+    """Return the accuracies of network and rival by the values of parameters, where some version is no larger.
+
+    Repetitions are the values of the last parameter: accuracies are means over the others.
+    """
     ours: dict[Any, float] = {}
     theirs: dict[Any, float] = {}
-    for key, (record,) in grouped(records, *names).items():
-        models: Mapping[str, dict[str, Any]] = record.measured["models"]
-        for version in RIVALS[rival]:
-            if models[version]["bits"] <= models[DEFAULT]["bits"]:
-                ours[key], theirs[key] = models[DEFAULT]["test"], models[version]["test"]
-                break
-    return ours, theirs
+    for key, group in grouped(records, *names).items():
+        found = {name: one for record in group for name, one in record.measured["models"].items()}
+        if DEFAULT not in found:
+            continue
+        fits = [name for name in RIVALS[rival] if name in found and found[name]["bits"] <= found[DEFAULT]["bits"]]
+        if fits:
+            ours[key], theirs[key] = found[DEFAULT]["test"], found[fits[0]]["test"]
+    return mean_over(ours), mean_over(theirs)
 
 
 def mean_over(found: Mapping[Any, float]) -> dict[Any, float]:

@@ -26,23 +26,30 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     TARGET,
-    Records,
     experiment_in,
     grid,
     grouped,
-    unfolded,
     values,
     where,
 )
 from benchmarks.experiments._data import images, pooled
-from benchmarks.experiments.accuracy._equal_bits import DEFAULT, NAMES, RIVALS, at_equal_bits, contenders, mean_over
+from benchmarks.experiments.accuracy._equal_bits import (
+    DEFAULT,
+    FAMILIES,
+    NAMES,
+    RIVALS,
+    at_equal_bits,
+    by_model,
+    models,
+)
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench.uci.data import Split
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
-PIXELS = {7: "7 x 7", 28: "28 x 28"}
+#: Pixels of a side.
+SIDES = (7, 28)
 COUNTS, DRAWS = (10, 40), 10
 TESTED = 800
 #: Accuracy of BeMi by set and images a class.
@@ -50,10 +57,10 @@ PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each number of pixels, set, number of images and draw."""
+    """Return a case for each family, number of pixels, set, number of images and draw."""
     if quick:
-        return grid(side=7, set="mnist", images=4, seed=0)
-    return grid(side=PIXELS, set=SETS, images=COUNTS, seed=range(DRAWS))
+        return grid(family="solved", side=4, set="mnist", images=5, seed=0)
+    return grid(family=FAMILIES, side=SIDES, set=SETS, images=COUNTS, seed=range(DRAWS))
 
 
 def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
@@ -65,26 +72,20 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     """Fit all models to a draw, on one thread."""
     X, X_test, y, y_test = images(case["set"])
     rows, tested = drawn(y, case["images"], case["seed"]), drawn(y_test, TESTED)
-    parts = (pooled(part, case["side"]) for part in (X[rows], X_test[tested]))
-    split = Split(*parts, y[rows], y_test[tested], 10)
-    fifth = StratifiedShuffleSplit(1, test_size=0.25 if case["images"] < 5 else 0.2, random_state=case["seed"])
+    inputs, tests = pooled(X[rows], case["side"]), pooled(X_test[tested], case["side"])
+    split = Split(inputs, tests, y[rows], y_test[tested], 10)
+    fifth = StratifiedShuffleSplit(1, test_size=0.2, random_state=case["seed"])
     folds = list(fifth.split(split.X, split.y))
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        models = dict(contenders(Sample(split, folds, case["seed"])))
-    return {"models": models}
-
-
-def models(records: Records) -> list[Record]:
-    """Return a record for each model."""
-    found = [record for record in unfolded(records, "models", "model") if record.case["model"] in NAMES]
-    return sorted(found, key=lambda record: NAMES.index(record.case["model"]))
+        found = dict(FAMILIES[case["family"]](Sample(split, folds, case["seed"])))
+    return {"models": found}
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return accuracy and bits of all models, for each setting."""
     columns = [
-        ("pixels", lambda group: PIXELS[group[0].case["side"]]),
+        ("pixels", lambda group: f"{(side := group[0].case['side'])} x {side}"),
         ("set", lambda group: SETS[group[0].case["set"]]),
         ("images a class", show.param("images")),
         ("model", show.param("model")),
@@ -99,7 +100,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "Test: mean and deviation over draws. Bits with those of the encoding: means over draws. Gap: median of the "
         "certified relative gap. Processor seconds: median; of a rounded model only those of the rounding."
     )
-    groups = grouped(models(records), "side", "set", "images", "model")
+    groups = by_model(records, "side", "set", "images")
     return [show.table("Few images of every class", groups, columns, note)]
 
 
@@ -112,26 +113,27 @@ def printed_of(record: Record) -> float | None:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare the network with BeMi in every setting, and with its rivals over all of them."""
     made = []
-    for side, pixels in PIXELS.items():
+    for side in SIDES:
         for (name, count), accuracy in PRINTED.items():
             found = where(models(records), side=side, set=name, images=count, model=DEFAULT)
             ours = {record.case["seed"]: record.measured["test"] for record in found}
             group = "The default classifier is more accurate than BeMi's ensemble of the same images"
-            case = f"{SETS[name]}, {pixels} pixels, {count} a class"
+            case = f"{SETS[name]}, {side} x {side} pixels, {count} a class"
             theirs = dict.fromkeys(ours, accuracy)
             claim = paired_claim(TARGET, f"{group}: {case}.", ours, theirs, names=(DEFAULT, "BeMi"))
             made.append(replace(claim, group=group, case=case))
     for rival in RIVALS:
         pairs = at_equal_bits(records, rival, "side", "set", "images", "seed")
         statement = f"Of few images, the default classifier is more accurate than {rival} of no more bits."
-        made.append(paired_claim(TARGET, statement, *map(mean_over, pairs), names=(DEFAULT, rival)))
+        made.append(paired_claim(TARGET, statement, *pairs, names=(DEFAULT, rival)))
     return made
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    """Draw accuracy against bits, a panel for each set and number of images."""
-    figure, axes = draw.subplots(2, 2, figsize=(10.5, 7.0))
-    for axis, (name, count) in zip(axes.flat, PRINTED, strict=True):
+    """Draw accuracy against bits, a panel for each set and number of images that is measured."""
+    settings = [(name, count) for name, count in PRINTED if where(records, set=name, images=count)]
+    figure, axes = draw.subplots(1, len(settings), figsize=(4.0 * len(settings) + 2.5, 3.8), squeeze=False)
+    for axis, (name, count) in zip(axes.flat, settings, strict=True):
         axis.axhline(100 * PRINTED[name, count], color="0.3", linestyle="--", label="BeMi")
         for (model, side), group in grouped(where(models(records), set=name, images=count), "model", "side").items():
             filled = {} if side == 28 else {"mfc": "none"}
@@ -141,10 +143,15 @@ def plot(records: Sequence[Record], path: Path) -> None:
                 yerr=100 * values(group, "test").std(),
                 fmt="o",
                 color=f"C{NAMES.index(model) % 10}",
-                label=f"{model}, {PIXELS[side]} pixels",
+                label=f"{model}, {side} x {side}",
                 **filled,
             )
-        axis.set(xscale="log", title=f"{SETS[name]}, {count} images a class", xlabel="bits", ylabel="test accuracy, %")
+        axis.set(
+            xscale="log",
+            title=f"{SETS[name]}, {count} images a class",
+            xlabel="bits",
+            ylabel="test accuracy, %, with deviation",
+        )
         axis.grid(alpha=0.3)
     draw.legend(figure, axes, fontsize=8)
     draw.save(figure, path)
