@@ -113,7 +113,7 @@ def test_two_fits_at_once_are_one_after_the_other() -> None:
     # No thread is left behind.
     assert set(threading.enumerate()) == threads
     # Nor does import, fit or export use a network: every use of a socket would end the process.
-    estimator = "qsdp.QuantizedNetworkRegressor(n_neurons=9, beta='20%', refine='none', tol=0.1).fit(X, X[:, 0])"
+    estimator = "qsdp.QuantizedNetworkRegressor(9, beta='20%', encoding='none', refine='none').fit(X, X[:, 0])"
     offline = f"{OFFLINE}\nimport qsdp.cli, qsdp.export\n{FITTED}\nqsdp.export.to_c({estimator})"
     both = [command(Path.cwd(), "-c", program, program=()) for program in (FITTED, offline)]
     assert [(running.communicate()[0].strip(), running.returncode) for running in both] == [(alone, 0)] * 2

@@ -121,12 +121,14 @@ def test_bad_input_is_refused_before_any_work(
 
 
 def test_estimators_refine() -> None:
-    plain = QuantizedNetworkRegressor(50, random_state=0).fit(X, Y)
-    exact = QuantizedNetworkRegressor(50, refine="exact", random_state=0).fit(X, Y)
+    plain = QuantizedNetworkRegressor(50, encoding="standard", random_state=0).fit(X, Y)
+    exact = QuantizedNetworkRegressor(50, refine="exact", encoding="standard", random_state=0).fit(X, Y)
     assert exact.certificate_.bound_type == "exact"
     assert exact.certificate_.relative_gap <= 1e-6
     assert exact.score(X, Y) > plain.score(X, Y)
-    polished = QuantizedNetworkClassifier(50, refine="polish", loss="cross_entropy", random_state=0).fit(X, CLASSES)
+    polished = QuantizedNetworkClassifier(
+        50, refine="polish", loss="cross_entropy", encoding="standard", random_state=0
+    ).fit(X, CLASSES)
     assert polished.network_.shared_alpha
     assert polished.resample(80, 1).network_.n_neurons == 80
 

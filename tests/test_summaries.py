@@ -345,9 +345,9 @@ def below(estimator):
 def test_fitted_estimators_show_their_certificate(shown, cross_validated):
     X, y = shown["planted"]
     estimator = (
-        qsdp.QuantizedNetworkRegressorCV(30, betas=[0.5, 1.0], cv=2, random_state=0)
+        qsdp.QuantizedNetworkRegressorCV(30, betas=[0.5, 1.0], cv=2, encoding="standard", random_state=0)
         if cross_validated
-        else qsdp.QuantizedNetworkRegressor(30, beta=0.5, random_state=0)
+        else qsdp.QuantizedNetworkRegressor(30, beta=0.5, encoding="standard", random_state=0)
     )
     assert below(estimator) == ""
     estimator.fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -134,12 +135,15 @@ class Incumbent:
                 self.objectives[part] = objectives[part]
                 self.T[blocks], self.S[blocks] = scales[part] * T[blocks], scales[part] * S[blocks]
 
-    def offer_dual(self, candidate: FloatArray, z: FloatArray) -> None:
-        r"""Take a dual vector, as the evaluation knows it, and weights z of shape (C, N), signs and scale free."""
+    def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
+        r"""Take a dual vector, as the evaluation knows it, and weights z of shape (C, N), signs and scale free.
+
+        `expected` is the relative gap that the method expects of them; weights are rough where it is large.
+        """
         if not (np.all(np.isfinite(candidate)) and np.all(np.isfinite(z))):
             return
         M, ray = self._evaluation.dual(candidate)
-        floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * float(self.gaps.max())))
+        floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * min(expected, float(self.gaps.max()))))
         weights = np.maximum(z, 0.0)
         weights += floor * weights.mean(axis=1, keepdims=True)
         weights[~np.any(weights > 0.0, axis=1)] = 1.0
@@ -188,6 +192,16 @@ class Incumbent:
     def gaps(self) -> FloatArray:
         """Relative gaps of the parts."""
         return np.array([relative(u - v, u) for u, v in zip(self.objectives, self.bounds, strict=True)])
+
+    @property
+    def tol(self) -> float:
+        """Relative gap at which the method may stop."""
+        return self._limits.tol
+
+    @property
+    def watched(self) -> bool:
+        """Whether someone sees more than the last state of the method: a callback, or a time limit that may end it."""
+        return self._limits.callback is not None or self.deadline.left < math.inf
 
     @property
     def progress(self) -> Progress:

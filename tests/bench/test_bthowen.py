@@ -18,7 +18,7 @@ def test_networks_fill_the_size(n_classes: int, bits: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 5))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [0.0, 1.0][: n_classes - 1])
-    model = qsdp.QuantizedNetworkClassifier(beta="10%", random_state=0).fit(X, y)
+    model = qsdp.QuantizedNetworkClassifier(beta="10%", encoding="standard", random_state=0).fit(X, y)
     study.resample_to(model, bits, 0)
     network = model.network_
     outputs = network.n_outputs

@@ -26,7 +26,7 @@ FEW = {"betas": [10.0, 1.0], "cv": 2, "encoding": "standard", "refine": "none"}
 #: Estimators and how many checks scikit-learn 1.9 has for them, of which all but `SKIPPED` run.
 ESTIMATORS = [
     (QuantizedNetworkClassifier(beta="5%", encoding="standard", refine="none"), 65),
-    (QuantizedNetworkRegressor(encoding="standard"), 58),
+    (QuantizedNetworkRegressor(8, encoding="standard"), 58),
     (QuantizedNetworkClassifierCV(**FEW), 65),
     (QuantizedNetworkRegressorCV(**FEW), 58),
 ]

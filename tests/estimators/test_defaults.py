@@ -69,7 +69,7 @@ def plain(estimator: type) -> np.ndarray:
 
 
 @all_four
-@pytest.mark.parametrize("scales", [10.0, [1e-6, 1.0, 1e6, 3.0], 1e100], ids=["ten", "unequal", "huge"])
+@pytest.mark.parametrize("scales", [[1e-6, 1.0, 1e6, 3.0], 1e100], ids=["unequal", "huge"])
 def test_units_of_the_columns_do_not_matter(estimator: type, scales: Any) -> None:
     moved = np.multiply(scales, X)
     np.testing.assert_allclose(predictions(estimator, moved), plain(estimator), rtol=1e-6, atol=1e-7)
@@ -81,14 +81,14 @@ def test_origins_of_the_columns_do_not_matter(estimator: type) -> None:
 
 
 @pytest.mark.parametrize("estimator", [Regressor, QuantizedNetworkRegressorCV])
-@pytest.mark.parametrize(("scale", "offset"), [(1.0, 1000.0), (10.0, 0.0), (1e-6, 5.0), (1e6, -1e6)])
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 1000.0), (1e-6, 5.0), (1e6, -1e6)])
 def test_units_of_the_target_do_not_matter(estimator: type, scale: float, offset: float) -> None:
     moved = (predictions(estimator, X, offset + scale * REAL) - offset) / scale
     np.testing.assert_allclose(moved, plain(estimator), rtol=1e-5, atol=1e-6)
 
 
 @both
-@pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, 1e8 + 0.1])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e8 + 0.1])
 def test_constant_columns_do_not_matter(estimator: type, constant: float) -> None:
     data = np.c_[np.full(90, constant), X]
     np.testing.assert_allclose(predictions(estimator, data), plain(estimator), rtol=1e-9, atol=1e-9)
@@ -147,15 +147,10 @@ def table(frames: Any) -> Any:
     )
 
 
-@pytest.fixture(params=["pandas", "polars"])
-def frames(request: pytest.FixtureRequest) -> Any:
-    return pytest.importorskip(request.param)
-
-
 @all_four
 @pytest.mark.parametrize("encoding", ["standard", "thresholds", "both", "auto"])
-def test_tables_of_text_and_missing_entries(estimator: type, encoding: str, frames: Any) -> None:
-    data, y = table(frames), target(estimator)
+def test_tables_of_text_and_missing_entries(estimator: type, encoding: str) -> None:
+    data, y = table(pd), target(estimator)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="X .*feature names")
         model = estimator(encoding=encoding, random_state=0, **few(estimator)).fit(data, y)
@@ -168,8 +163,12 @@ def test_tables_of_text_and_missing_entries(estimator: type, encoding: str, fram
 
 @both
 def test_frames_of_both_kinds_are_the_same(estimator: type) -> None:
-    polars = pytest.importorskip("polars")
-    np.testing.assert_array_equal(predictions(estimator, table(polars)), predictions(estimator, table(pd)))
+    data, y = table(pytest.importorskip("polars")), target(estimator)
+    np.testing.assert_array_equal(predictions(estimator, data), predictions(estimator, table(pd)))
+    model = estimator(beta="2%", encoding="standard", random_state=0).fit(data, y)
+    assert model.feature_names_in_.tolist() == ["age", "size", "city", "member"]
+    with pytest.raises(ValueError, match=r"[Ff]eature names"):
+        model.predict(data[["size", "age", "city", "member"]])
 
 
 @both

@@ -525,7 +525,9 @@ def test_betas_not_solved_in_time_are_not_chosen(evaluate: str, monkeypatch: pyt
         return path[:3], "time limit"
 
     monkeypatch.setattr("qsdp.relaxation.folds.path_with", stopping)
-    model = QuantizedNetworkClassifierCV(betas=5, cv=3, evaluate=evaluate, time_limit=60.0, random_state=0)
+    model = QuantizedNetworkClassifierCV(
+        betas=5, cv=3, evaluate=evaluate, time_limit=60.0, encoding="standard", random_state=0
+    )
     with pytest.warns(QSDPWarning, match="left 2 of 5 betas without a score"):
         model.fit(X, y)
     assert np.all(np.isnan(model.scores_) == (np.arange(5) > 2)[:, None])

@@ -238,16 +238,16 @@ def test_thresholds_are_exact(cancer):
 @needs_compiler
 def test_several_outputs(cancer):
     X, y = qsdp.datasets.load_bundled("iris")
-    labels = np.column_stack([y == 0, y > 1]).astype(int)
+    labels, options = np.column_stack([y == 0, y > 1]).astype(int), {"encoding": "standard", **OPTIONS}
     for target in (y, labels):
-        model = QuantizedNetworkClassifier(30, levels=3, loss="logistic", **OPTIONS).fit(X, target)
+        model = QuantizedNetworkClassifier(30, levels=3, loss="logistic", **options).fit(X, target)
         np.testing.assert_array_equal(to_c(model).compile().predict(X), model.predict(X))
-    regressor = QuantizedNetworkRegressor(30, **OPTIONS).fit(X[:, :2], X[:, 2:] * [1.0, 1e4])
+    regressor = QuantizedNetworkRegressor(30, **options).fit(X[:, :2], X[:, 2:] * [1.0, 1e4])
     code = to_c(regressor)
     compiled = code.compile().predict(X[:, :2])
     assert np.all(np.abs(compiled - regressor.predict(X[:, :2])) <= code.rounding_error)
     assert np.all(code.rounding_error < 0.02 * np.abs(compiled).max(axis=0))
-    scalar = QuantizedNetworkRegressor(30, **OPTIONS).fit(X[:, :2], y)
+    scalar = QuantizedNetworkRegressor(30, **options).fit(X[:, :2], y)
     assert to_c(scalar).compile().predict(X[:, :2]).shape == (150,)
 
 
@@ -338,7 +338,7 @@ def test_bad_input():
 
 def test_bad_columns(cancer):
     X, y = cancer
-    model = QuantizedNetworkClassifier(8, **OPTIONS).fit(X[:, :2], y)
+    model = QuantizedNetworkClassifier(8, encoding="standard", **OPTIONS).fit(X[:, :2], y)
     for options, error, message in (
         ({"scales": {"z": 1.0}}, InvalidInputError, "scales must be those of columns"),
         ({"scales": [1.0]}, InvalidTypeError, "scales must map names of columns"),
@@ -351,6 +351,6 @@ def test_bad_columns(cancer):
     ):
         with pytest.raises(error, match=message):
             to_c(model, **options)
-    far = QuantizedNetworkClassifier(8, **OPTIONS).fit(X[:, :2] + 1e12, y)
+    far = QuantizedNetworkClassifier(8, encoding="standard", **OPTIONS).fit(X[:, :2] + 1e12, y)
     with pytest.raises(ExportError, match="column 'x0'"):
         to_c(far)

@@ -112,12 +112,8 @@ def test_search_and_cross_validation(iris):
     X, y = iris
     search = GridSearchCV(QuantizedNetworkClassifier(**FAST), {"levels": [2, 3]}, cv=2).fit(X, y)
     assert describe(search).network is search.best_estimator_.network_
-    check(
-        QuantizedNetworkClassifierCV(
-            betas=2, cv=2, loss="logistic", encoding="standard", refine="none", random_state=0
-        ).fit(X, y),
-        X,
-    )
+    options = {name: value for name, value in FAST.items() if name != "beta"}
+    check(QuantizedNetworkClassifierCV(betas=2, cv=2, **options).fit(X, y), X)
 
 
 def test_files(iris, tmp_path):

@@ -261,9 +261,7 @@ def test_inside_of_pipelines_of_skl2onnx(iris, dtype):
     models = [
         make_pipeline(StandardScaler(), PCA(3), QuantizedNetworkClassifier(**FAST)),
         make_pipeline(PCA(2), QuantizedNetworkClassifier(**{**NUMBERS, "encoding": "thresholds"})),
-        QuantizedNetworkClassifierCV(
-            betas=2, cv=2, loss="logistic", encoding="standard", refine="none", random_state=0
-        ),
+        QuantizedNetworkClassifierCV(betas=2, cv=2, **{name: FAST[name] for name in FAST if name != "beta"}),
         make_pipeline(TableEncoder("both"), SupervisedScaler(), LogisticRegression()),
         make_pipeline(ThresholdEncoder(3), LogisticRegression()),
     ]

@@ -146,7 +146,7 @@ def test_format_of_the_command_line():
 @pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 def test_what_has_no_place_in_qonnx():
     X, y = qsdp.datasets.load_bundled("iris")
-    model = QuantizedNetworkClassifier(n_neurons=5, beta="20%", refine="none", tol=0.1, random_state=0).fit(X, y)
+    model = QuantizedNetworkClassifier(5, beta="20%", encoding="none", refine="none", random_state=0).fit(X, y)
     with pytest.raises(ExportError, match="to_qonnx takes a network alone"):
         to_qonnx(model)
     with pytest.raises(InvalidInputError, match="input_range must be two integers"):

@@ -22,7 +22,7 @@ from qsdp.plotting import (
 
 X, Y = qsdp.datasets.make_planted(n=40, d=3, n_neurons=2, random_state=0)
 RESULT = qsdp.solve_and_sample(X, Y, n_neurons=20, beta=0.5, random_state=0)
-MODEL = qsdp.QuantizedNetworkRegressor(20, beta=0.5, random_state=0).fit(X, Y)
+MODEL = qsdp.QuantizedNetworkRegressor(20, beta=0.5, encoding="standard", random_state=0).fit(X, Y)
 
 
 def run(code):
@@ -162,10 +162,14 @@ def test_arguments_that_are_not_allowed(call, message):
 
 
 def test_regions_of_unknown_labels_and_of_several_outputs():
-    model = qsdp.QuantizedNetworkClassifier(20, beta=0.1, random_state=0).fit(X[:, :2], np.sign(Y - np.median(Y)))
+    model = qsdp.QuantizedNetworkClassifier(20, beta=0.1, encoding="standard", random_state=0).fit(
+        X[:, :2], np.sign(Y - np.median(Y))
+    )
     with pytest.raises(InvalidInputError, match="y must hold classes of the estimator; got 2"):
         DecisionRegionDisplay.from_estimator(model, X[:, :2], np.full(40, 2.0))
-    several = qsdp.QuantizedNetworkRegressor(20, beta=0.1, random_state=0).fit(X[:, :2], np.column_stack([Y, Y]))
+    several = qsdp.QuantizedNetworkRegressor(20, beta=0.1, encoding="standard", random_state=0).fit(
+        X[:, :2], np.column_stack([Y, Y])
+    )
     with pytest.raises(InvalidInputError, match="estimator must have one output"):
         DecisionRegionDisplay.from_estimator(several, X[:, :2])
     assert plt.get_fignums() == []

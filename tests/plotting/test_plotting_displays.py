@@ -167,8 +167,8 @@ def test_bits_and_scores_of_an_estimator(classifier):
 def test_bits_of_a_regressor_and_of_one_with_cross_validation():
     X, y = qsdp.datasets.make_planted(n=40, d=3, n_neurons=3, random_state=0)
     for model in (
-        qsdp.QuantizedNetworkRegressor(50, beta=0.1, random_state=0),
-        qsdp.QuantizedNetworkRegressorCV(50, betas=[0.1, 1.0], cv=2, random_state=0),
+        qsdp.QuantizedNetworkRegressor(50, beta=0.1, encoding="standard", random_state=0),
+        qsdp.QuantizedNetworkRegressorCV(50, betas=[0.1, 1.0], cv=2, encoding="standard", random_state=0),
     ):
         display = BitsDisplay.from_estimator(model.fit(X, y), X, y, sizes=[10], n_draws=1)
         assert display.ax_.get_ylabel() == "R²"
@@ -397,7 +397,9 @@ def test_regions_of_labels_that_are_text_and_of_named_columns():
 
     X, y = qsdp.datasets.load_bundled("iris")
     frame, labels = pd.DataFrame(X, columns=list("abcd")), np.array(["x", "y", "z"])[y]
-    model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkClassifier(90, beta=1.0, random_state=0))
+    model = make_pipeline(
+        StandardScaler(), qsdp.QuantizedNetworkClassifier(90, beta=1.0, encoding="standard", random_state=0)
+    )
     display = DecisionRegionDisplay.from_estimator(
         model.fit(frame, labels), frame, labels, features=(3, 1), resolution=9
     )
@@ -421,7 +423,7 @@ def test_region_of_one_class_alone_has_no_boundary(classifier):
 
 def test_surface_of_a_regressor():
     X, y = qsdp.datasets.make_planted(n=40, d=2, n_neurons=3, random_state=0)
-    model = qsdp.QuantizedNetworkRegressor(200, beta=0.1, random_state=0).fit(X, y)
+    model = qsdp.QuantizedNetworkRegressor(200, beta=0.1, encoding="standard", random_state=0).fit(X, y)
     display = DecisionRegionDisplay.from_estimator(model, X, y, resolution=15)
     mesh = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
     np.testing.assert_allclose(display.surface_.get_array().ravel(), model.predict(mesh))
@@ -497,7 +499,9 @@ def test_interactions_of_one_output_and_of_one_column():
 def test_interactions_of_a_pipeline_have_the_names_of_the_data_frame():
     X, y = qsdp.datasets.load_bundled("iris")
     frame = pd.DataFrame(X, columns=["sl", "sw", "pl", "pw"])
-    model = make_pipeline(StandardScaler(), qsdp.QuantizedNetworkRegressor(8, beta=1.0, random_state=0)).fit(frame, y)
+    model = make_pipeline(
+        StandardScaler(), qsdp.QuantizedNetworkRegressor(8, beta=1.0, encoding="standard", random_state=0)
+    ).fit(frame, y)
     for data in (None, frame):
         assert sorted(InteractionDisplay.from_estimator(model, data).columns_) == ["pl", "pw", "sl", "sw"]
 

@@ -60,7 +60,7 @@ def test_classes_are_coded_and_decided_as_the_estimator_does(
         QuantizedNetworkClassifier, "_fit", lambda self, samples, *rest: fitted.append(self._coded(samples)[0])
     )
     X = np.arange(4.0)[:, None]
-    estimator = QuantizedNetworkClassifier(loss=loss).fit(X, labels)
+    estimator = QuantizedNetworkClassifier(loss=loss, encoding="standard").fit(X, labels)
     target = Target("y", tuple(sorted(set(labels))))
     coded = target.encode(table({"y": [*labels, "other", None]}), get_loss(loss))
     np.testing.assert_array_equal(coded[:4], fitted[0])

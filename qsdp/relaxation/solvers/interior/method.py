@@ -42,6 +42,11 @@ _LEAST_CENTRING = 1e-3
 #: Operations of the decompositions of a step, as multiples of N^3 for each of A and B.
 _DECOMPOSITIONS = 50.0
 
+#: Iterates that expect more than this multiple of the tolerance are certified only if someone looks at them: two to
+#: five of 5 to 23 are left on five UCI sets. Milliseconds of processor with all and with these, least of 40: to 1e-8
+#: breast-cancer 13.1 and 10.5, vehicle 36.6 and 32.7; to 1e-4 9.6 and 8.5, 24.8 and 23.4.
+_FAR = 100.0
+
 #: Signs of the data's matrix in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
 
@@ -70,31 +75,43 @@ def follow(
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
     seconds = incumbent.deadline.seconds(newton.work + _DECOMPOSITIONS * state.Y.size * state.Y.shape[-1])
-    while True:
+    expected, certified = np.inf, False
+
+    def certify() -> None:
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
-        incumbent.offer_dual(candidate(fit.nu), state.z)
-        reason = incumbent.stop(iteration)
-        if reason is not None:
-            return reason
-        # A step cannot be ended in the midst of its factorisation: one that would be too late is not begun.
-        if seconds > incumbent.deadline.left:
-            return "time limit"
-        began = time.monotonic()
-        try:
-            mu = _advance(newton, fit, state, dual_radius)
-        except LinAlgError:
-            return "stalled"
-        seconds = time.monotonic() - began
-        # The gap stands still at first where the optimum is near zero, and in the end mu where rounding rules.
-        progress = mu * float(incumbent.gaps.max())
-        best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)
-        if since == _PATIENCE:
-            return "stalled"
-        iteration += 1
+        incumbent.offer_dual(candidate(fit.nu), state.z, expected)
+
+    try:
+        while True:
+            if incumbent.watched or expected <= _FAR * incumbent.tol:
+                certify()
+                certified = True
+            reason = incumbent.stop(iteration)
+            if reason is not None:
+                return reason
+            # A step cannot be ended in the midst of its factorisation: one that would be too late is not begun.
+            if seconds > incumbent.deadline.left:
+                return "time limit"
+            began = time.monotonic()
+            try:
+                mu, gap = _advance(newton, fit, state, dual_radius)
+            except LinAlgError:
+                return "stalled"
+            seconds = time.monotonic() - began
+            expected, certified = gap / float(incumbent.objectives.sum()), False
+            # The gap stands still at first where the optimum is near zero, and in the end mu where rounding rules.
+            progress = mu * float(incumbent.gaps.max())
+            best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)
+            if since == _PATIENCE:
+                return "stalled"
+            iteration += 1
+    finally:
+        if not certified:
+            certify()
 
 
-def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> float:
-    r"""Make one step; return :math:`\mu` before it.
+def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple[float, float]:
+    r"""Make one step; return :math:`\mu` before it, and the gap that is expected after it.
 
     Raises
     ------
@@ -140,7 +157,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> floa
     state.r = state.r + best.step * best.dr
     state.z = z + best.step * best.dz
     fit.move(best.step)
-    return mu
+    return mu, n_pairs * ((1.0 - best.step) * mu + best.step * centre)
 
 
 @dataclass(frozen=True)
