@@ -109,7 +109,7 @@ def _solve_part(
                 factors = _solved_sample(*sample, instance, limits)
             else:
                 factors = _along_gradient(evaluation)
-            status, _ = follow(_objective(data, instance), factors, incumbent, evaluation, limits.tol)
+            status, _ = follow(_objective(data, instance, limits), factors, incumbent, evaluation, limits.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
     return incumbent.solution(status)
@@ -125,12 +125,13 @@ def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Lim
     instance = instance.sample(rows, data.map)
     evaluation, tol = CachedEvaluation(instance, data), max(limits.tol, _SAMPLE_GAP)
     incumbent = Incumbent(evaluation, replace(limits, tol=tol, callback=None))
-    status, factors = follow(_objective(data, instance), _along_gradient(evaluation), incumbent, evaluation, tol)
+    objective = _objective(data, instance, limits)
+    status, factors = follow(objective, _along_gradient(evaluation), incumbent, evaluation, tol)
     if status == "interrupted":
         raise KeyboardInterrupt
     return factors
 
 
-def _objective(data: Data, instance: Instance) -> Objective:
+def _objective(data: Data, instance: Instance, limits: Limits) -> Objective:
     target = instance.target.reshape(len(instance.target), -1)
-    return Objective(data, replace(instance.fit, target=target), instance.dual_radius)
+    return Objective(data, replace(instance.fit, target=target), instance.dual_radius, limits.deadline)
