@@ -67,9 +67,13 @@ class Data:
         if self.few_rows:
             weights = np.ones(self.map.n_rows) if self._weights is None else self._weights
             return self.spectrum(weights, scales, (1.0, 2.0, 1.0))
-        deadline.require(EIGENVECTORS * float(self.map.size) ** 3)
-        values, vectors = scipy.linalg.eigh(self._moments * np.outer(scales, scales), check_finite=False)
-        return values, vectors
+        return _decomposed(self._moments, scales, deadline)
+
+    def decomposed(
+        self, M: FloatArray, nu: FloatArray, scales: FloatArray, deadline: Deadline
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the same of the matrix M of a dual vector."""
+        return self.spectrum(nu, scales) if self.few_rows else _decomposed(M, scales, deadline)
 
     def spectrum(
         self, nu: FloatArray, scales: FloatArray, coefficients: tuple[float, float, float] | None = None
@@ -89,6 +93,12 @@ class Data:
         basis, triangle = scipy.linalg.qr(rows.T, mode="economic", check_finite=False)
         values, vectors = scipy.linalg.eigh(triangle @ core @ triangle.T, check_finite=False)
         return values, basis @ vectors
+
+
+def _decomposed(M: FloatArray, scales: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
+    deadline.require(EIGENVECTORS * float(len(M)) ** 3)
+    values, vectors = scipy.linalg.eigh(M * np.outer(scales, scales), check_finite=False)
+    return values, vectors
 
 
 class Objective:

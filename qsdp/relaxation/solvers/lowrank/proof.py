@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import EIGENVALUES, EIGENVECTORS, Deadline, TimeOver
+from qsdp._utils.deadline import EIGENVALUES, EIGENVECTORS, FACTOR, Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.relaxation.evaluation import DirectEvaluation
@@ -56,14 +56,16 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
 
     Where the gap exceeds `tol`, better weights are computed.
     """
-    shape = evaluation.instance.target.shape
+    shape, deadline, cube = evaluation.instance.target.shape, incumbent.deadline, float(evaluation.instance.size) ** 3
+    if not deadline.tolerates(2.0 * FACTOR * cube):
+        # The point could not be repaired any more.
+        raise TimeOver
     nu = evaluation.nu(point.nu.reshape(shape))
     M = evaluation.adjoints(nu)
     evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
     floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
-    z, directions, deadline = np.empty((len(M), M.shape[1])), [], incumbent.deadline
-    data, cube = point.objective.data, float(M.shape[1]) ** 3
+    z, directions, data = np.empty((len(M), M.shape[1])), [], point.objective.data
     each = EIGENVALUES * cube + (0.0 if data.few_rows else EIGENVECTORS * cube)
     for block, matrix in enumerate(M):
         if deadline.late or not deadline.tolerates(each):
