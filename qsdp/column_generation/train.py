@@ -25,6 +25,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.memory import check_memory
 
 __all__ = ["column_generation"]
 
@@ -104,6 +105,8 @@ def column_generation(
     """
     deadline = Deadline.after(time_limit)
     _check(problem, neurons, tol, relaxation, start, verbose, callback)
+    if neurons == "bilinear":
+        check_memory(problem, proven=True)
     rng = check_random_state(random_state)
     history: list[Round] = []
     with progress(verbose) as stages:
