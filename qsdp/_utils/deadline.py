@@ -50,6 +50,7 @@ class Deadline:
         self, limit: float = math.inf, *, parent: Deadline | None = None, wish: Callable[[], bool] | None = None
     ) -> None:
         self._start, self._limit, self._parent, self._wish = time.monotonic(), limit, parent, wish
+        self._given = limit
 
     @classmethod
     def after(cls, seconds: object = None, *, wish: Callable[[], bool] | None = None) -> Deadline:
@@ -117,10 +118,13 @@ class Deadline:
         return not self.limited or (not self.over and self.seconds(operations) <= self.left)
 
     def tolerates(self, operations: float) -> bool:
-        """Whether work that must follow the end keeps the outermost limit, with all that it may be exceeded by."""
+        """Whether work that must follow the end keeps the outermost limit, with all that it may be exceeded by.
+
+        That is the limit which was given: an interrupt leaves time for such work.
+        """
         if self._parent is not None:
             return self._parent.tolerates(operations)
-        return self.seconds(operations) <= (1.0 + _EXCESS_SHARE) * self._limit + _EXCESS - self.elapsed
+        return self.seconds(operations) <= (1.0 + _EXCESS_SHARE) * self._given + _EXCESS - self.elapsed
 
     def require(self, operations: float) -> None:
         """Raise TimeOver if so many operations would end too late."""
