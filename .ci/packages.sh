@@ -14,6 +14,7 @@ python -m hatchling build -d "$work/dist"
 python .ci/packages.py check "$work/dist"
 python .ci/packages.py lowest > "$work/lowest.txt"
 pip install --only-binary=:all: -c "$work/lowest.txt" "$work"/dist/*.whl pytest hypothesis pandas
+pip check
 
 # The source package alone makes the same wheel, and its tests run against the one that is installed.
 tar -xzf "$work"/dist/*.tar.gz -C "$work"

@@ -11,7 +11,8 @@ from benchmarks.campaigns._record import Record
 __all__ = ["RECORDS", "TARGET", "page"]
 
 RECORDS = Path(__file__).resolve().parent / "records"
-_VERSIONS = Path(__file__).resolve().parents[1] / "results" / "determinism.json"
+_RESULTS = Path(__file__).resolve().parents[1] / "results"
+_VERSIONS = _RESULTS / "determinism.json"
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "tried.md"
 
 _HEAD = """\
@@ -37,7 +38,9 @@ generation, and the files of all these, as `qsdp-check` and the library read the
 
 Valid certificates of every kind, of which a field, some fields, the data, the problem, the claims, the tree or the cuts are changed, most
 behind a digest that is right; and bytes. What `qsdp-check` still accepts must be true of the problem in the file, by enumeration. Networks,
-statistics and models are damaged as well: their readers raise the library's own errors, or return an object.
+statistics and models are damaged as well: their readers raise the library's own errors, or return an object. Of each file a reading may take
+5 seconds, and 64 MiB more than before, else it counts as a violation; what takes longer by its nature, a tree of up to 2^40 vectors, ends at the
+`--time-limit` of `qsdp-check`.
 """,  # noqa: E501
     "faults": """\
 ## Faults
@@ -81,6 +84,14 @@ _NAMES = {
     "processes": "Processes",
 }
 
+_FUZZING = """\
+## Coverage-guided fuzzing
+
+Atheris, no dependency of the project, gives both readers of certificates, `qsdp-check` and the library's, what its corpus of valid files leads to
+(`python -m benchmarks.campaigns.fuzz`): as a file, behind a digest that is right, or as one array of a valid file. Hypothesis does the same with
+fields and bytes in `tests/certificates/test_qsdp_check.py`.
+"""  # noqa: E501
+
 _TAIL = """\
 ## What was found and mended
 
@@ -98,6 +109,8 @@ these records, found
 
 No lower bound was above the optimum by more than `qsdp-check` allows for rounding, and no verified bound at all.
 
+Seconds and memory of calls beside their limits are on pages of their own: [time limits](results/time_limits.md), [memory](results/memory.md).
+
 ## Determinism
 
 What a seed means, and where it is tested:
@@ -109,7 +122,8 @@ What a seed means, and where it is tested:
 | threads of `n_jobs` | the results of one, bit for bit | `tests/test_sampling.py`, `tests/refinement/test_polish.py` |
 | other processors (OpenBLAS kernels Prescott, Haswell, SkylakeX) | less than 1 % of the sampled signs differ, second layers to 1e-4 | `tests/test_seeds.py` |
 | other versions of Python, with the same NumPy and SciPy | the same bits | measured, see below |
-| other BLAS, other versions of NumPy and SciPy | bounds hold; bits may differ | not promised; measured, see below |
+| other versions of NumPy and SciPy | bounds hold; bits may differ | not promised; measured, see below |
+| another BLAS, as MKL | bounds hold; bits may differ | not promised, not measured: wheels with MKL exist of NumPy 1.21 and SciPy 1.7 only, which are too old |
 | files: the same object | the same bytes | `tests/networks/test_storage.py`, `tests/certificates` |
 | files of earlier versions | read for ever | `tests/fixtures/test_compatibility.py` |
 """  # noqa: E501
@@ -117,7 +131,19 @@ What a seed means, and where it is tested:
 
 def page(folder: Path = RECORDS) -> str:
     """Return the page of the records in a folder."""
-    return "\n".join([_HEAD, *_parts(folder), _TAIL, *_versions()])
+    return "\n".join([_HEAD, *_parts(folder), *_fuzzed(folder), _TAIL, *_versions()])
+
+
+def _fuzzed(folder: Path) -> Iterator[str]:
+    """Yield what coverage-guided fuzzing has tried."""
+    record = json.loads((folder / "fuzz.json").read_text(encoding="utf-8"))
+    violations = f"**{len(record['violations'])} violations**" if record["violations"] else "no violation"
+    ways = record["ways"]
+    yield _FUZZING
+    minutes = f"{record['seconds'] / 60:.0f} minutes"
+    kinds = f"files {ways['file']:,}, digests made right {ways['digest']:,}, arrays {ways['array']:,}"
+    yield f"**{record['executions']:,} executions** of both readers ({minutes}; {kinds}): {violations}."
+    yield ""
 
 
 def _versions() -> Iterator[str]:

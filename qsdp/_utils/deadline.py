@@ -11,11 +11,18 @@ import numpy as np
 
 from qsdp._utils.validation import check_real
 
-__all__ = ["NEVER", "Deadline", "TimeOver"]
+__all__ = ["EIGENVALUES", "EIGENVECTORS", "FACTOR", "NEVER", "Deadline", "TimeOver"]
 
 #: After this share of the limit and so many seconds more, work that must follow the end, such as a certificate, takes
-#: its cheapest form: half of the 10 percent and 0.5 s by which a time limit may be exceeded.
+#: its cheapest form: half of what a time limit may be exceeded by.
 _GRACE_SHARE, _GRACE = 0.05, 0.25
+
+#: By how much a time limit may be exceeded, as a share of it and in seconds.
+_EXCESS_SHARE, _EXCESS = 0.1, 0.5
+
+#: Operations of the eigenvectors of a symmetric matrix, of its eigenvalues alone, and of a triangular factor, as
+#: multiples of the cube of its side.
+EIGENVECTORS, EIGENVALUES, FACTOR = 25.0, 5.0, 1.0
 
 #: Side and number of the products that measure the speed of the machine, in a few milliseconds, and the share of their
 #: rate that factorisations of moderate matrices reach.
@@ -43,6 +50,7 @@ class Deadline:
         self, limit: float = math.inf, *, parent: Deadline | None = None, wish: Callable[[], bool] | None = None
     ) -> None:
         self._start, self._limit, self._parent, self._wish = time.monotonic(), limit, parent, wish
+        self._given = limit
 
     @classmethod
     def after(cls, seconds: object = None, *, wish: Callable[[], bool] | None = None) -> Deadline:
@@ -108,6 +116,15 @@ class Deadline:
     def affords(self, operations: float) -> bool:
         """Whether uninterruptible work of so many floating-point operations would end in time."""
         return not self.limited or (not self.over and self.seconds(operations) <= self.left)
+
+    def tolerates(self, operations: float) -> bool:
+        """Whether work that must follow the end keeps the outermost limit, with all that it may be exceeded by.
+
+        That is the limit which was given: an interrupt leaves time for such work.
+        """
+        if self._parent is not None:
+            return self._parent.tolerates(operations)
+        return self.seconds(operations) <= (1.0 + _EXCESS_SHARE) * self._given + _EXCESS - self.elapsed
 
     def require(self, operations: float) -> None:
         """Raise TimeOver if so many operations would end too late."""

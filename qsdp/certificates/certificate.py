@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import EIGENVALUES, FACTOR, Deadline
 from qsdp._utils.gap import Gap
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, gap_rows
@@ -398,6 +398,8 @@ def _exact(
     problem = relaxation.problem
     gradient = -problem.data_fit.gradient(problem.predictions(network))
     oracle = BilinearOracle(problem.size)
+    # The bounds of a first node, and the eigenvalues of its leaf.
+    proof = (4.0 * FACTOR + EIGENVALUES) * (2.0 * problem.size + 1.0) ** 3
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
         inside = problem.data_fit.project(nu)
@@ -407,7 +409,7 @@ def _exact(
         for k, column in enumerate(output_columns(inside)):
             own = deadline.share(1.0 / remaining)
             remaining -= 1
-            if not own.over:
+            if not own.over and deadline.tolerates(proof):
                 shift = None if z is None else z[k]
                 M = problem.adjoint(column)
                 results.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))

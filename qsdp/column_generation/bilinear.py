@@ -104,7 +104,7 @@ def bilinear_part(
         found = relaxation.dual
         nu = found.nu if k is None else found.nu[:, k]
         z = np.atleast_2d(found.z) if k is None else found.z[[k]]
-        dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
+        dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]], deadline=deadline)
     floor = Floor(master.instance, dual, inner, rng)
     # Where every proof fits into the time, cutting planes only delay them: twice the time on 34 inputs.
     floor.exhausted |= problem.size <= _ENUMERATED and _LAST * _proof_seconds(problem) <= inner.left

@@ -148,7 +148,7 @@ def generate(
             if deadline.over:
                 return Outcome("time limit", proof, priced, gap)
             master.prune()
-            if master.add(found.atoms):
+            if master.add(found.atoms, deadline):
                 # Where nothing improves, the dual vector is too far from the optimal one to tell what is missing.
                 accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
             elif accuracy <= _FINEST:

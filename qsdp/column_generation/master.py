@@ -216,8 +216,12 @@ class Master:
         """Number of atoms whose weight is more than what a barrier leaves, about."""
         return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
 
-    def add(self, atoms: Atoms) -> int:
-        """Add the atoms that are new and return their number."""
+    def add(self, atoms: Atoms, deadline: Deadline = NEVER) -> int:
+        """Add the atoms that are new, of many rows the first that there is time for, and return their number."""
+        if self._growing is not None and deadline.limited and len(atoms):
+            # Columns are made orthogonal to those at hand and among themselves, more than once, and all are copied.
+            each = len(self._working.target) * (12.0 * len(self.atoms) + 16.0 * len(atoms))
+            atoms = atoms[: 1 + int(deadline.left / deadline.seconds(each))]
         fresh = []
         for j, key in enumerate(atoms.keys()):
             if key not in self._known:

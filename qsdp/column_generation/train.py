@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import EIGENVALUES, Deadline
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import RandomState, check_choice, check_flag, check_random_state, check_real
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_random_state, check_real
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
+from qsdp.certificates.proof import output_columns, row_sum_tree
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import Atoms
@@ -21,8 +22,10 @@ from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
+from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.memory import check_memory
 
 __all__ = ["column_generation"]
 
@@ -102,6 +105,8 @@ def column_generation(
     """
     deadline = Deadline.after(time_limit)
     _check(problem, neurons, tol, relaxation, start, verbose, callback)
+    if neurons == "bilinear":
+        check_memory(problem, proven=True)
     rng = check_random_state(random_state)
     history: list[Round] = []
     with progress(verbose) as stages:
@@ -161,15 +166,26 @@ def _joined(
         weights = np.concatenate([part.weights for part in parts])
         nu = np.stack([part.nu for part in parts], axis=1)
     network = settled_network(network_of(problem, atoms, weights), problem)
-    certificate = certificate_of(
-        problem,
-        network,
-        nu,
-        [tree for part in parts for tree in part.trees],
-        "exact" if all(part.exact for part in parts) else "sdp",
-        uppers=[upper for part in parts for upper in part.uppers],
-    )
+    trees, uppers = _timely(problem, nu, parts, deadline)
+    bound_type = "exact" if all(part.exact for part in parts) else "sdp"
+    certificate = certificate_of(problem, network, nu, trees, bound_type, uppers)
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
     status = settled_status(status, certificate, problem.objective_rounding(network), tol)
     return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed)
+
+
+def _timely(
+    problem: TrainingProblem, nu: FloatArray, parts: Sequence[Part], deadline: Deadline
+) -> tuple[list[BoundTree], list[float | None]]:
+    """Return the trees of all parts and the bounds known of them; where it would take too long to bound one, row sums.
+
+    A tree of weights takes the eigenvalues of a matrix of twice the side.
+    """
+    trees = [tree for part in parts for tree in part.trees]
+    uppers = [upper for part in parts for upper in part.uppers]
+    each = EIGENVALUES * (2.0 * problem.size + 1.0) ** 3
+    for k, column in enumerate(output_columns(nu)):
+        if uppers[k] is None and not deadline.tolerates(each):
+            trees[k], uppers[k] = row_sum_tree(problem.adjoint(column))
+    return trees, uppers

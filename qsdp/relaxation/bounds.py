@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import EIGENVALUES, NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
@@ -174,7 +174,7 @@ def _tightest(
     factor = 1.0 + 20.0 * EPS * instance.size
     pairs: list[tuple[float, FloatArray]] = []
     for z in choices():
-        if deadline.late:
+        if deadline.late or not deadline.tolerates(EIGENVALUES * float(instance.size) ** 3):
             break
         pairs.append((factor * spectral_bound(M, z), z))
     if not pairs:

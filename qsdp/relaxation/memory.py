@@ -12,32 +12,39 @@ __all__ = ["check_memory", "least_memory"]
 #: Matrices of each output that this package's own methods hold at least: two points, dual weights, directions.
 _MATRICES = 8
 
+#: Matrices of side 2N + 1 that the certificate of an output takes at once: bordered, shifted, scaled, decomposed.
+_BORDERED = 4
+
 #: Bytes of a float, and of an entry of a sparse matrix with its place.
 _FLOAT, _ENTRY = 8, 12
 
 
-def least_memory(problem: TrainingProblem, *, own: bool = True) -> int:
+def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = False) -> int:
     r"""Return the bytes that a solve takes at least, beside the data.
 
     Of n samples, N inputs and C outputs, this package's own methods take a copy of the rows and matrices of side N:
     :math:`8 n N + 64\,C N^2`. Solvers through CVXPY get an entry of a sparse matrix for every sample, reduced to
-    :math:`N (N + 1) / 2` rows at most, and every product of two inputs: :math:`12 \min(n, N(N+1)/2) N^2`.
+    :math:`N (N + 1) / 2` rows at most, and every product of two inputs: :math:`12 \min(n, N(N+1)/2) N^2`. Where bounds
+    are `proven` anew, as column generation does for one output after the other, that takes :math:`32 (2N + 1)^2`; the
+    larger counts.
     """
     # A problem from statistics has fewer rows than samples.
     n, N, C = len(problem.y), problem.size, problem.n_outputs
     if own:
-        return _FLOAT * (n * N + _MATRICES * C * N * N)
+        matrices = max(_MATRICES * C * N * N, _BORDERED * (2 * N + 1) ** 2 if proven else 0)
+        return _FLOAT * (n * N + matrices)
     return _ENTRY * min(n, N * (N + 1) // 2) * N * N
 
 
-def check_memory(problem: TrainingProblem, solver: str) -> None:
-    """Raise `InvalidInputError` where a solve takes more than the main memory."""
+def check_memory(problem: TrainingProblem, solver: str = "auto", *, proven: bool = False) -> None:
+    """Raise `InvalidInputError` where a solve, or a proof of its bound, takes more than the main memory."""
     own = solver == "auto" or BACKENDS[solver].certified
-    needed, there = least_memory(problem, own=own), main_memory()
+    needed, there = least_memory(problem, own=own, proven=proven), main_memory()
     if needed > there:
         size = f"{problem.n_samples:,} samples, {problem.size:,} inputs and {problem.n_outputs} outputs"
+        work = "a proof" if proven else f"solver={solver!r}"
         other = "" if own else ", or solver='auto'"
         raise InvalidInputError(
-            f"problem must fit into memory: solver={solver!r} takes {format_bytes(needed)} at least for {size}, there "
+            f"problem must fit into memory: {work} takes {format_bytes(needed)} at least for {size}, there "
             f"are {format_bytes(there)}; take fewer rows or columns of X{other}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import EIGENVECTORS, FACTOR, NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 
@@ -13,9 +13,6 @@ __all__ = ["along_gradient", "best_stretch", "project_psd", "repair"]
 
 #: Largest factor along the ray of a point: a solver whose point is shorter by more has failed.
 _LARGEST_STRETCH = 1024.0
-
-#: Operations of a decomposition of a symmetric matrix, as a multiple of N^3.
-_DECOMPOSITION = 25.0
 
 Blocks = FloatArray | None
 
@@ -39,10 +36,14 @@ def repair(
         return Z_even, V_even, rho
     if not all(np.shape(M) == shape and np.all(np.isfinite(M)) for M in (Z, V, W)):
         return Z_even, V_even, rho
+    cube = float(instance.size) ** 3
     for k in range(instance.n_blocks):
-        if deadline.late:
+        if deadline.late or not deadline.tolerates(2.0 * FACTOR * cube):
             break
-        Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
+        if not np.any(Z[k]):
+            continue
+        repaired = _repair_block if deadline.tolerates(2.0 * EIGENVECTORS * cube) else _padded_block
+        Z_even[k], V_even[k], rho[k] = repaired(Z[k], 0.5 * (V[k] + W[k]))
     if not stretch:
         return Z_even, V_even, rho
     scale = best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
@@ -58,7 +59,7 @@ def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, 
     V = np.zeros_like(M)
     for k, matrix in enumerate(M):
         # Two more follow when the point is repaired, here and in the end.
-        if not deadline.affords(4.0 * _DECOMPOSITION * float(len(matrix)) ** 3):
+        if not deadline.affords(4.0 * EIGENVECTORS * float(len(matrix)) ** 3):
             M[k:] = 0.0
             break
         values, vectors = np.linalg.eigh(matrix)
@@ -74,6 +75,20 @@ def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
     rho = float(V.diagonal().max())
     np.fill_diagonal(V, rho)
     return 0.5 * (A - B), V, rho
+
+
+def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return a block whose eigenvalues are no less than rounding, with a padded diagonal, and zero for another."""
+    Z, V = _symmetric(Z), _symmetric(V)
+    rho = float(V.diagonal().max())
+    rho += 2.0 * len(V) * np.finfo(float).eps * rho
+    np.fill_diagonal(V, rho)
+    try:
+        for M in (V + Z, V - Z):
+            scipy.linalg.cholesky(M, lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return np.zeros_like(Z), np.zeros_like(V), 0.0
+    return Z, V, rho
 
 
 def project_psd(M: FloatArray) -> FloatArray:

@@ -9,13 +9,14 @@ import pytest
 from brute_force import global_optimum
 
 import qsdp
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
+from qsdp.relaxation.solvers.lowrank.objective import Data
 
 SMOOTH = ("squared", "huber", "logistic", "squared_hinge")
 
@@ -258,3 +259,28 @@ class TestDegenerateData:
         assert raw.status in {"iteration limit", "stalled"}
         assert raw.Z is not None
         assert np.all(np.isfinite(raw.Z))
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_matrices_of_few_rows_are_decomposed_by_way_of_them(activation: str | None) -> None:
+    rng = np.random.default_rng(0)
+    problem = qsdp.TrainingProblem(
+        rng.standard_normal((5, 30)), rng.standard_normal(5), beta=1.0, activation=activation
+    )
+    data = Data(problem.map, rng.exponential(size=5), None)
+    scales, nu = rng.exponential(size=problem.size), rng.standard_normal(5)
+    assert data.few_rows
+    values, vectors = data.spectrum(nu, scales)
+    expected = data.map.adjoint(nu) * np.outer(scales, scales)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, expected, atol=1e-12 * np.abs(expected).max())
+    values, vectors = data.modes(scales, NEVER)
+    expected = data._moments * np.outer(scales, scales)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, expected, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(values)), atol=1e-12)
+
+
+def test_no_decomposition_begins_that_would_end_too_late() -> None:
+    X = np.random.default_rng(0).standard_normal((400, 60))
+    data = Data(qsdp.TrainingProblem(X, X[:, 0], beta=1.0).map, None, None)
+    with pytest.raises(TimeOver):
+        data.modes(np.ones(60), Deadline(1e-6))

@@ -43,6 +43,15 @@ def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
             fit()
 
 
+def test_a_proof_counts_the_matrices_that_it_decomposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = problem(10, 60)
+    assert least_memory(large, proven=True) == 8 * (10 * 60 + 4 * 121**2)
+    monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 0.4e6)
+    check_memory(large)
+    with pytest.raises(InvalidInputError, match=r"a proof takes 473 kB .*60 inputs.* there are 400 kB"):
+        qsdp.column_generation(large)
+
+
 def test_memory_of_this_machine() -> None:
     assert main_memory() > 1e8
     assert [format_bytes(size) for size in (2e3, 3.25e6, 4e9, 5e12)] == ["2 kB", "3.25 MB", "4 GB", "5 TB"]

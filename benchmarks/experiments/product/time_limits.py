@@ -149,6 +149,12 @@ FULL: dict[str, tuple[Any, Call]] = {
     "solve_relaxation scs 1000 x 40": (made(1000, 40), relaxed("scs")),
     **others("2000 x 60", made(2000, 60)),
     "column_generation 100 x 512": (made(100, 512), generated),
+    **{
+        f"solve_relaxation auto 200 x 3000 {loss}": (made(200, 3000, loss), relaxed("auto"))
+        for loss in ("squared", "hinge")
+    },
+    "column_generation 200 x 3000": (made(200, 3000), generated),
+    "certify 200 x 3000": (made(200, 3000), certified),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,9 @@ _FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
 
 #: Of one output: columns to be added to the factors of A and of B.
 Directions = tuple[FloatArray, FloatArray]
+
+#: Returns eigenvalues and eigenvectors of the matrix of an output, scaled from both sides.
+Decomposition = Callable[[int, FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +96,18 @@ def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) ->
     return factors.on_spheres(factors.E, radii)
 
 
-def cold_factors(M: FloatArray, rng: np.random.Generator, sweeps: int = 20) -> Factors:
+def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Generator, sweeps: int = 20) -> Factors:
     """Return factors of radius one with a large inner product with M: they move the predictions towards the targets.
 
-    A row moves to where its inner product is largest, all rows at once, as in the mixing method.
+    A row moves to where its inner product is largest, all rows at once, as in the mixing method. `decomposed` returns
+    eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides.
     """
     parts = []
-    for matrix in M:
+    for k, matrix in enumerate(M):
         weights = np.abs(matrix).sum(axis=1)
         roots = 1.0 / np.sqrt(np.maximum(weights, 1e-6 * (weights.mean() or 1.0)))
-        values, vectors = scipy.linalg.eigh(matrix * np.outer(roots, roots), check_finite=False)
-        count = min(_FIRST_COLUMNS, len(matrix))
+        values, vectors = decomposed(k, roots)
+        count = min(_FIRST_COLUMNS, len(values))
         top = roots[:, None] * vectors[:, ::-1][:, :count] * np.sqrt(np.maximum(values[::-1][:count], 0.0))
         bottom = roots[:, None] * vectors[:, :count] * np.sqrt(np.maximum(-values[:count], 0.0))
         E = np.hstack([top, bottom])

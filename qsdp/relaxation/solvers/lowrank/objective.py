@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Curvature, DataFit
@@ -20,6 +21,8 @@ __all__ = ["Data", "Objective", "Point"]
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
 #: Factor by which a step along the rays from zero changes a matrix at most.
 _LARGEST_SCALE = 4.0
+#: Rows are few up to this multiple of the columns: matrices are decomposed by way of the rows.
+_FEW = 0.5
 #: An output that should vanish keeps a radius whose penalty is this share of the objective: zero is a stationary point.
 _LEAST_COST = 1e-9
 
@@ -44,16 +47,65 @@ class Data:
         return sum(products.operations for products in {self.exact, self.quick})
 
     @cached_property
-    def moments(self) -> FloatArray:
+    def _moments(self) -> FloatArray:
         """The matrix ``X'X``, with weights of mean one, in the preconditioner only."""
         return self.quick.moments(self._weights)
+
+    @property
+    def few_rows(self) -> bool:
+        """Whether rows are so few that matrices of their sums are decomposed by way of them."""
+        return self.map.n_rows <= _FEW * self.map.size
+
+    def modes(self, scales: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues and eigenvectors of the moments scaled from both sides, all that do not vanish.
+
+        Raises
+        ------
+        TimeOver
+            There is no time for a decomposition.
+        """
+        if self.few_rows:
+            weights = np.ones(self.map.n_rows) if self._weights is None else self._weights
+            return self.spectrum(weights, scales, (1.0, 2.0, 1.0))
+        return _decomposed(self._moments, scales, deadline)
+
+    def decomposed(
+        self, M: FloatArray, nu: FloatArray, scales: FloatArray, deadline: Deadline
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the same of the matrix M of a dual vector."""
+        return self.spectrum(nu, scales) if self.few_rows else _decomposed(M, scales, deadline)
+
+    def spectrum(
+        self, nu: FloatArray, scales: FloatArray, coefficients: tuple[float, float, float] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        r"""Return as many eigenpairs of the scaled matrix :math:`\sum_i \nu_i \mathcal{X}_i` as there are rows.
+
+        The matrix is :math:`R^T K R` for the rows R, with a last one of the added entry, so that a triangular factor of
+        R and a decomposition of the side of K give all eigenvalues but zeros.
+        """
+        a, b, c = coefficients or self.map.coefficients
+        d, core = self.map.X.shape[1], np.diag(a * nu)
+        rows = self.map.X * scales[:d]
+        if self.map.lifted:
+            edge = 0.5 * b * nu[:, None]
+            core = np.block([[core, edge], [edge.T, np.array([[c * nu.sum()]])]])
+            rows = scipy.linalg.block_diag(rows, scales[d:])
+        basis, triangle = scipy.linalg.qr(rows.T, mode="economic", check_finite=False)
+        values, vectors = scipy.linalg.eigh(triangle @ core @ triangle.T, check_finite=False)
+        return values, basis @ vectors
+
+
+def _decomposed(M: FloatArray, scales: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
+    deadline.require(EIGENVECTORS * float(len(M)) ** 3)
+    values, vectors = scipy.linalg.eigh(M * np.outer(scales, scales), check_finite=False)
+    return values, vectors
 
 
 class Objective:
     """The loss of one output, or of several that are coupled, with targets of shape (n, C), plus c on every radius."""
 
-    def __init__(self, data: Data, fit: DataFit, dual_radius: float) -> None:
-        self.data, self.fit, self.dual_radius = data, fit, dual_radius
+    def __init__(self, data: Data, fit: DataFit, dual_radius: float, deadline: Deadline = NEVER) -> None:
+        self.data, self.fit, self.dual_radius, self.deadline = data, fit, dual_radius, deadline
 
     def at(self, factors: Factors) -> Point:
         """Return the point of these factors, each output scaled to where it is best along its ray."""
@@ -174,7 +226,7 @@ class Point:
             own = self.factors.columns(block)
             roots = 1.0 / np.sqrt(self.stiffness[:, block])
             data = self.objective.data
-            values, vectors = scipy.linalg.eigh(data.moments * np.outer(roots, roots), check_finite=False)
+            values, vectors = data.modes(roots, self.objective.deadline)
             used = np.abs(self.factors.signs[own])
             gram = data.quick.gram(self._quick_image, own, self.curvature.diagonal[:, block]) * np.outer(used, used)
             sizes, rotation = scipy.linalg.eigh(gram, check_finite=False)
@@ -186,11 +238,18 @@ class Point:
         r"""Return an approximate solution of the Newton system with right-hand side R.
 
         As if the rows of the data and their products with the columns were independent: the curvature of the loss is
-        then a Kronecker product, which the eigenvectors of both factors diagonalise together with the stiffness.
+        then a Kronecker product, which the eigenvectors of both factors diagonalise together with the stiffness. Where
+        there are fewer eigenvectors than columns, only the stiffness counts in the rest of the space.
         """
         result = np.empty_like(R)
         for own, vectors, weights, rotation in self._modes:
-            result[:, own] = vectors @ ((vectors.T @ R[:, own] @ rotation) / weights) @ rotation.T
+            inner = vectors.T @ R[:, own] @ rotation
+            if vectors.shape[1] == len(R):
+                result[:, own] = vectors @ (inner / weights) @ rotation.T
+            else:
+                block = int(self.factors.owner[own.start])
+                rest = 0.5 * R[:, own] / self.stiffness[:, block, None]
+                result[:, own] = rest + vectors @ (inner * (1.0 / weights - 0.5)) @ rotation.T
         return self.tangent(result)
 
     def metric_norm(self) -> float:

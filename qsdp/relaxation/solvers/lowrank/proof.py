@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import EIGENVALUES, EIGENVECTORS, FACTOR, Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.relaxation.evaluation import DirectEvaluation
@@ -56,17 +56,28 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
 
     Where the gap exceeds `tol`, better weights are computed.
     """
-    shape = evaluation.instance.target.shape
+    shape, deadline, cube = evaluation.instance.target.shape, incumbent.deadline, float(evaluation.instance.size) ** 3
+    if not deadline.tolerates(2.0 * FACTOR * cube):
+        # The point could not be repaired any more.
+        raise TimeOver
     nu = evaluation.nu(point.nu.reshape(shape))
     M = evaluation.adjoints(nu)
     evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
     floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
-    z, directions = np.empty((len(M), M.shape[1])), []
+    z, directions, data = np.empty((len(M), M.shape[1])), [], point.objective.data
+    each = EIGENVALUES * cube + (0.0 if data.few_rows else EIGENVECTORS * cube)
     for block, matrix in enumerate(M):
-        if incumbent.deadline.late:
+        if deadline.late or not deadline.tolerates(each):
             raise TimeOver
-        z[block], violating = _corrected(matrix, np.maximum(point.z[:, block], 0.0), floor)
+        column = (nu.T if nu.ndim == 2 else nu[None])[block]
+        raised = _raised(matrix, np.maximum(point.z[:, block], 0.0), floor)
+        roots = np.sqrt(raised)
+        if data.few_rows:
+            values, vectors = data.spectrum(column, 1.0 / roots)
+        else:
+            values, vectors = scipy.linalg.eigh(matrix / np.outer(roots, roots), check_finite=False)
+        z[block], violating = _corrected(raised, values, vectors)
         directions.append(violating)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
@@ -86,19 +97,23 @@ def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatAr
     return weights
 
 
-def _corrected(M: FloatArray, z: FloatArray, floor: float) -> tuple[FloatArray, Directions]:
-    r"""Return weights with ``Diag(z) +- M`` positive semidefinite, but for rounding, and the violating eigenvectors.
-
-    The negative part -P of such a matrix is compensated by the row sums of \|P\|, which dominate P: where few rows
-    cause it, as those of rare features, that hardly loosens the bound, while scaling all of z would.
-    """
+def _raised(M: FloatArray, z: FloatArray, floor: float) -> FloatArray:
+    """Return positive weights, z and a small multiple of the row sums."""
     sums = np.abs(M).sum(axis=1)
     total = float(sums.sum())
     raised = z + (floor * float(z.sum()) / total) * sums if total > 0.0 else np.ones_like(z)
     raised += 1e-12 * float(raised.mean()) + 1e-300
-    roots = np.sqrt(raised)
-    values, vectors = scipy.linalg.eigh(M / np.outer(roots, roots), check_finite=False)
-    added = np.zeros_like(z)
+    return raised
+
+
+def _corrected(z: FloatArray, values: FloatArray, vectors: FloatArray) -> tuple[FloatArray, Directions]:
+    r"""Return weights with ``Diag(z) +- M`` positive semidefinite, but for rounding, and the violating eigenvectors.
+
+    `values` and `vectors` are of M divided by roots of z from both sides. The negative part -P of such a matrix is
+    compensated by the row sums of \|P\|, which dominate P: where few rows cause it, as those of rare features, that
+    hardly loosens the bound, while scaling all of z would.
+    """
+    roots, added = np.sqrt(z), np.zeros_like(z)
     # A needs columns where M exceeds Diag(z), B where -M does.
     violating = []
     for sign in (1.0, -1.0):
@@ -107,4 +122,4 @@ def _corrected(M: FloatArray, z: FloatArray, floor: float) -> tuple[FloatArray, 
         weighted = roots[:, None] * vectors[:, order]
         added += np.abs((weighted * excess[order]) @ weighted.T).sum(axis=1)
         violating.append(vectors[:, order] / roots[:, None])
-    return raised + added, (violating[0], violating[1])
+    return z + added, (violating[0], violating[1])

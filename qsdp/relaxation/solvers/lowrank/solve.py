@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
+from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
@@ -108,16 +109,21 @@ def _solve_part(
             elif sample is not None:
                 factors = _solved_sample(*sample, instance, limits)
             else:
-                factors = _along_gradient(evaluation)
-            status, _ = follow(_objective(data, instance), factors, incumbent, evaluation, limits.tol)
+                factors = _along_gradient(evaluation, data, limits.deadline)
+            status, _ = follow(_objective(data, instance, limits), factors, incumbent, evaluation, limits.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
     return incumbent.solution(status)
 
 
-def _along_gradient(evaluation: CachedEvaluation) -> Factors:
+def _along_gradient(evaluation: CachedEvaluation, data: Data, deadline: Deadline) -> Factors:
     dual = evaluation.nu(evaluation.instance.zero_dual)
-    return cold_factors(evaluation.adjoints(dual), np.random.default_rng(0))
+    M, columns = evaluation.adjoints(dual), dual.T if dual.ndim == 2 else [dual]
+
+    def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return data.decomposed(M[k], columns[k], scales, deadline)
+
+    return cold_factors(M, decomposed, np.random.default_rng(0))
 
 
 def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Limits) -> Factors:
@@ -125,12 +131,13 @@ def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Lim
     instance = instance.sample(rows, data.map)
     evaluation, tol = CachedEvaluation(instance, data), max(limits.tol, _SAMPLE_GAP)
     incumbent = Incumbent(evaluation, replace(limits, tol=tol, callback=None))
-    status, factors = follow(_objective(data, instance), _along_gradient(evaluation), incumbent, evaluation, tol)
+    objective, factors = _objective(data, instance, limits), _along_gradient(evaluation, data, limits.deadline)
+    status, solved = follow(objective, factors, incumbent, evaluation, tol)
     if status == "interrupted":
         raise KeyboardInterrupt
-    return factors
+    return solved
 
 
-def _objective(data: Data, instance: Instance) -> Objective:
+def _objective(data: Data, instance: Instance, limits: Limits) -> Objective:
     target = instance.target.reshape(len(instance.target), -1)
-    return Objective(data, replace(instance.fit, target=target), instance.dual_radius)
+    return Objective(data, replace(instance.fit, target=target), instance.dual_radius, limits.deadline)
