@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import relative
+from qsdp._utils.memory import main_memory
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, predict, solve_restricted, sparsify
@@ -47,6 +48,9 @@ _EQUAL = 1e-10
 
 #: Columns kept: a multiple of the dimension of the data's quadratic forms, at least and at most.
 _MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
+
+#: Share of the main memory that columns may take, with so many copies: they, their basis, and both anew as they grow.
+_MEMORY, _COPIES = 0.5, 4
 
 _ALL = slice(None)
 
@@ -333,9 +337,11 @@ class Master:
         return max(0.0, self.normal.fit.guarded_dual_value(nu) * self.units.value)
 
     def prune(self) -> None:
-        """Drop the atoms of least weight once they are too many."""
+        """Drop the atoms of least weight once they are too many, or more than memory holds."""
         N = self.instance.size
         most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
+        column = _COPIES * 8 * max(len(self._columns), 1)
+        most = max(2, int(min(most, _MEMORY * main_memory() / column)))
         if len(self.atoms) > most:
             # All weights are positive until the end, and inversely as the reduced cost of an atom.
             self.select(np.sort(np.argsort(-self.weights)[: most // 2]))

@@ -282,8 +282,8 @@ def test_bounds_of_pricing_values() -> None:
 # -- what is kept --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [8, 60])
-def test_pruning_keeps_what_is_used(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("n", "memory"), [(8, False), (60, False), (60, True)])
+def test_pruning_keeps_what_is_used(n: int, memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # With more samples than entries of a form, small penalties leave every pricing value at its own.
     problem = random_problem(2, 4, n, beta=0.3 if n < 10 else 30.0)
     master = full_master(problem, m=200)
@@ -293,7 +293,12 @@ def test_pruning_keeps_what_is_used(n: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert 0 < len(used) <= n
     master.prune()
     assert len(master.atoms) == size
-    monkeypatch.setattr(sys.modules[Master.__module__], "_MAX_COLUMNS", 40)
+    if memory:
+        # Half of it holds forty columns and three copies of them.
+        most = 2.0 * 40 * 4 * master._columns[:, :1].nbytes
+        monkeypatch.setattr(sys.modules[Master.__module__], "main_memory", lambda: most)
+    else:
+        monkeypatch.setattr(sys.modules[Master.__module__], "_MAX_COLUMNS", 40)
     master.prune()
     assert len(used) < len(master.atoms) <= 40 < size
     assert used <= set(master.atoms.keys())
