@@ -25,6 +25,10 @@ def export(
     output: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Output file; MODEL with the format's ending by default.")
     ] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Bits of the widest accumulator of C: 16 | 32 | 64; 64 by default.")
+    ] = None,
+    column_width: Annotated[int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default.")] = None,
     force: Force = False,
 ) -> None:
     """Write a model in a format that needs no Python.
@@ -41,12 +45,15 @@ def export(
     the file says which is which.
     """
     suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
+    options = {name: bits for name, bits in (("width", width), ("column_width", column_width)) if bits is not None}
+    if unknown := [name for name in options if name not in FORMATS[to].options]:
+        raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is no option of --to {to}")
     path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffixes[0])
     if path.suffix != suffixes[0]:
         raise InvalidInputError(f"--output must end in {suffixes[0]} for --to {to}; got {str(path)!r}")
     paths = {one: destination(path.with_suffix(one), force=force, inputs=[model_file]) for one in suffixes}
     with stage("Exporting"):
-        exported = FORMATS[to].export(load_exportable(model_file), path.stem)
+        exported = FORMATS[to].export(load_exportable(model_file), path.stem, **options)
         write_together({paths[suffix]: contents for suffix, contents in exported.contents.items()})
     print_facts(
         [("model", str(model_file)), ("saved", ", ".join(str(paths[suffix]) for suffix in suffixes)), *exported.facts]

@@ -41,14 +41,17 @@ class ExportFormat:
         Of the files; the first is that of the name that is asked for.
     export : callable
         From a model, as `describe` takes it, and the name of its files without suffix to an `ExportedFiles`.
+    options : tuple of str
+        Names of the keyword arguments that `export` takes besides.
     """
 
     suffixes: tuple[str, ...]
-    export: Callable[[Any, str], ExportedFiles]
+    export: Callable[..., ExportedFiles]
+    options: tuple[str, ...] = ()
 
 
-def _as_c(model: Any, name: str) -> ExportedFiles:
-    code = to_c(model, name=name)
+def _as_c(model: Any, name: str, width: int = 64, column_width: int | None = None) -> ExportedFiles:
+    code = to_c(model, name=name, width=width, column_width=column_width)
     files = code.files()
     return ExportedFiles({suffix: files[f"{name}{suffix}"] for suffix in (".c", ".h")}, code.facts())
 
@@ -74,7 +77,7 @@ def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFil
 
 
 FORMATS: dict[str, ExportFormat] = {
-    "c": ExportFormat((".c", ".h"), _as_c),
+    "c": ExportFormat((".c", ".h"), _as_c, ("width", "column_width")),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
     "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
     "verilog": ExportFormat((".v",), _as_verilog),

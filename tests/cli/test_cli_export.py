@@ -78,7 +78,8 @@ def test_what_exists_stays_unless_forced(trained: Path, here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["label.h"]
     assert run("export", model, "--to", "c", "--force").exit_code == 0
     assert (here / "label.h").read_text() != "mine"
-    assert run("export", model, "--to", "c", "--output", "other.c").exit_code == 0
+    assert run("export", model, "--to", "c", "--output", "other.c", "--width", 32, "--column-width", 16).exit_code == 0
+    assert "const int16_t column[" in (here / "other.h").read_text()
 
 
 def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +87,9 @@ def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.M
     assert "--to must be one of" in refused("export", model, "--to", "cobol")
     assert "--output must end in .c for --to c" in refused("export", model, "--to", "c", "--output", "x.h")
     assert "C identifier" in refused("export", model, "--to", "c", "--output", "x-y.c")
+    assert "width must be 16, 32 or 64; got 24" in refused("export", model, "--to", "c", "--width", 24)
+    assert "column_width must be 16 or 32; got 8" in refused("export", model, "--to", "c", "--column-width", 8)
+    assert "--column-width is no option of --to onnx" in refused("export", model, "--to", "onnx", "--column-width", 16)
     assert "does not exist" in refused("export", model, "--to", "c", "--output", "none/x.c")
     assert "is not a qsdp file" in refused("export", trained / "iris.csv", "--to", "c")
     assert "none.qsdp" in refused("export", "none.qsdp", "--to", "c")
