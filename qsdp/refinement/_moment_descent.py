@@ -20,6 +20,9 @@ _LARGEST_BATCH = 32
 #: Weights of a batch that are tried in pairs.
 _PAIRED = 128
 
+#: Relative difference of falls of equal moves, as of neurons that are equal.
+_SAME = 1e-9
+
 
 class MomentDescent(Descent):
     r"""A network under coordinate descent for a squared loss, at a cost that does not depend on the number of rows.
@@ -116,10 +119,10 @@ def best_moves(
     count, total = 0, 0.0
     while True:
         steps, falls = moves(weights, gradient, own, largest)
-        chosen = [int(np.argmax(falls))]
+        chosen = [_first_of_best(falls, tolerance)]
         fall = float(falls[chosen[0]])
         if pairs and not fall > tolerance:
-            chosen, fall = _best_pair(steps, falls, curvature)
+            chosen, fall = _best_pair(steps, falls, curvature, tolerance)
         if not fall > tolerance:
             return count, total
         for one in chosen:
@@ -140,13 +143,21 @@ def moves(
     return steps, -steps * gradient - 2.0 * own
 
 
-def _best_pair(steps: FloatArray, falls: FloatArray, curvature: FloatArray) -> tuple[list[int], float]:
+def _first_of_best(falls: FloatArray, tolerance: float) -> int:
+    """Return the first place of the largest of some falls, of those that differ by rounding alone."""
+    top = float(falls.max())
+    return int(np.argmax(falls >= top - max(tolerance, _SAME * abs(top))))
+
+
+def _best_pair(
+    steps: FloatArray, falls: FloatArray, curvature: FloatArray, tolerance: float
+) -> tuple[list[int], float]:
     """Return the pair of moves, among those that cost least alone, by which a quadratic function falls most."""
     if len(falls) < 2:
         return [0], -np.inf
-    least = np.argsort(falls)[-_PAIRED:]
+    least = np.sort(np.argsort(-falls, kind="stable")[:_PAIRED])
     both = falls[least, None] + falls[least]
     both -= steps[least, None] * steps[least] * curvature[np.ix_(least, least)]
     np.fill_diagonal(both, -np.inf)
-    first, second = divmod(int(np.argmax(both)), len(least))
+    first, second = divmod(_first_of_best(both.ravel(), tolerance), len(least))
     return [int(least[first]), int(least[second])], float(both[first, second])

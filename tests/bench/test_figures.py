@@ -197,7 +197,7 @@ def test_figure_1_draws_and_tabulates_what_is_there(tmp_path: Path) -> None:
     matplotlib.use("Agg")
     records = planted(1.0)
     (table,) = experiment("fig1").tables(records)
-    assert len(table.rows) == 8 * 6 + 1
+    assert len(table.rows) == 9 * 6 + 1
     experiment("fig1").plot(records, tmp_path / "picture.png")
     experiment("fig1").plot(records[:3], tmp_path / "part.png")
 
