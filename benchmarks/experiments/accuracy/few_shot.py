@@ -131,10 +131,11 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw accuracy against bits, a panel for each set and number of images that is measured."""
-    settings = [(name, count) for name, count in PRINTED if where(records, set=name, images=count)]
+    settings = sorted({(record.case["set"], record.case["images"]) for record in records}, reverse=True)
     figure, axes = draw.subplots(1, len(settings), figsize=(4.0 * len(settings) + 2.5, 3.8), squeeze=False)
     for axis, (name, count) in zip(axes.flat, settings, strict=True):
-        axis.axhline(100 * PRINTED[name, count], color="0.3", linestyle="--", label="BeMi")
+        if (name, count) in PRINTED:
+            axis.axhline(100 * PRINTED[name, count], color="0.3", linestyle="--", label="BeMi")
         for (model, side), group in grouped(where(models(records), set=name, images=count), "model", "side").items():
             filled = {} if side == 28 else {"mfc": "none"}
             axis.errorbar(
