@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ IntArray = npt.NDArray[np.int8]
 ROUNDING = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class DescentData:
     """What a descent knows of the data, shared by the descents for several outputs of one problem.
 

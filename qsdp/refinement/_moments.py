@@ -10,7 +10,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import pair_places
-from qsdp.lifting import DataMap, power_of_two
+from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import DescentData
 from qsdp.refinement._samples import Samples
@@ -21,32 +21,17 @@ __all__ = ["Moments"]
 _FLOATS = 2**22
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Moments(DescentData):
     r"""Sums over all rows of products of two entries of :math:`\mathcal{X}_i`.
 
     Attributes
     ----------
-    map : QuadraticMap or FormMap
-        The data, in units in which no entry or coefficient is large.
-    unit : float
-        Divisor of the predictions.
-    large : bool
-        Whether copies of the data are to be avoided.
-    largest_image : float
-        A number that no neuron exceeds on any row.
     gram : ndarray of shape (p, p)
         :math:`\sum_i w_i (\mathcal{X}_i)_{ab} (\mathcal{X}_i)_{cd}` for pairs of the upper triangle, p = N(N+1)/2.
-    weights : ndarray of shape (n,) or None
-        Of the rows.
     """
 
-    map: DataMap
-    unit: float
-    large: bool
-    largest_image: float
     gram: FloatArray
-    weights: FloatArray | None = None
 
     @classmethod
     def of(cls, problem: TrainingProblem) -> Moments:
@@ -56,12 +41,12 @@ class Moments(DescentData):
         if not isinstance(data, FormMap):
             samples = Samples(problem)
             gram, _ = samples.map.gram(target, weights)
-            return cls(samples.map, samples.unit, samples.large, samples.largest_image, gram, weights)
+            return cls(samples.map, samples.unit, samples.large, samples.largest_image, weights, gram)
         unit = power_of_two(abs(data.factor) * float(np.abs(data.rows).max(initial=0.0)))
         data = data.scaled(1.0 / unit)
         gram, _ = data.gram(target)
         largest = data.with_levels(problem.levels - 1.0).absolute_sums().max(initial=0.0)
-        return cls(data, unit, False, float(largest), gram)
+        return cls(data, unit, False, float(largest), None, gram)
 
     @property
     def size(self) -> int:

@@ -23,16 +23,8 @@ class Samples(DescentData):
 
     Attributes
     ----------
-    map : QuadraticMap
-        In units in which no entry of the data or coefficient is large.
-    unit : float
-        Divisor of the predictions.
-    large : bool
-        Whether squares and transpose are not kept: copies of large data.
     width : float
         Root mean square of the data's entries, weighted as the samples are.
-    largest_image : float
-        No neuron has a larger value on a sample.
     """
 
     map: QuadraticMap
