@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import Records, grouped, timed, unfolded
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, grouped, timed, unfolded
 from benchmarks.experiments.accuracy import _bits as sizes
 from benchmarks.experiments.accuracy._models import (
     Measured,
@@ -24,7 +25,7 @@ from benchmarks.experiments.accuracy._models import (
 )
 from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp import QuantizedNetworkClassifier
-from qsdp.bench import Record
+from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET, InteriorSearch
 
 DEFAULT, TRAINED = "default", "straight-through"
@@ -60,6 +61,12 @@ def trained(sample: Sample) -> Measured:
     model, _ = fitted(sample)
     yield TRAINED, straight_through(sample, model.encoder_, measured_network(sample, model)["bits"])
 
+
+#: Of the columns that tables share.
+NOTE = (
+    "Bits with those of the encoding: means over draws. Gap: median of the certified relative gap. Processor seconds: "
+    "median; of a rounded model only those of the rounding."
+)
 
 #: By the name of a case's family; the second takes minutes.
 FAMILIES: dict[str, Callable[[Sample], Measured]] = {"solved": solved, "trained": trained}
@@ -124,6 +131,30 @@ def at_equal_bits(records: Records, rival: str, *names: str) -> tuple[dict[Any, 
         if fits:
             ours[key], theirs[key] = found[DEFAULT]["test"], found[fits[0]]["test"]
     return mean_over(ours), mean_over(theirs)
+
+
+def columns_of_models() -> list[tuple[str, show.Cell]]:
+    """Return the columns that tables of these models end with; `NOTE` says what they hold."""
+    return [
+        ("bits", show.mean("bits", ",.0f")),
+        ("gap, %", show.median("gap", ".1f", 100.0)),
+        ("seconds", show.median("seconds", ".2g")),
+        ("draws", show.count),
+    ]
+
+
+def rival_claims(records: Records, of: str, *names: str) -> list[Claim]:
+    """Return the claims that the network is more accurate than each rival, as `at_equal_bits` pairs them."""
+    statement = "the default classifier is more accurate than"
+    return [
+        paired_claim(
+            TARGET,
+            f"{of}, {statement} {rival} of no more bits.",
+            *at_equal_bits(records, rival, *names),
+            names=(DEFAULT, rival),
+        )
+        for rival in RIVALS
+    ]
 
 
 def mean_over(found: Mapping[Any, float]) -> dict[Any, float]:

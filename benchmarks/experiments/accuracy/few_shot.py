@@ -37,10 +37,11 @@ from benchmarks.experiments.accuracy._equal_bits import (
     DEFAULT,
     FAMILIES,
     NAMES,
-    RIVALS,
-    at_equal_bits,
+    NOTE,
     by_model,
+    columns_of_models,
     models,
+    rival_claims,
 )
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp._utils.parallel import blas_threads
@@ -91,15 +92,9 @@ def tables(records: Sequence[Record]) -> list[Table]:
         ("model", show.param("model")),
         ("test, %", show.percent("test")),
         ("BeMi, %", lambda group: f"{100 * printed:.1f}" if (printed := printed_of(group[0])) else ""),
-        ("bits", show.mean("bits", ",.0f")),
-        ("gap, %", show.median("gap", ".1f", 100.0)),
-        ("seconds", show.median("seconds", ".2g")),
-        ("draws", show.count),
+        *columns_of_models(),
     ]
-    note = (
-        "Test: mean and deviation over draws. Bits with those of the encoding: means over draws. Gap: median of the "
-        "certified relative gap. Processor seconds: median; of a rounded model only those of the rounding."
-    )
+    note = f"Test: mean and deviation over draws. {NOTE}"
     groups = by_model(records, "side", "set", "images")
     return [show.table("Few images of every class", groups, columns, note)]
 
@@ -122,11 +117,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             theirs = dict.fromkeys(ours, accuracy)
             claim = paired_claim(TARGET, f"{group}: {case}.", ours, theirs, names=(DEFAULT, "BeMi"))
             made.append(replace(claim, group=group, case=case))
-    for rival in RIVALS:
-        pairs = at_equal_bits(records, rival, "side", "set", "images", "seed")
-        statement = f"Of few images, the default classifier is more accurate than {rival} of no more bits."
-        made.append(paired_claim(TARGET, statement, *pairs, names=(DEFAULT, rival)))
-    return made
+    return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
 
 
 def plot(records: Sequence[Record], path: Path) -> None:

@@ -27,7 +27,15 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grouped, values, where
-from benchmarks.experiments.accuracy._equal_bits import DEFAULT, FAMILIES, RIVALS, at_equal_bits, by_model, models
+from benchmarks.experiments.accuracy._equal_bits import (
+    DEFAULT,
+    FAMILIES,
+    NOTE,
+    by_model,
+    columns_of_models,
+    models,
+    rival_claims,
+)
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, Table, paired_claim
@@ -97,15 +105,11 @@ def tables(records: Sequence[Record]) -> list[Table]:
         ("test, %", show.percent("test")),
         *((f"{name}, %", printed(name)) for name in PRINTED),
         ("largest class, %", show.mean("most", ".1f", 100.0)),
-        ("bits", show.mean("bits", ",.0f")),
-        ("gap, %", show.median("gap", ".1f", 100.0)),
-        ("seconds", show.median("seconds", ".2g")),
-        ("draws", show.count),
+        *columns_of_models(),
     ]
     note = (
         "Test: mean and deviation over draws. Largest class: its share of the test rows, which is the accuracy of a "
-        "constant. Bits with those of the encoding: means over draws. Gap: median of the certified relative gap. "
-        "Processor seconds: median; of a rounded model only those of the rounding."
+        f"constant. {NOTE}"
     )
     return [show.table("Few rows", by_model(records, "set", "rows", shared=("most",)), columns, note)]
 
@@ -121,11 +125,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             theirs = dict.fromkeys(ours, accuracy)
             claim = paired_claim(TARGET, f"{group}, {n} rows.", ours, theirs, names=(DEFAULT, name))
             made.append(replace(claim, group=group, case=f"{n} rows"))
-    for rival in RIVALS:
-        pairs = at_equal_bits(records, rival, "set", "rows", "seed")
-        statement = f"Of few rows, the default classifier is more accurate than {rival} of no more bits."
-        made.append(paired_claim(TARGET, statement, *pairs, names=(DEFAULT, rival)))
-    return made
+    return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
