@@ -28,7 +28,7 @@ plt.rcParams["figure.figsize"] = (6, 3.8)
 # ## Fit
 #
 # The data are 569 tumours, measured in 30 columns; +1 is malignant. The estimator standardises columns itself, chooses
-# the regularisation β on rows held out, samples 32 neurons and polishes their weights. Without `encoding="standard"` it
+# the regularisation β on rows held out, and polishes as many neurons as it takes. Without `encoding="standard"` it
 # would put thresholds of the columns beside them where they help.
 
 # %%

@@ -33,6 +33,7 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
+from qsdp.width import more_neurons
 
 __all__ = [
     "QSDPResult",
@@ -45,6 +46,9 @@ __all__ = [
 
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
+
+#: Stages that every network goes through.
+_OF_A_NETWORK = frozenset({"sample", "refine", "certify"})
 
 #: Passes that certify a network on rows in batches.
 _PASSES = 3
@@ -145,9 +149,11 @@ class QSDPResult(Summarized):
         levels = self.problem.levels if levels is None else levels
         options = TrainingOptions.of(locals())
         deadline = options.deadline()
-        result, timings, rng = self, dict(self.timings), check_random_state(random_state)
+        result, rng = self, check_random_state(random_state)
+        timings = {stage: seconds for stage, seconds in self.timings.items() if stage not in _OF_A_NETWORK}
         with progress(verbose) as stages:
             if levels != self.problem.levels:
+                timings.pop("shape")
                 with _timed(timings, "shape"):
                     relaxation = self.relaxation.with_levels(levels)
                     methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
@@ -157,10 +163,10 @@ class QSDPResult(Summarized):
                 result = replace(self, **changed, problem=relaxation.problem)
             with _timed(timings, "sample"), stages.stage("sample"):
                 network = sample_network(result.covariance, n_neurons, rng, allocation=allocation, n_jobs=n_jobs)
-            timings.pop("refine", None)
             if refine != "none":
                 with _timed(timings, "refine"):
-                    network = _refined(network, result.problem, options, rng, deadline, result.kept)
+                    limit = options.refinement_deadline(deadline)
+                    network = _refined(network, result.problem, options, rng, limit, result.kept)
             with _timed(timings, "certify"):
                 certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
@@ -354,33 +360,57 @@ def sample_from(
     kept: TrainingProblem | None = None,
 ) -> QSDPResult:
     """Do what follows the relaxation in `solve_and_sample`, until the deadline; `kept` is as of the result."""
-    problem, refine, verbose = relaxation.problem, options.refine, options.verbose
+    problem, verbose = relaxation.problem, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
     with progress(verbose) as stages:
         with _timed(timings, "shape"):
             covariance = shape_covariance(relaxation, method=options.shaping, verbose=verbose)
-        with _timed(timings, "sample"), stages.stage("sample"):
-            n_neurons = options.neurons(problem.n_outputs)
-            network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
-        if refine == "exact":
+        limit = options.refinement_deadline(deadline)
+        network = _enough_neurons(relaxation, covariance, options, rng, limit, kept, timings, stages)
+        if options.refine == "exact":
             with _timed(timings, "refine"):
                 exact = column_generation(
                     problem,
                     tol=_EXACT,
                     relaxation=relaxation,
                     start=network,
-                    time_limit=options.refinement_limit(deadline),
+                    time_limit=limit.time_limit,
                     random_state=rng,
                     verbose=verbose,
                 )
             network = exact.network
-        elif refine != "none":
-            with _timed(timings, "refine"):
-                network = _refined(network, problem, options, rng, deadline, kept)
         with _timed(timings, "certify"):
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
-    return QSDPResult(network, certificate, relaxation, covariance, problem, timings, refine, exact, kept)
+    return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
+
+
+def _enough_neurons(
+    relaxation: Relaxation,
+    covariance: SignCovariance | list[SignCovariance],
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    limit: Deadline,
+    kept: TrainingProblem | None,
+    timings: dict[str, float],
+    stages: Any,
+) -> BilinearNetwork:
+    """Return a network of as many neurons as the options say, or as it takes; refined unless by "exact"."""
+    problem, refines = relaxation.problem, options.refine not in {"none", "exact"}
+    state, n_neurons = rng.bit_generator.state, options.neurons(problem.n_outputs)
+    while True:
+        # The network is that of a call with its number of neurons.
+        rng.bit_generator.state = state
+        began = limit.elapsed
+        with _timed(timings, "sample"), stages.stage("sample"):
+            network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
+        if refines:
+            with _timed(timings, "refine"):
+                network = _refined(network, problem, options, rng, limit, kept)
+        more = None if options.n_neurons is not None else more_neurons(n_neurons, network, relaxation)
+        if options.refine == "exact" or more is None or (limit.elapsed - began) * more / n_neurons > limit.left:
+            return network
+        n_neurons = more
 
 
 def _refined(
@@ -388,18 +418,18 @@ def _refined(
     problem: TrainingProblem,
     options: TrainingOptions,
     rng: np.random.Generator,
-    deadline: Deadline,
+    limit: Deadline,
     kept: TrainingProblem | None,
 ) -> BilinearNetwork:
     """Return the refined network; where statistics do not suit a polish, that of rows kept if it is better on all."""
     if options.refine == "refit":
-        return refit(network, problem, time_limit=deadline.time_limit, verbose=options.verbose)
+        return refit(network, problem, time_limit=limit.time_limit, verbose=options.verbose)
     if kept is not None and suits_statistics(problem):
         kept = None
     polished = polish(
         network,
         problem if kept is None else kept,
-        time_limit=options.refinement_limit(deadline),
+        time_limit=limit.time_limit,
         random_state=rng,
         n_jobs=options.n_jobs,
         verbose=options.verbose,
@@ -411,4 +441,4 @@ def _refined(
 def _timed(timings: dict[str, float], stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    timings[stage] = time.perf_counter() - start
+    timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start

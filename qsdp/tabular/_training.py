@@ -49,7 +49,7 @@ class Training:
     def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
         """Return the model of a `result` trained on X and y, with `options` as far as it does not know them."""
         solution, network, problem = Solution.of(result), result.network, result.problem
-        used = {} if options is None else vars(options) | {"n_neurons": options.neurons(network.n_outputs)}
+        used = {} if options is None else vars(options) | {"n_neurons": options.n_neurons or network.n_neurons}
         used |= {name: getattr(problem, name) for name in ("loss", "beta", "levels", "activation")}
         used |= {"refine": result.refine, "shaping": solution.shaping}
         return TabularModel(

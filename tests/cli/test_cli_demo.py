@@ -26,7 +26,9 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert [name for name, _ in scores] == ["network", rival]
     assert float(scores[0][1]) > least
     # Of each input, thresholds of columns among them, and the constant.
-    n_inputs, rest = divmod(number(text, "size") - 64, 2 * 32)
+    n_neurons = int(number(text, "network"))
+    n_inputs, rest = divmod(number(text, "size") - 64, 2 * n_neurons)
+    assert f"of {n_neurons} neurons" in figure(text, "size")
     assert n_inputs >= n_columns + 1
     assert rest == 0
     assert "encoding" in figure(text, "time")

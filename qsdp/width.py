@@ -1,0 +1,63 @@
+"""How many neurons a network needs to do what the relaxation does that it was drawn from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+from qsdp.networks import BilinearNetwork
+from qsdp.relaxation import Relaxation
+
+__all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "more_neurons"]
+
+#: Neurons for each output where no number is given.
+LEAST_NEURONS, MOST_NEURONS = 8, 128
+
+#: Deviation that is small enough: on fifteen data sets more neurons had no higher accuracy, and all of those that 128
+#: neurons classify better than 32 deviate by more.
+_ENOUGH = 0.04
+
+#: By how much twice as many neurons divide the deviation, at most; on those sets by 1.1 to 3.4.
+_FALL = 3.0
+
+
+def deviation(network: BilinearNetwork, relaxation: Relaxation) -> float:
+    r"""Return how far the outputs g of a network are from those of its relaxation, f, as a share of the objective.
+
+    That is four times the Jensen gap :math:`(L(f) + L(g)) / 2 - L((f + g) / 2)` of the loss L over the objective of the
+    relaxation: for the squared loss it is :math:`\|f - g\|^2` over the objective. The objective stands for the error on
+    new samples, to which what the network does not share with the relaxation adds: the loss of the relaxation alone,
+    without its regulariser, is far below that error where samples are few.
+    """
+    problem = relaxation.problem
+    f, g = _outputs(relaxation), problem.predictions(network)
+    loss = problem.data_fit.value
+    gap = 0.5 * (loss(f) + loss(g)) - loss(0.5 * (f + g))
+    return 4.0 * max(gap, 0.0) / relaxation.objective if relaxation.objective > 0.0 else math.inf
+
+
+def _outputs(relaxation: Relaxation) -> FloatArray:
+    columns = [2.0 * relaxation.problem.forward(Z) for Z in relaxation.Z_stack]
+    return np.stack(columns, axis=1) if relaxation.problem.vector else columns[0]
+
+
+def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxation) -> int | None:
+    """Return how many neurons to draw after so many, a power of two times as many; None where those are enough.
+
+    Parameters
+    ----------
+    n_neurons : int
+        Neurons that were drawn.
+    network : BilinearNetwork
+        What was made of them.
+    relaxation : Relaxation
+        What they were drawn from.
+    """
+    most = MOST_NEURONS * network.n_outputs
+    off = deviation(network, relaxation) / _ENOUGH
+    if off <= 1.0 or n_neurons >= most:
+        return None
+    doublings = math.floor(math.log(off, _FALL)) if off < math.inf else 1
+    return min(n_neurons << max(doublings, 1), most)

@@ -1,0 +1,100 @@
+"""How many neurons a network gets where no number is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import random_problem, random_vector_problem
+
+import qsdp
+from qsdp.losses import LOSSES
+from qsdp.options import TrainingOptions
+from qsdp.pipeline import run_pipeline
+from qsdp.width import LEAST_NEURONS, MOST_NEURONS, deviation, more_neurons
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((80, 5))
+SIMPLE = np.sign(X @ np.ones(5) + RNG.standard_normal(80))
+PLANTED = X[:, 0] * X[:, 1] - 0.7 * X[:, 2] ** 2 + X[:, 3] * X[:, 4]
+
+
+def drawn(problem: qsdp.TrainingProblem, m: int) -> tuple[Any, Any]:
+    relaxation = qsdp.solve_relaxation(problem, tol=1e-4)
+    return qsdp.sample_network(qsdp.shape_covariance(relaxation), m, 0), relaxation
+
+
+def fitted(y: np.ndarray, **options: Any) -> qsdp.QSDPResult:
+    chosen = {"n_neurons": None, "beta": "2%", "refine": "polish", "activation": "relu_like", "tol": 1e-4, **options}
+    return run_pipeline(X, y, TrainingOptions(**chosen))
+
+
+@pytest.mark.parametrize(
+    "problem", [random_problem(3, 4, 30, beta=0.5), random_vector_problem(3, 4, 30, 2, beta=0.5)], ids=["one", "two"]
+)
+def test_deviation_of_a_squared_loss_is_the_distance_of_the_outputs(problem: qsdp.TrainingProblem) -> None:
+    network, relaxation = drawn(problem, 40)
+    distance = float(np.sum((network.predict(problem.X) - relaxation.predict(problem.X)) ** 2))
+    assert deviation(network, relaxation) == pytest.approx(distance / relaxation.objective, rel=1e-10)
+
+
+def test_deviation_needs_no_rows() -> None:
+    statistics = qsdp.SufficientStatistics().partial_fit(X, PLANTED)
+    network, relaxation = drawn(qsdp.TrainingProblem.from_statistics(statistics, beta=1.0), 40)
+    distance = float(np.sum((network.predict(X) - relaxation.predict(X)) ** 2))
+    assert deviation(network, relaxation) == pytest.approx(distance / relaxation.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_deviation_falls_with_the_number_of_neurons_for_every_loss(loss: str) -> None:
+    classes = (PLANTED > 0.0).astype(int) if loss == "cross_entropy" else SIMPLE
+    relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, classes, beta=0.5, loss=loss), tol=1e-4)
+    covariance = qsdp.shape_covariance(relaxation)
+    few, many = (
+        np.mean([deviation(qsdp.sample_network(covariance, m, seed), relaxation) for seed in range(10)])
+        for m in (20, 2000)
+    )
+    assert 0.0 <= many < 0.1 * few < np.inf
+
+
+def test_simple_data_take_few_neurons_and_others_more() -> None:
+    simple, planted = fitted(SIMPLE), fitted(PLANTED)
+    assert simple.network.n_neurons == LEAST_NEURONS
+    assert LEAST_NEURONS < planted.network.n_neurons <= MOST_NEURONS
+    few = planted.resample(LEAST_NEURONS, 0)
+    assert deviation(planted.network, planted.relaxation) < deviation(few.network, planted.relaxation)
+    assert more_neurons(LEAST_NEURONS, few.network, planted.relaxation) is not None
+
+
+@pytest.mark.parametrize("refine", ["none", "refit", "polish"])
+def test_the_network_is_that_of_a_call_with_its_number_of_neurons(refine: str) -> None:
+    y = np.stack([PLANTED, SIMPLE], axis=1)
+    grown = fitted(y, refine=refine, allocation="proportional")
+    same = [fitted(y, refine=refine, allocation="proportional", n_neurons=n).network for n in (16, 32, 64, 128, 256)]
+    assert any(np.array_equal(grown.network.U, one.U) and np.array_equal(grown.network.V, one.V) for one in same)
+
+
+def test_the_most_neurons_are_the_last_and_steps_are_powers_of_two() -> None:
+    network, relaxation = drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), 16)
+    C = network.n_outputs
+    assert deviation(network, relaxation) > 0.04
+    steps = [8 * C]
+    while (more := more_neurons(steps[-1], network, relaxation)) is not None:
+        steps.append(more)
+    assert steps[-1] == MOST_NEURONS * C
+    assert set(np.diff(np.log2(steps))) <= {1.0, 2.0, 3.0, 4.0}
+
+
+@pytest.mark.filterwarnings("ignore:solver")
+def test_no_time_gives_the_first_network() -> None:
+    result = fitted(PLANTED, time_limit=1e-3)
+    assert result.network.n_neurons == LEAST_NEURONS
+    assert result.certificate.lower_bound <= result.certificate.objective
+
+
+def test_stages_of_all_sizes_are_timed_together() -> None:
+    result = fitted(PLANTED)
+    again = result.resample(result.network.n_neurons, 0)
+    assert list(again.timings) == list(result.timings)
+    assert np.array_equal(again.network.U, result.network.U)
