@@ -19,7 +19,6 @@ from qsdp.distributed import is_collection
 from qsdp.estimators.blocks import rows_here
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
-    PROBABILISTIC,
     centres,
     choose_classes,
     class_factors,
@@ -235,13 +234,13 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _logits(self, X: Any) -> FloatArray:
         outputs, loss = self._output(X), get_loss(self.loss)
-        if not isinstance(loss, PROBABILISTIC):
+        if not loss.probabilistic:
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
         return outputs if self._several else class_logits(outputs, loss)
 
     def _predictor(self, method: str) -> Any:
         predictor = super()._predictor(method)
-        calibrated = "proba" in method and not isinstance(get_loss(self.loss), PROBABILISTIC)
+        calibrated = "proba" in method and not get_loss(self.loss).probabilistic
         # The lines are found here, once, and the data that they are found from stay here.
         predictor.calibration_ = self.calibration_.lines if calibrated else None
         return predictor
