@@ -15,7 +15,8 @@ from qsdp.estimators import warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
+from qsdp.pipeline import run_on_batches, run_on_statistics
+from qsdp.result import QSDPResult
 from qsdp.tabular import (
     STREAMED,
     Holdout,

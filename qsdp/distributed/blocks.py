@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import _safe_indexing
 
 from qsdp._utils.validation import check_sample_weight
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError, QSDPError, SolverError
@@ -28,7 +29,7 @@ def is_collection(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a block.
+    """Rows of data and targets with their weights, None if each is one.
 
     Attributes
     ----------
@@ -49,17 +50,24 @@ class Rows:
         target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X))
         if len(target) != len(X):
             raise InvalidInputError(f"y must have {len(X)} rows, as X has; got {len(target)}")
-        rows = cls(X, target, weights)
-        return rows if weights is None else rows.take(np.flatnonzero(weights > 0.0).tolist())
+        return cls(X, target, weights).counting
+
+    @property
+    def counting(self) -> Rows:
+        """Those of positive weight."""
+        if self.weights is None or np.all(self.weights > 0.0):
+            return self
+        return self.take(np.flatnonzero(self.weights > 0.0))
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, indices: Iterable[int]) -> Rows:
         """Return some of the rows."""
-        chosen = list(indices)
-        X = self.X.iloc[chosen] if hasattr(self.X, "iloc") else self.X[chosen]
-        return Rows(X, self.y[chosen], None if self.weights is None else self.weights[chosen])
+        chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.intp)
+        return Rows(
+            _safe_indexing(self.X, chosen), self.y[chosen], None if self.weights is None else self.weights[chosen]
+        )
 
     def stacked(self, other: Rows) -> Rows:
         """Return the rows with others below."""

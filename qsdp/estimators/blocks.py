@@ -10,11 +10,12 @@ import numpy as np
 
 from qsdp._utils.validation import errors_of
 from qsdp.distributed import RowBlocks, Rows, is_collection, statistics_of_blocks
-from qsdp.estimators.inputs import Samples, check_targets_of_frame
+from qsdp.estimators.inputs import check_targets_of_frame
 from qsdp.exceptions import InvalidTypeError
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
+from qsdp.pipeline import run_on_batches, run_on_statistics
 from qsdp.problem import TrainingProblem
+from qsdp.result import QSDPResult
 
 __all__ = ["rows_here", "train_on_blocks"]
 
@@ -79,5 +80,5 @@ class _BlockEncoder:
         data = estimator._checked(rows.X)
         with errors_of("y"):
             target = check_targets_of_frame(data, rows.y, **estimator._targets)
-        coded, weights = estimator._coded(Samples(data, target, rows.weights))
+        coded, weights = estimator._coded(Rows(data, target, rows.weights))
         return estimator._inputs(data), estimator.target_scaling_.encode(coded), weights

@@ -11,10 +11,7 @@ from scipy.special import log_expit, softmax
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import CrossEntropy, Logistic, Loss
-
-#: Losses whose outputs are log odds.
-PROBABILISTIC: tuple[type[Loss], ...] = (Logistic, CrossEntropy)
+from qsdp.losses import Loss
 
 
 def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> FloatArray:
@@ -96,18 +93,19 @@ def choose_classes(outputs: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def class_logits(outputs: FloatArray, loss: Loss | None = None) -> FloatArray:
-    """Return logits of shape (n, C), whose softmax are probabilities if the loss is one of `PROBABILISTIC`.
+    """Return logits of shape (n, C), whose softmax are probabilities if the loss is `probabilistic`.
 
-    For the logistic loss of more than two classes those are the logistic function of every output, divided by their
-    sum. Of other losses the outputs themselves.
+    Where such a loss adds up over more than two classes, those are the logistic function of every output, divided by
+    their sum. Of other losses the outputs themselves.
     """
     if outputs.ndim == 1:
         return np.column_stack([np.zeros_like(outputs), outputs])
-    logits: FloatArray = log_expit(outputs) if isinstance(loss, Logistic) else outputs
+    apart = loss is not None and loss.probabilistic and not loss.coupled
+    logits: FloatArray = log_expit(outputs) if apart else outputs
     return logits
 
 
 def class_probabilities(outputs: FloatArray, loss: Loss) -> FloatArray:
-    """Return probabilities of shape (n, C) from outputs trained with a loss of `PROBABILISTIC`."""
+    """Return probabilities of shape (n, C) from outputs trained with a `probabilistic` loss."""
     probabilities: FloatArray = softmax(class_logits(outputs, loss), axis=1)
     return probabilities

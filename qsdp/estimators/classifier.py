@@ -15,11 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from qsdp._utils.options import documented
 from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
-from qsdp.distributed import is_collection
+from qsdp.distributed import Rows, is_collection
 from qsdp.estimators.blocks import rows_here
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
-    PROBABILISTIC,
     centres,
     choose_classes,
     class_factors,
@@ -28,7 +27,6 @@ from qsdp.estimators.classes import (
     encode_classes,
     weighted_by_class,
 )
-from qsdp.estimators.inputs import Samples
 from qsdp.estimators.network import _QuantizedNetwork
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
@@ -145,7 +143,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _targets(self) -> dict[str, Any]:
         return {"multi_output": self._several}
 
-    def _learn_classes(self, counting: Samples) -> None:
+    def _learn_classes(self, counting: Rows) -> None:
         """Learn the labels and what their samples weigh."""
         loss, self._class_factors = get_loss(self.loss), None
         if self._several:
@@ -164,7 +162,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             )
         self._class_factors = class_factors(self.class_weight, labels, codes, counting.weights)
 
-    def _coded(self, samples: Samples) -> tuple[FloatArray, FloatArray | None]:
+    def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
         if self._several:
             return 2.0 * samples.y - 1.0, samples.weights
         codes = np.minimum(np.searchsorted(self.classes_, samples.y), len(self.classes_) - 1)
@@ -235,13 +233,13 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _logits(self, X: Any) -> FloatArray:
         outputs, loss = self._output(X), get_loss(self.loss)
-        if not isinstance(loss, PROBABILISTIC):
+        if not loss.probabilistic:
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
         return outputs if self._several else class_logits(outputs, loss)
 
     def _predictor(self, method: str) -> Any:
         predictor = super()._predictor(method)
-        calibrated = "proba" in method and not isinstance(get_loss(self.loss), PROBABILISTIC)
+        calibrated = "proba" in method and not get_loss(self.loss).probabilistic
         # The lines are found here, once, and the data that they are found from stay here.
         predictor.calibration_ = self.calibration_.lines if calibrated else None
         return predictor

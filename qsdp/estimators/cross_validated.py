@@ -29,16 +29,17 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.distributed import is_collection
+from qsdp.distributed import Rows, is_collection
 from qsdp.encoding.columns import is_frame
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
-from qsdp.estimators.inputs import Samples, rows_of
+from qsdp.estimators.inputs import rows_of
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
-from qsdp.pipeline import QSDPResult, sample_from
+from qsdp.pipeline import sample_from
 from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
+from qsdp.result import QSDPResult
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
@@ -136,7 +137,7 @@ class _CrossValidated:
 
     def _train(
         self: Any,
-        samples: Samples,
+        samples: Rows,
         inputs: FloatArray,
         target: FloatArray,
         weights: FloatArray | None,
@@ -210,7 +211,7 @@ class _CrossValidated:
             raise InvalidInputError(f"scoring must be None, a scorer's name or a callable: {error}") from None
         return scorer
 
-    def _splits(self: Any, samples: Samples, metadata: dict[str, Any]) -> list[Split]:
+    def _splits(self: Any, samples: Rows, metadata: dict[str, Any]) -> list[Split]:
         """Return training and held-out rows of positive weight of every fold, each training part with all classes."""
         y, rows = samples.y, np.arange(len(samples.y))
         if samples.weights is not None:

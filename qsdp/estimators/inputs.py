@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, column_or_1d
 
@@ -17,33 +15,9 @@ from qsdp.encoding.fitting import ENCODINGS as NUMBERS
 from qsdp.encoding.scales import scaled_to_rows
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["ENCODINGS", "Samples", "check_encoding", "check_targets_of_frame", "fit_encoder", "fit_rule", "rows_of"]
+__all__ = ["ENCODINGS", "check_encoding", "check_targets_of_frame", "fit_encoder", "fit_rule", "rows_of"]
 
 ENCODINGS = (AUTO, *NUMBERS, "none")
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Checked data and targets with the weights of the samples, None if each is one.
-
-    Attributes
-    ----------
-    X : ndarray or data frame of shape (n, d)
-    y : ndarray of shape (n,) or (n, C)
-    weights : ndarray of shape (n,) or None
-    """
-
-    X: Any
-    y: npt.NDArray[Any]
-    weights: FloatArray | None
-
-    @property
-    def counting(self) -> Samples:
-        """Those of positive weight."""
-        if self.weights is None or np.all(self.weights > 0.0):
-            return self
-        kept = np.flatnonzero(self.weights > 0.0)
-        return Samples(rows_of(self.X, kept), self.y[kept], self.weights[kept])
 
 
 def check_encoding(name: str, encoding: Any) -> None:

@@ -19,21 +19,22 @@ from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.distributed import is_collection, map_rows
+from qsdp.distributed import Rows, is_collection, map_rows
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
 from qsdp.encoding.fitting import AUTO
 from qsdp.estimators.blocks import rows_here, train_on_blocks
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.inputs import Samples, check_targets_of_frame, fit_encoder, fit_rule
+from qsdp.estimators.inputs import check_targets_of_frame, fit_encoder, fit_rule
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
-from qsdp.pipeline import QSDPResult, run_pipeline
+from qsdp.pipeline import run_pipeline
 from qsdp.problem import TrainingProblem
+from qsdp.result import QSDPResult
 
 __all__ = ["QuantizedNetworkRegressor"]
 
@@ -97,7 +98,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Return the parameters, checked."""
         return self._options_class.of(self.get_params(deep=False))
 
-    def _validated(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+    def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         with errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are the encoder's to read.
@@ -105,7 +106,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
                 data, target = X, check_targets_of_frame(X, y, **self._targets)
             else:
                 data, target = validate_data(self, X, y, **self._numbers, **self._targets)
-        return Samples(data, target, check_sample_weight(sample_weight, data.shape[0]))
+        return Rows(data, target, check_sample_weight(sample_weight, data.shape[0]))
 
     @property
     def _takes_frames(self) -> bool:
@@ -125,11 +126,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Return how targets are checked."""
         raise NotImplementedError
 
-    def _coded(self, samples: Samples) -> tuple[FloatArray, FloatArray | None]:
+    def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
         """Return the targets of samples as numbers, and their final weights."""
         raise NotImplementedError
 
-    def _fit(self, samples: Samples, options: EstimatorOptions, **routed: Any) -> None:
+    def _fit(self, samples: Rows, options: EstimatorOptions, **routed: Any) -> None:
         """Fit to the samples that count."""
         counting = samples.counting
         target, weights = self._coded(counting)
@@ -153,7 +154,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 
     def _train(
         self,
-        samples: Samples,
+        samples: Rows,
         inputs: FloatArray,
         target: FloatArray,
         weights: FloatArray | None,
@@ -167,7 +168,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return run_pipeline(inputs, target, options, weights, start=last)
 
     def _chosen_encoder(
-        self, counting: Samples, coded: FloatArray, weights: FloatArray | None, options: Any
+        self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any
     ) -> tuple[Any, Any]:
         """Return the encoder of the rules for "auto" that does best on samples held out, and options with its beta."""
         rules = EncodingRule.recommended(AUTO, counting.X.shape[1], coded[:1].size)
@@ -346,7 +347,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     def _targets(self) -> dict[str, Any]:
         return {"y_numeric": True, "multi_output": True}
 
-    def _coded(self, samples: Samples) -> tuple[FloatArray, FloatArray | None]:
+    def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
         return check_targets("y", samples.y, length=len(samples.y)), samples.weights
 
     def predict(self, X: Any) -> Any:

@@ -16,7 +16,7 @@ from qsdp.encoding.columns import as_numbers, as_symbols, is_frame
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._steps import identity, through_steps
 from qsdp.lifting import append_constant
-from qsdp.losses import CrossEntropy, Logistic, Loss, get_loss
+from qsdp.losses import Loss, get_loss
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
 from qsdp.networks.storage import read_archive
 
@@ -238,7 +238,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         decision = "labels" if model._several else "argmax" if network.vector else "sign"
         classes = tuple(model.classes_.tolist())
         loss = get_loss(model.loss)
-        calibration = None if isinstance(loss, (Logistic, CrossEntropy)) else model.calibration_
+        calibration = None if loss.probabilistic else model.calibration_
         link = "logistic" if model._several else _link(loss, C)
     return ModelDescription(
         network,
@@ -261,7 +261,7 @@ def _of_tabular(model: Any) -> ModelDescription:
     decision, link = "none", "none"
     if target.classes is not None:
         decision = "argmax" if network.vector else "sign"
-        link = _link(loss, C) if isinstance(loss, (Logistic, CrossEntropy)) else "none"
+        link = _link(loss, C) if loss.probabilistic else "none"
     return ModelDescription(
         network,
         offset=np.broadcast_to(np.array(target.offset or 0.0), (C,)).copy(),
@@ -276,6 +276,6 @@ def _of_tabular(model: Any) -> ModelDescription:
 
 def _link(loss: Loss, n_outputs: int) -> str:
     """Return how class probabilities are made of scores or calibrated log odds."""
-    if isinstance(loss, CrossEntropy):
+    if loss.coupled and loss.probabilistic:
         return "softmax"
     return "logistic" if n_outputs == 1 else "normalised"

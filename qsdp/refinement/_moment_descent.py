@@ -66,12 +66,14 @@ class MomentDescent(Descent):
         """Make moves of one side of a batch until none helps, and update the slopes (C, N, N) of the loss."""
         sides, others, alpha = moving[rows].astype(np.float64), other[rows].astype(np.float64), self.alpha[rows]
         gradient = np.einsum("jc,cab,jb->ja", alpha, slopes, others, optimize=True)
-        own = 2.0 * (alpha**2).sum(axis=1)[:, None] * self.moments.own_curvature(others)
-        helpful = thorough | np.any(moves(sides, gradient, own, self.largest)[1] > self.tolerance, axis=1)
-        if not helpful.any():
-            return 0
-        places = np.arange(len(moving))[rows][helpful]
-        sides, others, alpha, gradient = sides[helpful], others[helpful], alpha[helpful], gradient[helpful]
+        places = np.arange(len(moving))[rows]
+        if not thorough:
+            own = 2.0 * (alpha**2).sum(axis=1)[:, None] * self.moments.own_curvature(others)
+            helpful = np.any(moves(sides, gradient, own, self.largest)[1] > self.tolerance, axis=1)
+            if not helpful.any():
+                return 0
+            places, sides, others = places[helpful], sides[helpful], others[helpful]
+            alpha, gradient = alpha[helpful], gradient[helpful]
         curvature = self.moments.curvature(others)
         curvature *= 2.0 * (alpha @ alpha.T)[:, None, :, None]
         before = sides.copy()

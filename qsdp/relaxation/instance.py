@@ -109,12 +109,6 @@ class Instance(LinearInstance):
             return [self]
         return [replace(self, fit=fit) for fit in self.fit.columns()]
 
-    def sample(self, rows: np.ndarray, data: DataMap) -> Instance:
-        """Return the instance of some samples, whose map is given, with the penalty in proportion to their weight."""
-        fit = self.fit.rows(rows)
-        share = fit.total_weight / self.fit.total_weight
-        return replace(self, map=data, fit=fit, penalty=share * self.penalty)
-
     def predictions(self, blocks: FloatArray) -> FloatArray:
         """Return predictions in the shape of the target for matrices Z of shape (C, N, N)."""
         columns = [2.0 * self.map.forward(Z) for Z in blocks]

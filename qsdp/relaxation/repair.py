@@ -9,7 +9,7 @@ from qsdp._utils.deadline import EIGENVECTORS, FACTOR, NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["along_gradient", "best_stretch", "project_psd", "repair"]
+__all__ = ["along_gradient", "project_psd", "repair"]
 
 #: Largest factor along the ray of a point: a solver whose point is shorter by more has failed.
 _LARGEST_STRETCH = 1024.0
@@ -46,7 +46,7 @@ def repair(
         Z_even[k], V_even[k], rho[k] = repaired(Z[k], 0.5 * (V[k] + W[k]))
     if not stretch:
         return Z_even, V_even, rho
-    scale = best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
+    scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
     return scale * Z_even, scale * V_even, scale * rho
 
 
@@ -64,7 +64,7 @@ def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, 
             break
         values, vectors = np.linalg.eigh(matrix)
         V[k] = (vectors * np.abs(values)) @ vectors.T
-    scale = best_stretch(instance, instance.predictions(M), instance.penalty * float(V.diagonal(0, 1, 2).max(1).sum()))
+    scale = _best_stretch(instance, instance.predictions(M), instance.penalty * float(V.diagonal(0, 1, 2).max(1).sum()))
     return scale * M, scale * V
 
 
@@ -104,7 +104,7 @@ def _symmetric(M: FloatArray) -> FloatArray:
     return 0.5 * (M + M.T)
 
 
-def best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:
+def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:
     r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection."""
     if instance.fit.quadratic:
         weighted = instance.fit.weighted(prediction)

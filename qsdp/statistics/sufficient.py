@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.progress import progress
-from qsdp._utils.stored import Checks, checked, is_list, is_positive, is_text
+from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
     FloatArray,
     check_flag,
@@ -22,38 +22,18 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
 from qsdp.losses import Loss
-from qsdp.networks.storage import read_archive, write_archive
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
-from qsdp.statistics.moments import PackedSums, changed, monomials, n_monomials, packed_size, root
+from qsdp.statistics.files import read_statistics, write_statistics
+from qsdp.statistics.moments import PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.reduction import reduced_rows
 from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "begun"]
-
-_KIND = "sufficient statistics"
-
-#: Largest binary exponent of a unit: that of the smallest subnormal number, in magnitude.
-_LARGEST_EXPONENT = 1075
-
-
-def _is_count(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and least <= value < 2**63
-
-
-_HEADER: Checks = {
-    "n_features": _is_count(1),
-    "n_outputs": lambda value: value is None or _is_count(1)(value),
-    "n_samples": _is_count(1),
-    "total_weight": is_positive,
-    "feature_names": lambda value: value is None or (is_list(value) and all(map(is_text, value))),
-    "keep": _is_count(0),
-    "random_state": _is_count(0),
-    "encoding": lambda value: value is None or is_text(value),
-}
 
 #: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
 _BLOCK_FLOATS, _LEAST_ROWS = 2**20, 256
@@ -314,22 +294,9 @@ class SufficientStatistics:
         columns are taken back to the products of the columns as they were.
         """
         self._check_rows("have a problem")
-        d, basis = self.n_features_in_, self._basis
-        # Data are divided by the scale of the largest column: fourth powers of the others stay representable.
-        unit = int(np.where(basis.centre == 0.0, basis.exponent, np.frexp(basis.centre)[1])[:d].max())
-        plain = Basis(np.zeros(len(basis.centre)), np.where(np.arange(len(basis.centre)) < d, unit, 0))
-        W = changed(root(self._sums.triangle()), d, *basis.change(plain))
-        lifted = activation is not None and activation.lifted
-        a, b, c = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
-        first, second = np.triu_indices(d + 1)
-        kinds = (first == d).astype(int) + (second == d)
-        parts = np.array([a, 0.5 * np.ldexp(b, -unit), np.ldexp(c, -2 * unit)])[kinds]
-        factors = np.where(first == second, parts, 2.0 * parts)
-        chosen = np.flatnonzero(second < d + lifted)
-        rows = read_only(np.ascontiguousarray(W[:, chosen] * factors[chosen]))
-        target = W[:, n_monomials(d) :] if self.n_outputs_ is not None else W[:, -1]
-        forms = FormMap(d + lifted, rows, float(np.ldexp(1.0, 2 * unit)), lifted, self.n_samples_seen_)
-        return forms, read_only(np.ascontiguousarray(target))
+        d, C = self.n_features_in_, self.n_outputs_
+        rows, target = reduced_rows(self._basis, self._sums.triangle(), d, activation, self.n_samples_seen_)
+        return rows, read_only(np.ascontiguousarray(target[:, -1] if C is None else target))
 
     def kept_problem(
         self,
@@ -373,8 +340,7 @@ class SufficientStatistics:
             There are no rows.
         """
         self._check_rows("be saved")
-        self._sums.fold()
-        header = {
+        fields = {
             "n_features": self.n_features_in_,
             "n_outputs": self.n_outputs_,
             "n_samples": self.n_samples_seen_,
@@ -384,11 +350,7 @@ class SufficientStatistics:
             "random_state": self.random_state,
             "encoding": self.encoding,
         }
-        arrays = {"centre": self._basis.centre, "exponent": self._basis.exponent}
-        parts = {"high": self._sums.high, "low": self._sums.low}
-        if (kept := self._kept.rows) is not None:
-            parts["kept"] = np.column_stack([self._kept.keys, kept.weights, kept.columns])
-        write_archive(path, _KIND, header, {**arrays, **{k: v for k, v in parts.items() if v is not None}})
+        write_statistics(path, fields, self._basis, self._sums, self._kept)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_memory: int = 2**31) -> SufficientStatistics:
@@ -399,39 +361,12 @@ class SufficientStatistics:
         StorageError
             The file is truncated, altered or foreign.
         """
-        _, header, arrays = read_archive(path, _KIND)
-        try:
-            fields = checked("header", {"encoding": None, **header}, _HEADER)
-            options = {name: fields[name] for name in ("keep", "random_state", "encoding")}
-            statistics = cls(max_memory=max_memory, **options)
-            d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
-            if names is not None and len(names) != d:
-                raise TypeError(f"{len(names)} names for {d} columns")
-            side = n_monomials(d) + (C or 1)
-            basis = Basis(arrays["centre"], arrays["exponent"])
-            high, low, kept = arrays["high"], arrays.get("low"), arrays.get("kept")
-            shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
-            kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
-            shapes += [low is None or low.shape == high.shape, (kept is None) == (statistics.keep == 0)]
-            shapes += [kept is None or (kept.ndim == 2 and kept.shape[1] == 2 + d + (C or 1))]
-            kinds += [part is None or part.dtype == np.float64 for part in (low, kept)]
-            if not all(shapes + kinds):
-                raise TypeError("its arrays do not fit together")
-            if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, kept) if part is not None):
-                raise TypeError("its numbers are not finite")
-            if np.any(np.abs(basis.exponent) > _LARGEST_EXPONENT):
-                raise TypeError("its units are no floats")
-            if kept is not None and not (0 < len(kept) <= statistics.keep and np.all(kept[:, 1] > 0.0)):
-                raise TypeError("the rows that it keeps are too many, or weigh nothing")
-            statistics.n_samples_seen_, statistics.total_weight_ = fields["n_samples"], fields["total_weight"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(f"{os.fspath(path)!r} holds no statistics: {error}") from None
-        statistics.n_features_in_, statistics.n_outputs_ = d, C
-        statistics.feature_names_in_ = None if names is None else tuple(names)
-        statistics._basis, statistics._sums = basis, PackedSums(side, high, low)
-        if kept is not None:
-            rows = WeightedRows(kept[:, 2:], kept[:, 1])
-            statistics._kept = RowSample(statistics.keep, statistics.random_state, kept[:, 0], rows)
+        fields, basis, sums, kept = read_statistics(path)
+        statistics = cls(max_memory=max_memory, **{name: fields[name] for name in ("keep", "random_state", "encoding")})
+        statistics.n_samples_seen_, statistics.total_weight_ = fields["n_samples"], fields["total_weight"]
+        statistics.n_features_in_, statistics.n_outputs_ = fields["n_features"], fields["n_outputs"]
+        statistics.feature_names_in_ = None if fields["feature_names"] is None else tuple(fields["feature_names"])
+        statistics._basis, statistics._sums, statistics._kept = basis, sums, kept
         return statistics
 
     def _check_whole(self) -> None:

@@ -1,7 +1,6 @@
 """Models of files of tables: encoding of columns and targets, stored with the network trained on them."""
 
 from qsdp.estimators.classes import (
-    PROBABILISTIC,
     choose_classes,
     class_probabilities,
     class_scores,
@@ -28,7 +27,6 @@ from qsdp.tabular._weighting import Weighting
 
 __all__ = [
     "MISSING",
-    "PROBABILISTIC",
     "STREAMED",
     "TASKS",
     "Holdout",

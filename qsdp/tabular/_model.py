@@ -12,7 +12,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.activations import PolynomialActivation
-from qsdp.estimators.classes import PROBABILISTIC, class_probabilities
+from qsdp.estimators.classes import class_probabilities
 from qsdp.estimators.explanation import explained_form
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
@@ -103,7 +103,7 @@ class TabularModel:
     def probabilities(self, outputs: FloatArray) -> FloatArray | None:
         """Return the probabilities of the classes, shape (n, C), or None for losses without probabilities."""
         loss = get_loss(self.loss)
-        return class_probabilities(outputs, loss) if isinstance(loss, PROBABILISTIC) else None
+        return class_probabilities(outputs, loss) if loss.probabilistic else None
 
     def effects(self, table: Table) -> Effects:
         """Return main effects and interactions of columns over a table, in the units of the targets.

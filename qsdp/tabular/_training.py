@@ -13,7 +13,7 @@ from qsdp.encoding.fitting import AUTO
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import QSDPResult
+from qsdp.result import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
 from qsdp.tabular._provenance import texts_of, versions

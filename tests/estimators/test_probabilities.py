@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -28,7 +29,7 @@ from qsdp import (
 )
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.losses import LOSSES, Huber
+from qsdp.losses import LOSSES, Huber, SquaredHinge
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((90, 3))
@@ -54,6 +55,17 @@ def classifier(**options: Any) -> QuantizedNetworkClassifier:
 
 
 # -- probabilities -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("y", [CODES, THREE], ids=["two classes", "three classes"])
+def test_a_loss_says_itself_that_outputs_are_log_odds(y: np.ndarray) -> None:
+    class LogOdds(SquaredHinge):
+        probabilistic = True
+
+    model = classifier(loss=LogOdds()).fit(X, y)
+    odds = expit(model.decision_function(X))
+    expected = np.column_stack([1.0 - odds, odds]) if odds.ndim == 1 else odds / odds.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("y", [CODES, THREE], ids=["two classes", "three classes"])

@@ -97,14 +97,6 @@ def test_to_high_accuracy():
     assert_agrees(qsdp.TrainingProblem(X, y, beta=20.0), 1e-8)
 
 
-def test_few_samples_first(monkeypatch):
-    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve._LEAST_SAMPLES", 30)
-    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve._SAMPLES_PER_COLUMN", 2)
-    for loss in ("squared", "cross_entropy"):
-        X, y = data(300, 5, loss)
-        assert_agrees(qsdp.TrainingProblem(X, y, beta=4.0, loss=loss))
-
-
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_outputs_are_solved_one_after_the_other(loss):
     X, y = data(40, 5, loss)

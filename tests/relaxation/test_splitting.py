@@ -12,7 +12,7 @@ from test_interior import KINKED, data, reference, standardised
 from test_interior_stops import assert_certified, problem_of
 
 import qsdp
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import Deadline
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES, DataFit
 from qsdp.relaxation.evaluation import gram_in_basis
@@ -20,7 +20,7 @@ from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
-from qsdp.relaxation.solvers.splitting import data_step, sample, solve_splitting
+from qsdp.relaxation.solvers.splitting import data_step, solve_splitting
 from qsdp.relaxation.solvers.splitting import solve as splitting
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, precision
@@ -133,61 +133,6 @@ def test_single_precision_reaches_a_thousandth(monkeypatch, step, weighted):
     interior = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
     assert single.lower_bound <= interior.objective
     assert interior.lower_bound <= single.objective <= interior.objective * 1.0011
-
-
-def many_samples() -> qsdp.TrainingProblem:
-    rng = np.random.default_rng(0)
-    X = append_constant(rng.standard_normal((1200, 11)))
-    Y = 0.3 * rng.standard_normal((1200, 2)) + X[:, :2] * X[:, 2:4]
-    return qsdp.TrainingProblem(X, Y, beta=3.0, sample_weight=rng.integers(1, 3, size=1200))
-
-
-def small_thresholds(monkeypatch) -> None:
-    """Treat systems of any size as those of hundreds of inputs."""
-    for name, value in {"_LEAST_SAMPLES": 100, "_SAMPLES_PER_COLUMN": 10}.items():
-        monkeypatch.setattr(sample, name, value)
-    monkeypatch.setattr(splitting, "_MANY_ROWS", 0)
-
-
-def test_costly_solves_begin_with_some_of_the_samples(monkeypatch):
-    small_thresholds(monkeypatch)
-    problem, sides = many_samples(), []
-    for step in (KernelStep, GramStep):
-        original = step.prepare
-        monkeypatch.setattr(
-            step, "prepare", lambda self, *args, own=original: (sides.append(self.side), own(self, *args))
-        )
-    raw, told = raw_solution(problem, 1e-3)
-    assert raw.status == "optimal"
-    assert sides[0] == 120
-    assert sides[-1] == 78
-    # The solution of the sample is evaluated before the first iteration.
-    assert told[0].iteration == 0
-    assert told[0].objective < 0.9 * Instance.of(problem).normalised()[0].fit.value_at_zero
-    ours = finish(ScaledProblem.of(problem), raw, solver="splitting", tol=1e-3, certified=True)
-    exact = qsdp.solve_relaxation(problem, solver="interior", tol=1e-7)
-    assert ours.lower_bound <= exact.objective
-    assert exact.lower_bound <= ours.objective <= 1.0011 * exact.objective
-
-
-def test_the_solution_of_some_samples_is_kept_where_there_is_no_time_for_all(monkeypatch):
-    small_thresholds(monkeypatch)
-    monkeypatch.setattr(splitting, "gram_in_basis", raising(TimeOver))
-    problem = many_samples()
-    raw, _ = raw_solution(problem, 1e-3)
-    assert raw.status == "time limit"
-    kept = finish(ScaledProblem.of(problem), raw, solver="splitting", tol=1e-3, certified=True)
-    exact = qsdp.solve_relaxation(problem, solver="interior")
-    assert kept.lower_bound <= exact.objective * (1.0 + 1e-6)
-    assert kept.objective >= exact.lower_bound
-    assert kept.objective < 0.9 * problem.data_fit.value_at_zero
-
-
-def raising(error: type[Exception]):
-    def function(*args, **options):
-        raise error
-
-    return function
 
 
 def test_matrices_that_take_long_to_factor_are_factored_in_place():

@@ -10,7 +10,7 @@ from tabular_data import table
 
 from qsdp import QuantizedNetworkClassifier
 from qsdp.losses import LOSSES, get_loss
-from qsdp.tabular import PROBABILISTIC, Target, class_probabilities, class_scores
+from qsdp.tabular import Target, class_probabilities, class_scores
 
 SQUARED = get_loss("squared")
 
@@ -71,7 +71,7 @@ def test_classes_are_coded_and_decided_as_the_estimator_does(
     monkeypatch.setattr(QuantizedNetworkClassifier, "_output", lambda self, X: outputs)
     assert target.decode(outputs) == estimator.predict(X).tolist()
     np.testing.assert_array_equal(class_scores(outputs), estimator.decision_function(X))
-    if isinstance(get_loss(loss), PROBABILISTIC):
+    if get_loss(loss).probabilistic:
         np.testing.assert_array_equal(class_probabilities(outputs, get_loss(loss)), estimator.predict_proba(X))
 
 

@@ -18,7 +18,7 @@ from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import GradientDescent
 from qsdp.baselines.backprop._training import Training
-from qsdp.estimators.classes import PROBABILISTIC, encode_classes
+from qsdp.estimators.classes import encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
@@ -166,7 +166,7 @@ class GradientTrained(Baseline):
 
     def _probability_loss(self) -> Loss:
         loss = get_loss(self.loss)
-        if not isinstance(loss, PROBABILISTIC):
+        if not loss.probabilistic:
             raise AttributeError(
                 "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; got "
                 f"{self.loss!r}"

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.certificates import Certificate
+from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
-from qsdp.estimators.inputs import Samples
 from qsdp.networks.weights import FLOAT_BITS
-from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
+from qsdp.result import QSDPResult
 
 __all__ = ["CONVEX"]
 
@@ -35,7 +35,7 @@ class WideClassifierCV(QuantizedNetworkClassifierCV):
 
     def _train(
         self,
-        samples: Samples,
+        samples: Rows,
         inputs: FloatArray,
         target: FloatArray,
         weights: FloatArray | None,

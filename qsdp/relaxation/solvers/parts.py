@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.lifting import DataMap
 from qsdp.relaxation.incumbent import FINAL, STOPS, Limits, Progress, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["SolvePart", "first_rows", "solve_parts"]
+__all__ = ["SolvePart", "solve_parts"]
 
 #: Solve an output: its number, instance and limits, and a start. Coupled outputs are one part, number 0.
 SolvePart = Callable[[int, Instance, Limits, RawSolution | None], RawSolution]
@@ -48,14 +48,6 @@ def solve_parts(
 
         raw = _solve_outputs(small, limits, solve_output) if small.separable else solve_output(0, small, limits)
     return raw if np.all(kept) else _expand(raw, kept)
-
-
-def first_rows(data: QuadraticMap, per_column: int, least: int, worthwhile: float) -> np.ndarray | None:
-    """Return a random subset of the rows, so many per column and at least; None unless all are many times as many."""
-    first = max(least, per_column * data.size)
-    if data.n_rows < worthwhile * first:
-        return None
-    return np.sort(np.random.default_rng(0).permutation(data.n_rows)[:first])
 
 
 # -- outputs that do not interact --------------------------------------------------------------------------

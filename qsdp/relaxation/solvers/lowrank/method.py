@@ -65,9 +65,8 @@ def follow(
     evaluation: CachedEvaluation,
     tol: float,
     rule: LowRankRule = LowRankRule(),
-) -> tuple[str, Factors]:
-    """Improve the factors until the incumbent stops the iteration; return why it ended, and the last factors."""
-    iteration: _Iteration | None = None
+) -> str:
+    """Improve the factors until the incumbent stops the iteration, and return why it ended."""
     try:
         iteration = _Iteration(objective, factors, incumbent, evaluation, tol, rule)
         status = incumbent.stop(0)
@@ -83,7 +82,7 @@ def follow(
             status = "optimal" if np.all(incumbent.gaps <= tol) else status
     except tuple(STOPS) as error:
         status = STOPS[type(error)]
-    return str(status), factors if iteration is None else iteration.point.factors
+    return status
 
 
 class _Iteration:

@@ -1,4 +1,4 @@
-"""Solve one output after the other, on a subset of the samples first where there are many."""
+"""Solve one output after the other in factors of low rank."""
 
 from __future__ import annotations
 
@@ -18,17 +18,9 @@ from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, facto
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
-from qsdp.relaxation.solvers.parts import SolvePart, first_rows, solve_parts
+from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["operations", "solve_low_rank", "unfit"]
-
-#: Samples of the first solve, per column of the data and at least; there is one where all are several times as many.
-_SAMPLES_PER_COLUMN, _LEAST_SAMPLES, _WORTHWHILE = 8, 1000, 3.0
-#: Its relative gap: the samples left out change the solution by more.
-_SAMPLE_GAP = 0.1
-
-#: Rows of a first solve, and their data.
-Sample = tuple[np.ndarray, Data]
 
 #: Newton steps of a solve, with their decompositions in N^3, products with the data (steps times conjugate gradients),
 #: and the columns of its factors: typical of beta at which a network generalises. For a smaller beta the rank is
@@ -76,29 +68,21 @@ def solve_low_rank(
 
     def prepare(small: Instance) -> SolvePart:
         assert isinstance(small.map, QuadraticMap)
-        data, sample = Data(small.map, small.fit.weights, device), None
-        if (rows := first_rows(small.map, _SAMPLES_PER_COLUMN, _LEAST_SAMPLES, _WORTHWHILE)) is not None:
-            fewer = replace(small.map, X=small.map.X[rows])
-            sample = rows, Data(fewer, small.fit.rows(rows).weights, device)
-
-        def spent() -> float:
-            return data.operations + (0.0 if sample is None else sample[1].operations)
+        data = Data(small.map, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
             if effort < math.inf:
                 parts = small.n_blocks if small.separable else 1
-                end = spent() + min(1.0, 2.0 / (parts - k)) * (effort - spent())
-                own = replace(own, deadline=Deadline(parent=own.deadline, wish=lambda: spent() >= end))
-            return _solve_part(data, sample, part, own, given)
+                end = data.operations + min(1.0, 2.0 / (parts - k)) * (effort - data.operations)
+                own = replace(own, deadline=Deadline(parent=own.deadline, wish=lambda: data.operations >= end))
+            return _solve_part(data, part, own, given)
 
         return solve
 
     return solve_parts(instance, limits, start, prepare)
 
 
-def _solve_part(
-    data: Data, sample: Sample | None, instance: Instance, limits: Limits, start: RawSolution | None
-) -> RawSolution:
+def _solve_part(data: Data, instance: Instance, limits: Limits, start: RawSolution | None) -> RawSolution:
     evaluation = CachedEvaluation(instance, data)
     incumbent = Incumbent(evaluation, limits)
     status = incumbent.stop(0)
@@ -106,11 +90,11 @@ def _solve_part(
         try:
             if start is not None and start.Z is not None and start.V is not None:
                 factors = factors_of(start.V + start.Z, start.V - start.Z)
-            elif sample is not None:
-                factors = _solved_sample(*sample, instance, limits)
             else:
                 factors = _along_gradient(evaluation, data, limits.deadline)
-            status, _ = follow(_objective(data, instance, limits), factors, incumbent, evaluation, limits.tol)
+            target = instance.target.reshape(len(instance.target), -1)
+            objective = Objective(data, replace(instance.fit, target=target), instance.dual_radius, limits.deadline)
+            status = follow(objective, factors, incumbent, evaluation, limits.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
     return incumbent.solution(status)
@@ -124,20 +108,3 @@ def _along_gradient(evaluation: CachedEvaluation, data: Data, deadline: Deadline
         return data.decomposed(M[k], columns[k], scales, deadline)
 
     return cold_factors(M, decomposed, np.random.default_rng(0))
-
-
-def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Limits) -> Factors:
-    """Return the solution on some of the samples."""
-    instance = instance.sample(rows, data.map)
-    evaluation, tol = CachedEvaluation(instance, data), max(limits.tol, _SAMPLE_GAP)
-    incumbent = Incumbent(evaluation, replace(limits, tol=tol, callback=None))
-    objective, factors = _objective(data, instance, limits), _along_gradient(evaluation, data, limits.deadline)
-    status, solved = follow(objective, factors, incumbent, evaluation, tol)
-    if status == "interrupted":
-        raise KeyboardInterrupt
-    return solved
-
-
-def _objective(data: Data, instance: Instance, limits: Limits) -> Objective:
-    target = instance.target.reshape(len(instance.target), -1)
-    return Objective(data, replace(instance.fit, target=target), instance.dual_radius, limits.deadline)

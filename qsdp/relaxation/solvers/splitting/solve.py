@@ -52,7 +52,6 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     precision,
 )
 from qsdp.relaxation.solvers.splitting.metric import MetricRule, first_scales, norm_ratio, shape_of
-from qsdp.relaxation.solvers.splitting.sample import solved_sample
 
 __all__ = ["solve_splitting"]
 
@@ -80,23 +79,16 @@ def solve_splitting(
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
-    sample: RawSolution | None = None
     spent, deadline = 0.0, limits.deadline
     try:
         name = choose_step(instance, limits.tol, deadline) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
-        costly = name != "kernel" and instance.size**2 >= 2 * _MANY_ROWS
-        if start is None and step == "auto" and costly:
-            sample = solved_sample(instance, limits, lambda some, own: solve_splitting(some, own, step="kernel"))
-        start = start or sample
         data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
         # Beside iterations with large systems the search costs nothing.
         search = WeightSearch(distance=2) if data_step.side >= _MANY_ROWS else WeightSearch()
         incumbent = Incumbent(evaluation, limits, search)
-        if sample is not None:
-            _offer_solution(incumbent, evaluation, sample)
         iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule or MetricRule())
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
@@ -107,15 +99,6 @@ def solve_splitting(
         return zero_solution(instance, status) if start is None else replace(start, z=None, status=status)
     solution = incumbent.solution(status)
     return replace(solution, timings={"compile": spent, **solution.timings})
-
-
-def _offer_solution(incumbent: Incumbent, evaluation: Evaluation, solution: RawSolution) -> None:
-    """Offer a point, and the dual vector that belongs to it."""
-    if solution.Z is None or solution.V is None or solution.nu is None or solution.z is None:
-        return
-    incumbent.offer_point(solution.V + solution.Z, solution.V - solution.Z)
-    dual = 2.0 * solution.Z if isinstance(evaluation, GramEvaluation) else solution.nu
-    incumbent.offer_dual(dual, solution.z)
 
 
 def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:

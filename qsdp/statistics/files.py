@@ -1,0 +1,94 @@
+"""Files of statistics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.stored import Checks, checked, is_list, is_positive, is_text
+from qsdp.exceptions import StorageError
+from qsdp.networks.storage import read_archive, write_archive
+from qsdp.statistics.basis import Basis
+from qsdp.statistics.moments import PackedSums, n_monomials, packed_size
+from qsdp.statistics.sample import RowSample, WeightedRows
+
+__all__ = ["read_statistics", "write_statistics"]
+
+_KIND = "sufficient statistics"
+
+#: Largest binary exponent of a unit: that of the smallest subnormal number, in magnitude.
+_LARGEST_EXPONENT = 1075
+
+
+def _is_count(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value < 2**63
+
+
+_HEADER: Checks = {
+    "n_features": _is_count(1),
+    "n_outputs": lambda value: value is None or _is_count(1)(value),
+    "n_samples": _is_count(1),
+    "total_weight": is_positive,
+    "feature_names": lambda value: value is None or (is_list(value) and all(map(is_text, value))),
+    "keep": _is_count(0),
+    "random_state": _is_count(0),
+    "encoding": lambda value: value is None or is_text(value),
+}
+
+
+def write_statistics(
+    path: str | os.PathLike[str],
+    fields: Mapping[str, Any],
+    basis: Basis,
+    sums: PackedSums,
+    kept: RowSample[WeightedRows],
+) -> None:
+    """Write the fields of the header, the sums in their basis, and the rows kept."""
+    sums.fold()
+    parts = {"centre": basis.centre, "exponent": basis.exponent, "high": sums.high, "low": sums.low}
+    if kept.rows is not None:
+        parts["kept"] = np.column_stack([kept.keys, kept.rows.weights, kept.rows.columns])
+    write_archive(path, _KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
+
+
+def read_statistics(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], Basis, PackedSums, RowSample[WeightedRows]]:
+    """Return what `write_statistics` wrote, checked.
+
+    Raises
+    ------
+    StorageError
+        The file is truncated, altered or foreign.
+    """
+    _, header, arrays = read_archive(path, _KIND)
+    try:
+        fields = checked("header", {"encoding": None, **header}, _HEADER)
+        d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
+        if names is not None and len(names) != d:
+            raise TypeError(f"{len(names)} names for {d} columns")
+        side = n_monomials(d) + (C or 1)
+        basis = Basis(arrays["centre"], arrays["exponent"])
+        high, low, kept = arrays["high"], arrays.get("low"), arrays.get("kept")
+        shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
+        kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
+        shapes += [low is None or low.shape == high.shape, (kept is None) == (fields["keep"] == 0)]
+        shapes += [kept is None or (kept.ndim == 2 and kept.shape[1] == 2 + d + (C or 1))]
+        kinds += [part is None or part.dtype == np.float64 for part in (low, kept)]
+        if not all(shapes + kinds):
+            raise TypeError("its arrays do not fit together")
+        if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, kept) if part is not None):
+            raise TypeError("its numbers are not finite")
+        if np.any(np.abs(basis.exponent) > _LARGEST_EXPONENT):
+            raise TypeError("its units are no floats")
+        if kept is not None and not (0 < len(kept) <= fields["keep"] and np.all(kept[:, 1] > 0.0)):
+            raise TypeError("the rows that it keeps are too many, or weigh nothing")
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{os.fspath(path)!r} holds no statistics: {error}") from None
+    sample: RowSample[WeightedRows] = RowSample(fields["keep"], fields["random_state"])
+    if kept is not None:
+        sample = RowSample(sample.size, sample.seed, kept[:, 0], WeightedRows(kept[:, 2:], kept[:, 1]))
+    return fields, basis, PackedSums(side, high, low), sample

@@ -1,0 +1,35 @@
+"""Few rows that stand for all of a squared loss."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray, read_only
+from qsdp.activations import PolynomialActivation
+from qsdp.forms import FormMap
+from qsdp.statistics.basis import Basis
+from qsdp.statistics.moments import changed, n_monomials, root
+
+__all__ = ["reduced_rows"]
+
+
+def reduced_rows(
+    basis: Basis, triangle: FloatArray, d: int, activation: PolynomialActivation | None, n_samples: int
+) -> tuple[FormMap, FloatArray]:
+    """Return rows for the forms of d columns, and targets (k, C), from the sums of products of columns in a basis.
+
+    They are a Cholesky factor, with pivots, of the sums with unit diagonal, taken back to the columns as they were.
+    """
+    # Data are divided by the scale of the largest column: fourth powers of the others stay representable.
+    unit = int(np.where(basis.centre == 0.0, basis.exponent, np.frexp(basis.centre)[1])[:d].max())
+    plain = Basis(np.zeros(len(basis.centre)), np.where(np.arange(len(basis.centre)) < d, unit, 0))
+    W = changed(root(triangle), d, *basis.change(plain))
+    lifted = activation is not None and activation.lifted
+    a, b, c = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
+    first, second = np.triu_indices(d + 1)
+    kinds = (first == d).astype(int) + (second == d)
+    parts = np.array([a, 0.5 * np.ldexp(b, -unit), np.ldexp(c, -2 * unit)])[kinds]
+    factors = np.where(first == second, parts, 2.0 * parts)
+    chosen = np.flatnonzero(second < d + lifted)
+    rows = read_only(np.ascontiguousarray(W[:, chosen] * factors[chosen]))
+    return FormMap(d + lifted, rows, float(np.ldexp(1.0, 2 * unit)), lifted, n_samples), W[:, n_monomials(d) :]
