@@ -259,7 +259,12 @@ def _enough_neurons(
         if refines:
             with timed_stage(timings, "refine"):
                 network = refined(network, problem, options, rng, limit, kept)
-        more = None if options.n_neurons is not None else more_neurons(n_neurons, network, relaxation)
-        if options.refine == "exact" or more is None or (limit.elapsed - began) * more / n_neurons > limit.left:
+        if options.n_neurons is not None or options.refine == "exact":
+            return network
+        affordable = n_neurons * limit.left / max(limit.elapsed - began, 1e-9)
+        more = more_neurons(n_neurons, network, relaxation)
+        while more > max(n_neurons, affordable):
+            more //= 2
+        if more <= n_neurons:
             return network
         n_neurons = more

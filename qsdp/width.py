@@ -43,8 +43,8 @@ def _outputs(relaxation: Relaxation) -> FloatArray:
     return np.stack(columns, axis=1) if relaxation.problem.vector else columns[0]
 
 
-def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxation) -> int | None:
-    """Return how many neurons to draw after so many, a power of two times as many; None where those are enough.
+def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxation) -> int:
+    """Return how many neurons to draw after so many: a power of two times as many, or no more where those are enough.
 
     Parameters
     ----------
@@ -58,6 +58,6 @@ def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxatio
     most = MOST_NEURONS * network.n_outputs
     off = deviation(network, relaxation) / _ENOUGH
     if off <= 1.0 or n_neurons >= most:
-        return None
+        return n_neurons
     doublings = math.floor(math.log(off, _FALL)) if off < math.inf else 1
     return min(n_neurons << max(doublings, 1), most)

@@ -64,7 +64,7 @@ def test_simple_data_take_few_neurons_and_others_more() -> None:
     assert LEAST_NEURONS < planted.network.n_neurons <= MOST_NEURONS
     few = planted.resample(LEAST_NEURONS, 0)
     assert deviation(planted.network, planted.relaxation) < deviation(few.network, planted.relaxation)
-    assert more_neurons(LEAST_NEURONS, few.network, planted.relaxation) is not None
+    assert more_neurons(LEAST_NEURONS, few.network, planted.relaxation) > LEAST_NEURONS
 
 
 @pytest.mark.parametrize("refine", ["none", "refit", "polish"])
@@ -80,10 +80,16 @@ def test_the_most_neurons_are_the_last_and_steps_are_powers_of_two() -> None:
     C = network.n_outputs
     assert deviation(network, relaxation) > 0.04
     steps = [8 * C]
-    while (more := more_neurons(steps[-1], network, relaxation)) is not None:
+    while (more := more_neurons(steps[-1], network, relaxation)) > steps[-1]:
         steps.append(more)
     assert steps[-1] == MOST_NEURONS * C
     assert set(np.diff(np.log2(steps))) <= {1.0, 2.0, 3.0, 4.0}
+
+
+def test_enough_neurons_are_no_more() -> None:
+    network, relaxation = drawn(random_problem(3, 4, 30, beta=0.5), 100_000)
+    assert deviation(network, relaxation) < 0.04
+    assert more_neurons(8, network, relaxation) == 8
 
 
 @pytest.mark.filterwarnings("ignore:solver")

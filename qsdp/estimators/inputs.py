@@ -51,8 +51,7 @@ def fit_encoder(encoding: Any, X: Any, weights: FloatArray | None) -> Any:
         return None
     if not isinstance(encoding, str):
         return clone(encoding).fit(X)
-    (rule,) = EncodingRule.recommended(encoding, X.shape[1])
-    return fit_rule(rule, X, weights)
+    return fit_rule(EncodingRule.recommended(encoding, X.shape[1]), X, weights)
 
 
 def fit_rule(rule: EncodingRule, X: Any, weights: FloatArray | None) -> TableEncoder:

@@ -171,13 +171,18 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any
     ) -> tuple[Any, Any]:
         """Return the encoder of the rules for "auto" that does best on samples held out, and options with its beta."""
-        rules = EncodingRule.recommended(AUTO, counting.X.shape[1], coded[:1].size)
+        n_columns = counting.X.shape[1]
+        standard = fit_rule(EncodingRule.recommended("standard", n_columns), counting.X, counting.weights)
+        encoded = standard.transform(counting.X)
+
+        def candidate(encoder: Any, encoded: FloatArray) -> tuple[Any, TrainingProblem]:
+            return encoder, options.problem(self._with_constant(encoded, counting.weights), coded, weights)
 
         def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
-            for rule in rules:
+            yield candidate(standard, encoded)
+            for rule in EncodingRule.finer(n_columns, coded[:1].size, encoded):
                 encoder = fit_rule(rule, counting.X, counting.weights)
-                inputs = self._with_constant(encoder.transform(counting.X), counting.weights)
-                yield encoder, options.problem(inputs, coded, weights)
+                yield candidate(encoder, encoder.transform(counting.X))
 
         encoder, chosen = options.best_of(candidates())
         return encoder, chosen

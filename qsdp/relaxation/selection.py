@@ -18,7 +18,7 @@ from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
 
-__all__ = ["BetaChoice", "choose_beta"]
+__all__ = ["MOST_SAMPLES", "BetaChoice", "choose_beta"]
 
 #: Shares of `beta_max`, from large to small. On fourteen data sets the best one for held-out samples was an inner one.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -36,7 +36,7 @@ _TOL = 1e-2
 _FOLDS, _MANY = 4, 1000
 
 #: Distinct samples used at most: among thousands the choice does not depend on a few.
-_MOST = 5000
+MOST_SAMPLES = 5000
 
 #: Folds after which a share that is worse by so much is given up. On eleven data sets and four encodings of each, the
 #: held-out loss fell and rose once along the shares, and this cost at most 1.5 % of it.
@@ -184,7 +184,7 @@ def _folds(problem: TrainingProblem, rows: Any) -> list[_Fold]:
     if n < 2 * _FOLDS:
         return []
     rank = np.random.default_rng(0).permutation(n)[group.ravel()]
-    used = rank < _MOST
+    used = rank < MOST_SAMPLES
     weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
     folds = []
     for k in range(_FOLDS if n <= _MANY else 1):

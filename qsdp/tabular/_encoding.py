@@ -51,7 +51,7 @@ class TabularEncoder:
         """
         training = table if rows is None else table.take(rows)
         symbolic = {name for name in names if table.numbers(name) is None}
-        return cls._learned(training, names, symbolic, rule or EncodingRule.recommended("standard", len(names))[0])
+        return cls._learned(training, names, symbolic, rule or EncodingRule.recommended("standard", len(names)))
 
     @classmethod
     def _learned(

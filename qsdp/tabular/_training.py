@@ -9,7 +9,6 @@ from itertools import chain
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
-from qsdp.encoding.fitting import AUTO
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
@@ -132,7 +131,7 @@ def prepare(
     if encoded_target.classes is None and class_weight is not None:
         raise InvalidInputError(f"class_weight is for classes, target {target!r} is a number")
     names = [name for name in table.columns if name not in (target, weights, *drop)]
-    (rule,) = EncodingRule.recommended(encoding, len(names))
+    rule = EncodingRule.recommended(encoding, len(names))
     encoder = TabularEncoder.fit(labelled, names, train, rule) if names else None
     if encoder is None or len(encoder.dropped) == len(names):
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
@@ -160,11 +159,11 @@ def choose_encoding(training: Training, options: TrainingOptions) -> tuple[Train
     Parameters
     ----------
     training : Training
-        By the first of those rules, "standard".
+        By the rule for "standard".
     options : TrainingOptions
     """
     n_columns = len(training.encoder.columns) + len(training.encoder.dropped)
-    rules = EncodingRule.recommended(AUTO, n_columns, training.y[:1].size)
+    rules = EncodingRule.finer(n_columns, training.y[:1].size, training.X)
     activation = get_activation(options.activation)
-    tables = chain([training], (training.by_rule(rule, activation) for rule in rules[1:]))
+    tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
     return options.best_of((one, options.problem(one.X, one.y, one.weights)) for one in tables)

@@ -34,7 +34,8 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     model = load_model("messy.qsdp")
     assert model.objective == pytest.approx(number(text, "objective"), rel=1e-5)
     problem = model.problem(read_table("messy.csv"))
-    assert (model.network.n_neurons, model.loss, model.network.lifted) == (32, "squared", True)
+    assert model.network.n_neurons in {8, 16, 32, 64, 128}
+    assert (model.loss, model.network.lifted) == ("squared", True)
     assert 0.0 < model.beta < 0.3 * qsdp.beta_max(problem)
     assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.qsdp"]
 

@@ -36,7 +36,7 @@ def test_categories_are_sorted_columns_and_missing_is_one_of_them() -> None:
 
 def test_another_rule() -> None:
     known = table({"a": ["1", "2", "3", "9"], "b": ["no", "yes", "no", "yes"]})
-    encoder = TabularEncoder.fit(known, ["a", "b"], rule=EncodingRule.recommended("thresholds", 2)[0])
+    encoder = TabularEncoder.fit(known, ["a", "b"], rule=EncodingRule.recommended("thresholds", 2))
     assert encoder.encoding.names == ("a > 1.5", "a > 2.5", "a > 6", "b == yes")
     assert encoder.encode(known)[2].tolist() == [1.0, 1.0, 0.0, 0.0]
 
