@@ -284,7 +284,7 @@ def test_a_failed_save_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatc
 
     (here / "messy.csv").write_bytes(messy(40))
     monkeypatch.setattr("qsdp.networks.storage.os.replace", fail)
-    assert "No space left" in refused("fit", "messy.csv", "--target", "label", "--drop", "id", "--neurons", 5)
+    assert "No space left" in refused("fit", "messy.csv", "--target", "label", "--drop", "id", "--encoding", "standard")
     assert [path.name for path in here.iterdir()] == ["messy.csv"]
 
 
