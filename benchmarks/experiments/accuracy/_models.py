@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 Measured = Iterator[tuple[str, dict[str, Any]]]
 
 #: Neurons for each output, beside those of the default.
-SIZES = (8, 16, 64, 128)
+SIZES = (8, 16, 32, 64, 128)
 #: Leaves of the decision trees of the curve.
 LEAVES = (4, 16, 64, 256)
 _STRENGTHS = np.logspace(-4, 4, 9).tolist()
