@@ -379,3 +379,14 @@ def test_a_basis_that_grows_is_orthonormal_and_gives_the_same_solution(
     check(some, growing.solve(slice(None), some.c, 1e-9), gap=1e-7)
     growing.add(F)
     check_factors(growing, np.hstack([some.F, F]))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "cross_entropy"])
+@pytest.mark.parametrize("penalty", [0.0, 5e-324, 1e-310])
+def test_penalties_that_vanish_beside_the_loss(loss: str, penalty: float) -> None:
+    """Where some combination of columns separates the labels, the infimum is zero and is not attained."""
+    problem = draw(loss, 5, 20)
+    solution = dataclasses.replace(problem, c=np.full(20, penalty)).solve()
+    assert np.all(np.isfinite(solution.weights))
+    assert np.all(solution.weights >= 0.0)
+    assert problem.fit.value(problem.predict(solution.weights)) < 1e-3 * problem.at_zero

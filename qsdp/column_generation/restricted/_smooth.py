@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, newton_operations, reach_of
@@ -74,7 +75,9 @@ def _follow_path(best: Best, tol: float, operations: float, deadline: Deadline) 
     Slower, but every step lowers a convex function, so that nothing can go round.
     """
     k = len(best.weights)
-    unit = best.objective / float(best.penalties.sum())
+    penalty = float(best.penalties.sum())
+    # Penalties may vanish beside the loss, and be zero in its units.
+    unit = best.objective / penalty if penalty > EPS * best.objective else max(float(best.weights.max()), 1.0)
     a = np.maximum(best.weights, 1e-6 * unit)
     mu = max(best.objective - best.bound, tol * best.objective) / k
     for iteration in range(_PATH_STEPS):
