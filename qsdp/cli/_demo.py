@@ -16,12 +16,14 @@ from qsdp.activations import PolynomialActivation
 from qsdp.cli._options import (
     ACTIVATION,
     BETA,
+    ENCODING_NAMES,
     JOBS,
     LOSS,
     SEED,
     ActivationName,
     Allocation,
     Beta,
+    EncodingName,
     Jobs,
     Levels,
     LossName,
@@ -46,6 +48,7 @@ from qsdp.report.figures import SINGLE, Figure, certificate_figures, network_fac
 
 def demo(
     dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "iris",
+    encoding: EncodingName = "standard",
     neurons: Neurons = EstimatorOptions.n_neurons,
     beta: Beta = BETA,
     loss: LossName = LOSS,
@@ -64,6 +67,7 @@ def demo(
     """
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
+    check_choice("--encoding", encoding, ENCODING_NAMES)
     options = training_options({**locals(), "activation": parse_activation(activation)})
     numbers = tasks[dataset] == "regression"
     if numbers:
@@ -73,7 +77,7 @@ def demo(
         outputs = np.ndim(y) if numbers else len(np.unique(y))
         check_neurons(neurons, outputs if outputs > 2 or get_loss(loss).coupled else 1)
     given = {name: getattr(options, name) for name in TrainingOptions.declared()}
-    given["activation"] = options.activation if "," in activation else activation
+    given |= {"activation": options.activation if "," in activation else activation, "encoding": encoding}
     with stage(f"Training with {X.shape[1]} columns"):
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
         model = estimator(**{**given, "verbose": True}).fit(X, y)

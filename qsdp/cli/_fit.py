@@ -15,12 +15,14 @@ from qsdp.cli._fit_streamed import fit_streamed, memory_bytes
 from qsdp.cli._options import (
     ACTIVATION,
     BETA,
+    ENCODING_NAMES,
     JOBS,
     LOSS,
     SEED,
     ActivationName,
     Allocation,
     Beta,
+    EncodingName,
     Force,
     Jobs,
     Levels,
@@ -39,7 +41,7 @@ from qsdp.cli._options import (
 )
 from qsdp.cli._reports import listing, print_facts, print_figures, score_figures, time_figure
 from qsdp.cli._streams import destination, interrupts, say, stage
-from qsdp.encoding.fitting import AUTO, ENCODINGS
+from qsdp.encoding.fitting import AUTO
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
@@ -64,9 +66,7 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
-    encoding: Annotated[
-        str, typer.Option(help=f"Of numbers: {' | '.join(('auto', *ENCODINGS))}; auto chooses on rows held out.")
-    ] = EstimatorOptions.encoding,
+    encoding: EncodingName = EstimatorOptions.encoding,
     weights: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of sample weights >= 0; it is no input.")
     ] = None,
@@ -121,7 +121,7 @@ def fit(
     if task == "regression":
         check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
-    check_choice("--encoding", encoding, [AUTO, *ENCODINGS])
+    check_choice("--encoding", encoding, ENCODING_NAMES)
     check_real("--memory", memory)
     columns: dict[str, Any] = {
         "task": task,

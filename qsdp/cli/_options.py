@@ -10,6 +10,7 @@ import typer
 
 from qsdp._utils.validation import check_choice, check_integer, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
+from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
@@ -24,6 +25,12 @@ def _flag(name: str, **settings: Any) -> Any:
     return typer.Option(help=TrainingOptions.declared()[name].summary, **settings)
 
 
+#: Encodings that commands know by name.
+ENCODING_NAMES = (AUTO, *ENCODINGS)
+
+EncodingName = Annotated[
+    str, typer.Option(help=f"Of numbers: {' | '.join(ENCODING_NAMES)}; auto chooses on rows held out.")
+]
 Neurons = Annotated[int | None, _flag("n_neurons")]
 Beta = Annotated[str, _flag("beta", metavar="NUMBER | SHARE% | auto")]
 Tolerance = Annotated[float, _flag("tol")]

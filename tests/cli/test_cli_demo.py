@@ -27,11 +27,10 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert float(scores[0][1]) > least
     # Of each input, thresholds of columns among them, and the constant.
     n_neurons = int(number(text, "network"))
-    n_inputs, rest = divmod(number(text, "size") - 64, 2 * n_neurons)
+    # Of each input and the constant.
+    assert number(text, "size") - 64 == 2 * n_neurons * (n_columns + 1)
     assert f"of {n_neurons} neurons" in figure(text, "size")
-    assert n_inputs >= n_columns + 1
-    assert rest == 0
-    assert "encoding" in figure(text, "time")
+    assert "beta" in figure(text, "time")
     assert f"{32 * (n_columns + 1):,} bits" in text.split("size")[1].splitlines()[3]
     assert "solve" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
@@ -64,7 +63,7 @@ def test_demo_of_several_classes(dataset: str, options: list[str], network: str,
     assert figure(text, "network").startswith(f"90 neurons, {network}")
     call = figure(text, "in Python")
     assert call.startswith(f"qsdp.QuantizedNetworkClassifier(n_neurons=90{python}")
-    assert call.endswith("refine='none').fit(X, y)")
+    assert call.endswith("refine='none', encoding='standard').fit(X, y)")
     assert 0.0 < number(text, "lower bound") <= number(text, "objective")
     assert float(re.findall(r"^network +([\d.]+) %", text, re.MULTILINE)[0]) > 60.0
     assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith(("network", "time", "in Python")))
