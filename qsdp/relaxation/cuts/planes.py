@@ -43,6 +43,9 @@ from qsdp.relaxation.solvers.interior.solve import cold_start
 
 __all__ = ["CutBound", "CuttingPlanes"]
 
+# With half or twice (thrice, a third) of each number below, bounds of vehicle, ionosphere and credit-approval after two
+# seconds of processor differ by less than 0.1 %, but for 1200 new cuts (0.8 % less) and slacks up to 0.3 (0.3 % less).
+
 #: Relative accuracies of the relaxation without cuts and, at first, of those with cuts; and by what the latter is
 #: multiplied, down to a least one, after a round that raised the bound by no more.
 _PLAIN, _ROUGH = 1e-3, 3e-3
