@@ -51,7 +51,7 @@ _CERTIFIED = 4 * 2 * 4 / 3 * 2**3
 class PricingRule:
     """When pricing values are searched for, proven and bounded by cutting planes; none of it changes what is proven.
 
-    Proofs of six problems of 19 to 43 inputs (breast-cancer, credit-approval, ionosphere, vehicle and heart; squared,
+    Proofs of six problems of 10 to 34 inputs (breast-cancer, credit-approval, ionosphere, vehicle and heart; squared,
     logistic and hinge loss) take 6.1 to 6.4 s of processor, and 6.3 to 7.1 with about a third or thrice of `sampled` or
     `promise`, 0.6 or 0.95 as `seed_share`, half or twice of `tried`.
     """
