@@ -251,7 +251,7 @@ class _BilinearPricing:
                     break
 
     def _pays(self, promised: float, gap: float) -> bool:
-        """Whether to prove now that no pricing value exceeds those found, which would leave the gap `promised`.
+        """Return whether to prove now that no pricing value exceeds those found, which would leave the gap `promised`.
 
         An expensive proof must close most of the gap and take no longer than the rounds since the last one took; or
         close the gap as far as is asked for, or be the last one that there is time for.

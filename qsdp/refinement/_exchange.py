@@ -151,7 +151,7 @@ def _values(U: FloatArray, M: FloatArray, V: FloatArray) -> FloatArray:
 
 
 def _same(u: FloatArray, v: FloatArray, other_u: np.ndarray, other_v: np.ndarray) -> bool:
-    """Whether two neurons are one up to order and signs of both sides together."""
+    """Return whether two neurons are one up to order and signs of both sides together."""
     return any(
         bool(np.array_equal(sign * u, first) and np.array_equal(sign * v, second))
         for sign in (1, -1)
