@@ -114,11 +114,11 @@ class Deadline:
         return operations / _operations_per_second() if self.limited else 0.0
 
     def affords(self, operations: float) -> bool:
-        """Whether uninterruptible work of so many floating-point operations would end in time."""
+        """Return whether uninterruptible work of so many floating-point operations would end in time."""
         return not self.limited or (not self.over and self.seconds(operations) <= self.left)
 
     def tolerates(self, operations: float) -> bool:
-        """Whether work that must follow the end keeps the outermost limit, with all that it may be exceeded by.
+        """Return whether work that must follow the end keeps the outermost limit, with all that it may be exceeded by.
 
         That is the limit which was given: an interrupt leaves time for such work.
         """

@@ -25,20 +25,20 @@ def checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether the value is a finite float."""
+    """Return whether the value is a finite float."""
     return type(value) is float and math.isfinite(value)
 
 
 def is_positive(value: Any) -> bool:
-    """Whether the value is a finite float above zero."""
+    """Return whether the value is a finite float above zero."""
     return is_number(value) and value > 0.0
 
 
 def is_text(value: Any) -> bool:
-    """Whether the value is text that can be printed: without lone surrogates."""
+    """Return whether the value is text that can be printed: without lone surrogates."""
     return type(value) is str and not re.search("[\ud800-\udfff]", value)
 
 
 def is_list(value: Any) -> bool:
-    """Whether the value is a list."""
+    """Return whether the value is a list."""
     return type(value) is list

@@ -195,7 +195,7 @@ def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
 
 
 def equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
-    """Whether both are the same sample weights, or none."""
+    """Return whether both are the same sample weights, or none."""
     return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 

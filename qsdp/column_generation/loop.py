@@ -15,6 +15,8 @@ from qsdp.pricing import BoundTree, OracleResult
 __all__ = ["ATOMS", "CLOSING", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
 
 #: Atoms taken in a round, random starts of a search, and most used neurons from whose neighbourhood it starts, too.
+#: Four proofs, and six seconds of a fifth that is not proven, take 12.1 s of processor; 10.9 and 12.0 with 100 and 400
+#: atoms, 11.9 and 12.2 with 100 and 1000 starts, 12.9 and 11.5 with 30 and 300 neurons. The gap of the fifth stays.
 ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
 
 #: Share of the time that is kept for the last weights and their sparsification, as much as a limit may be passed by.

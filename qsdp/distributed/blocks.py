@@ -23,7 +23,7 @@ _FAN = 8
 
 
 def is_collection(value: Any) -> bool:
-    """Whether a value is an array, a data frame or a series of Dask, which need not be there."""
+    """Return whether a value is an array, a data frame or a series of Dask, which need not be there."""
     return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
 
 

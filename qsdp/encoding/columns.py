@@ -18,12 +18,12 @@ _PANDAS_MISSING = {"NAType", "NaTType"}
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame of pandas or polars, whose columns have types of their own."""
+    """Return whether X is a data frame of pandas or polars, whose columns have types of their own."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
 
 
 def is_symbolic(column: Any) -> bool:
-    """Whether a column holds symbols by its type, or by its entries where the type does not tell."""
+    """Return whether a column holds symbols by its type, or by its entries where the type does not tell."""
     if _is_categorical_type(column):
         return True
     entries = np.asarray(column)

@@ -319,7 +319,7 @@ class TableEncoder(_Encoder):
 
 
 def _is_text(X: Any) -> bool:
-    """Whether nested lists hold text."""
+    """Return whether nested lists hold text."""
     try:
         return np.asarray(X).dtype.kind in "US"
     except ValueError:

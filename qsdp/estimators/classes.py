@@ -29,7 +29,7 @@ def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> F
 
 
 def centres(loss: Loss) -> bool:
-    """Whether coded classes are centred in training: labels must stay -1 and +1, one-hot rows 0 and 1."""
+    """Return whether coded classes are centred in training: labels must stay -1 and +1, one-hot rows 0 and 1."""
     return not (loss.labels or loss.coupled)
 
 

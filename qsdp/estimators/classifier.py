@@ -251,7 +251,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
 
 def _is_multilabel(y: Any) -> bool:
-    """Whether targets are zeros and ones, a column for each label."""
+    """Return whether targets are zeros and ones, a column for each label."""
     if y is None:
         return False
     # Missing ones are refused later, by name.

@@ -16,7 +16,10 @@ from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
 
-#: Starts of the alternation for a new neuron, candidates that are followed up, and sweeps after an exchange.
+#: Starts of the alternation for a new neuron, candidates that are followed up, and sweeps after an exchange. Of 3 and
+#: 10 neurons on two sets, two losses, objectives with 16 starts are up to 3 % higher (0.2 % lower) in 0.7 of the time;
+#: with 2 candidates 2.7 % higher (0.6 % lower) in half, with 5 sweeps 3.5 % higher (0.5 % lower) in 0.6; with 150
+#: starts or 10 candidates they move by 2 % either way.
 _STARTS, _CANDIDATES, _SWEEPS = 48, 4, 20
 
 #: Share of the objective that an exchange has to gain, and rounds over all neurons at most.
@@ -148,7 +151,7 @@ def _values(U: FloatArray, M: FloatArray, V: FloatArray) -> FloatArray:
 
 
 def _same(u: FloatArray, v: FloatArray, other_u: np.ndarray, other_v: np.ndarray) -> bool:
-    """Whether two neurons are one up to order and signs of both sides together."""
+    """Return whether two neurons are one up to order and signs of both sides together."""
     return any(
         bool(np.array_equal(sign * u, first) and np.array_equal(sign * v, second))
         for sign in (1, -1)

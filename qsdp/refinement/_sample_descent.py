@@ -17,18 +17,21 @@ from qsdp.refinement._samples import Images, Samples
 
 __all__ = ["SampleDescent"]
 
-#: Neurons of a batch at most: they share one gradient, so small networks get small batches.
+#: Neurons of a batch at most, and as a part of the network: they share one gradient, so small networks get small
+#: batches. 100 neurons on 12000 images of 101 inputs take a third longer with 16; on four sets a quarter or a sixteenth
+#: of the network in place of an eighth moves objectives by up to 1.6 % either way, in 5 to 15 % more time.
 _LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
 #: Floats of one array of a batch, neurons by samples: 32 MiB. About ten of them are held at a time.
 _BATCH_FLOATS = 2**22
 
-#: Share of the predicted fall at which the moves of a batch are accepted together.
+#: Share of the predicted fall at which the moves of a batch are accepted together. With 0.25 and 0.75 objectives of
+#: four sets move by up to 2 % either way, in the same time.
 _AGREEMENT = 0.5
 
-#: Share of the entries of a side that are moved at once, at most, and shares of the sides of a batch for which that was
-#: better than one move: with fewer (more) of them the number of moves is halved (doubled).
-_SHARE_OF_SIDE, _FEW_BETTER, _MANY_BETTER = 0.125, 0.25, 0.75
+#: Share of the entries of a side that are moved at once, at most: with 0.05 and 0.3 objectives on 12000 images move by
+#: less than 1 % either way, in the same time.
+_SHARE_OF_SIDE = 0.125
 
 
 class SampleDescent(Descent):
@@ -145,11 +148,9 @@ class SampleDescent(Descent):
         change = np.einsum("ij,ij->i", slopes, several) + 0.5 * np.einsum("ij,ij,ij->i", curvature, images, images)
         better = change < predicted
         delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
-        share = float(np.mean(better))
-        if share < _FEW_BETTER:
-            self.n_moves = max(2, self.n_moves // 2)
-        elif share > _MANY_BETTER:
-            self.n_moves = min(2 * self.n_moves, max(2, int(_SHARE_OF_SIDE * len(self.largest))))
+        # Twice as many where that helped most sides, else half of them.
+        most = max(2, int(_SHARE_OF_SIDE * len(self.largest)))
+        self.n_moves = min(2 * self.n_moves, most) if np.mean(better) > 0.5 else max(2, self.n_moves // 2)
 
     def _take(self, moves: FloatArray, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
         """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""

@@ -27,10 +27,12 @@ __all__ = ["polish"]
 
 Callback = Callable[[int, float], object]
 
-#: Share of the weights that a restart perturbs, smallest and largest.
+#: Share of the weights that a restart perturbs, smallest and largest; with half and twice of both, objectives of four
+#: sets after three restarts move by less than 0.3 % either way.
 _PERTURBATION = (0.02, 0.2)
 
-#: Share of the sides of all neurons that a cheap sweep has to move, or a thorough one follows.
+#: Share of the sides of all neurons that a cheap sweep has to move, or a thorough one follows: with 0.0005 and 0.01 the
+#: networks of seven problems are the same.
 _FEW = 0.002
 
 #: Entries of the data up to which one thread is used.

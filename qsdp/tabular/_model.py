@@ -186,7 +186,7 @@ class TabularModel:
         return training, held_out
 
     def is_trained_on(self, table: Table) -> bool:
-        """Whether this is the table the model was trained on."""
+        """Return whether this is the table the model was trained on."""
         if self.weighting.column is not None and self.weighting.column not in table.columns:
             return False
         training, _ = self.split(table)

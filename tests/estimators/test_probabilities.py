@@ -164,7 +164,7 @@ def test_log_loss_is_near_that_of_logistic_regression(name: str) -> None:
     data, y = load_bundled(name)
     X_train, X_test, y_train, y_test = train_test_split(data, y, random_state=0, stratify=y)
     logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
-    model = classifier(beta="auto", encoding="auto").fit(X_train, y_train)
+    model = classifier(beta="auto").fit(X_train, y_train)
     reached = log_loss(y_test, model.predict_proba(X_test))
     assert reached <= log_loss(y_test, logistic.predict_proba(X_test)) + 0.05
 

@@ -38,11 +38,12 @@ def random_network(
 
 
 def unnoticed_flips(network: Any, path: Path, assert_same: Callable[[Any, Any], None]) -> list[tuple[int, str]]:
-    """Flip every bit of the network's file in turn; return those that neither raise nor leave the network the same."""
+    """Flip bits of every byte of the network's file; return those that neither raise nor leave the network the same."""
     network.save(path)
     blob = path.read_bytes()
     missed = []
-    for position in range(8 * len(blob)):
+    # A third of them, of every byte two or three: the digest is one of whole bytes.
+    for position in range(0, 8 * len(blob), 3):
         damaged = bytearray(blob)
         damaged[position // 8] ^= 1 << (position % 8)
         path.write_bytes(damaged)

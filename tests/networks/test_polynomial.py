@@ -747,7 +747,7 @@ def test_the_hostile_files_would_load_without_their_fault(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("C", [None, 2])
-def test_every_flipped_bit_is_noticed(tmp_path: Path, C: int | None) -> None:
+def test_flipped_bits_of_every_byte_are_noticed(tmp_path: Path, C: int | None) -> None:
     network = polynomial(np.random.default_rng(0), 3, 3, (1, 2, 3), M=2, C=C, bias=True)
     assert not unnoticed_flips(network, tmp_path / "n", assert_same)
 

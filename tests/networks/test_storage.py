@@ -465,7 +465,7 @@ def test_trailing_bytes(saved: Path, extra: bytes) -> None:
     [{}, {"shared": True}, {"levels": 4, "activation": (1, 2, 3), "C": 2, "shared": True}],
     ids=str,
 )
-def test_every_flipped_bit_is_noticed(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_flipped_bits_of_every_byte_are_noticed(tmp_path: Path, options: dict[str, Any]) -> None:
     network = make(0, 3, 5, **options)
     assert not unnoticed_flips(network, tmp_path / "n", assert_same)
 

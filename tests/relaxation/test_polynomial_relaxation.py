@@ -72,7 +72,7 @@ def assert_feasible(relaxation: qsdp.PolynomialRelaxation) -> None:
     np.testing.assert_allclose(relaxation.predict(problem.X), prediction, rtol=1e-9, atol=1e-11)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(problem=problems(), solver=st.sampled_from(["scs", "clarabel"]))
 def test_the_bound_holds_for_every_network(problem: qsdp.TrainingProblem, solver: str) -> None:
     relaxation = qsdp.solve_polynomial_relaxation(problem, solver=solver)

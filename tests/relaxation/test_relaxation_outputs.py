@@ -85,7 +85,7 @@ def assert_proven(relaxation: qsdp.Relaxation) -> None:
     extra=0,
     seed=0,
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(problem=problems(), extra=st.integers(0, 30), seed=st.integers(0, 1000))
 def test_bound_and_network_bracket_the_global_optimum(problem: qsdp.TrainingProblem, extra: int, seed: int) -> None:
     optimum = global_optimum(problem)

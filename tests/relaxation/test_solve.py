@@ -38,7 +38,7 @@ def replaced_backend(monkeypatch, solve):
     monkeypatch.setitem(BACKENDS, "scs", replace(BACKENDS["scs"], solve=solve))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problems, st.integers(1, 40), st.integers(0, 1000))
 def test_bound_and_network_bracket_the_global_optimum(problem, n_neurons, seed):
     optimum = global_optimum(problem)

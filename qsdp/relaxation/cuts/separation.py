@@ -9,7 +9,7 @@ from qsdp.relaxation.cuts.odd import OddCuts
 
 __all__ = ["longer_cuts", "triangle_cuts"]
 
-#: Coordinates of which a search tries all pairs.
+#: Coordinates of which a search tries all pairs: bounds after two seconds are as good with 16.
 _TRIED = 32
 
 

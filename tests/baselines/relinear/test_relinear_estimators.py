@@ -381,7 +381,7 @@ def test_b11_four_ways_to_train_on_runges_function() -> None:
             transfer=pairs,
             gamma_r=3e-3,
             batch_size=None,
-            n_epochs=400,
+            n_epochs=200,
             **options,
         ).fit(x, y)
         assert sum(parameter.numel() for parameter in model.network_.parameters()) == 723

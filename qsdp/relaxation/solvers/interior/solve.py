@@ -36,7 +36,8 @@ _LEAST_DUAL_RADIUS = 1e-9
 _SHARE, _POWER, _REACH = 0.5, 0.5, 10.0
 _QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH = 0.8, 1.0, 4.0
 
-#: The largest ratio of two rows of the dual matrix that counts as none; rows of standardised data are far below it.
+#: The largest ratio of two rows of the dual matrix that counts as none; rows of standardised data are far below it:
+#: from 10 to 1e4 thirty problems of UCI sets take the same iterations.
 _EVEN = 100.0
 
 #: The gap above which a given pair is ignored, and the least and largest share of the cold start that is mixed in. For

@@ -19,11 +19,13 @@ __all__ = ["Data", "Objective", "Point"]
 
 #: Entries above which products overflow in single precision, and the number of entries below which it saves no time.
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
-#: Factor by which a step along the rays from zero changes a matrix at most.
+#: Factor by which a step along the rays from zero changes a matrix at most: with 2 and 16 the eight problems of
+#: `factors` take 126 and 132 iterations in place of 133, in the same time.
 _LARGEST_SCALE = 4.0
 #: Rows are few up to this multiple of the columns: matrices are decomposed by way of the rows.
 _FEW = 0.5
 #: An output that should vanish keeps a radius whose penalty is this share of the objective: zero is a stationary point.
+#: From 1e-11 to 1e-7 no iteration changes.
 _LEAST_COST = 1e-9
 
 
