@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.campaigns._page import TARGET, page
-from benchmarks.campaigns._record import Record, lines, pursue
+from benchmarks.campaigns._record import Record, lines, pursue, try_again
 
 #: Cases of a quick run, and of a whole one, by campaign.
 CASES = {"soundness": (40, 100_000), "checker": (100, 40_000), "faults": (8, 400)}
@@ -28,6 +28,9 @@ def run(
     cases: Annotated[int | None, typer.Option(min=1, help="Cases in all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few cases: seconds.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the file of --out ends.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Try the violations in the file of --out again, after a mend.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of all cases.")] = SEED,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     only: Annotated[int | None, typer.Option(help="Try the case of this index alone, and say all it counts.")] = None,
@@ -46,11 +49,15 @@ def run(
         for line in [*outcome.counts, *outcome.distances, *outcome.violations]:
             print(line)
         raise typer.Exit(bool(outcome.violations))
-    record = Record.load(out) if resume and out is not None and out.is_file() else Record(campaign, seed)
+    record = Record.load(out) if (resume or again) and out is not None and out.is_file() else Record(campaign, seed)
     if record.seed != seed or record.campaign != campaign:
         raise typer.BadParameter(f"{out} is a record of {record.campaign} with seed {record.seed}")
-    few, many = CASES[campaign]
-    record = pursue(record, tested, cases or (few if quick else many), jobs=jobs, path=out)
+    if again and out is not None:
+        try_again(record, tested)
+        record.save(out)
+    else:
+        few, many = CASES[campaign]
+        record = pursue(record, tested, cases or (few if quick else many), jobs=jobs, path=out)
     for line in lines(record):
         print(line)
     sys.exit(bool(record.n_violations))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _HEAD = """\
 
 Made by `python -m benchmarks.campaigns page` from the records of the campaigns, nothing by hand. A campaign tries random cases, each made
 from a seed and a number; `--only NUMBER` tries one again, `--resume --out RECORD` goes on. What a campaign finds is mended in its cause, and
-the record begins anew: a record with violations is one of an open fault.
+the record begins anew, or says what was mended: a record with violations is one of an open fault.
 """  # noqa: E501
 
 _INTRODUCTIONS = {
@@ -174,6 +175,10 @@ def _figures(record: Record) -> Iterator[str]:
     violations = "no violation" if not record.n_violations else f"**{record.n_violations} violations**"
     minutes = f"{record.seconds / 60:.0f} minutes of processor"
     yield f"**{record.cases:,} cases** (seed {record.seed}, {minutes}): {violations}."
+    if record.mended:
+        causes = Counter(f"{one['step']}: {one['error']}" for one in record.mended)
+        yield "Mended on the way, and none any more when tried again: "
+        yield "; ".join(f"{count} times {cause}" for cause, count in causes.items()) + "."
     yield ""
     yield "| | |"
     yield "|---|---|"

@@ -15,7 +15,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["EDGES", "Outcome", "Record", "one_thread", "pursue"]
+__all__ = ["EDGES", "Outcome", "Record", "one_thread", "pursue", "try_again"]
 
 #: Upper ends of the classes in which relative distances are counted.
 EDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
@@ -46,7 +46,13 @@ class Outcome:
 
 @dataclass
 class Record:
-    """Counts of all cases of a campaign."""
+    """Counts of all cases of a campaign.
+
+    Attributes
+    ----------
+    mended : list of dict
+        Violations whose cases have had none since their cause was mended.
+    """
 
     campaign: str
     seed: int
@@ -56,6 +62,7 @@ class Record:
     distances: dict[str, dict[str, int]] = field(default_factory=dict)
     n_violations: int = 0
     violations: list[dict[str, Any]] = field(default_factory=list)
+    mended: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, index: int, outcome: Outcome) -> None:
         """Add the case of an index."""
@@ -111,6 +118,15 @@ def pursue(
         if path is not None:
             record.save(path)
     return record
+
+
+def try_again(record: Record, tested: Callable[[int, int], Outcome]) -> None:
+    """Try the cases of all violations that are kept again: those that have none now count as mended."""
+    wrong = {index for index in {one["index"] for one in record.violations} if tested(record.seed, index).violations}
+    record.mended += [one for one in record.violations if one["index"] not in wrong]
+    kept = [one for one in record.violations if one["index"] in wrong]
+    record.n_violations -= len(record.violations) - len(kept)
+    record.violations = kept
 
 
 @cache

@@ -18,7 +18,7 @@ from benchmarks.campaigns._certificates import samples, truth  # noqa: E402
 from benchmarks.campaigns._optimum import Enumeration, network_value  # noqa: E402
 from benchmarks.campaigns._page import TARGET, page  # noqa: E402
 from benchmarks.campaigns._problems import LOSSES  # noqa: E402
-from benchmarks.campaigns._record import Outcome, Record, pursue  # noqa: E402
+from benchmarks.campaigns._record import Outcome, Record, pursue, try_again  # noqa: E402
 
 #: What was once a violation: "optimal" with a gap, another objective than the network's, files that are refused, bounds
 #: of a dual vector that was projected afterwards, divisions by zero.
@@ -30,6 +30,7 @@ FOUND = [
     (20261122, 531),
     (20261122, 691),
     (20261122, 2038),
+    (20261122, 61539),
     (7, 89),
     (7, 298),
     (7, 472),
@@ -78,6 +79,22 @@ def test_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     again = pursue(Record.load(path), tested, 6, path=path, report=lambda line: None)
     assert (again.cases, again.counts, again.distances) == (6, whole.counts, whole.distances)
     assert again.violations == whole.violations == [{"seed": 5, "index": 3, "what": "three", "seen": 5}]
+
+
+def test_violations_that_are_gone_count_as_mended() -> None:
+    def tested(seed: int, index: int) -> Outcome:
+        outcome = Outcome()
+        for _ in range(index if index in wrong else 0):
+            outcome.wrong("odd")
+        return outcome
+
+    wrong = {1, 3}
+    record = pursue(Record("made up", 5), tested, 6, report=lambda line: None)
+    wrong = {1}
+    try_again(record, tested)
+    assert (record.cases, record.n_violations) == (6, 1)
+    assert [one["index"] for one in record.violations] == [1]
+    assert [one["index"] for one in record.mended] == [3, 3, 3]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
