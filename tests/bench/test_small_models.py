@@ -200,7 +200,8 @@ def good() -> dict[str, tuple[float, int]]:
     for place, prefix in enumerate(models.PREFIXES.values()):
         names = [f"{prefix} 8", f"{prefix} 16", prefix, *(f"{prefix} {size}" for size in models.SIZES[2:])]
         for step, name in enumerate(names):
-            found[name] = (0.80 + 0.05 * place + 0.008 * step, 100 + 600 * place + 100 * step)
+            test = 0.80 + 0.05 * place + 0.01 * min(step, 2) + 0.005 * max(step - 2, 0)
+            found[name] = (test, 100 + 600 * place + 100 * step)
     return found | {"boosting": (0.87, 30_000)}
 
 
