@@ -114,7 +114,7 @@ def bilinear_part(
         seeds += _sampled(relaxation, k, rng, inner)
     if seeds:
         nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
-        master.add(pricing.seeds(nu, seeds))
+        master.add(pricing.seeds(nu, seeds), inner)
     with few_threads(small=master.small):
         outcome = generate(
             master,

@@ -118,7 +118,8 @@ def instance_bound(
     """Return `best_dual_bound` of an instance, in its units.
 
     Without `exhaustive` only the weights given are tried, nearly as they are: enough for those of a method that
-    has evaluated them already. Once the deadline has passed for good, the row sums of M are what dominates it.
+    has evaluated them already. Once the deadline has passed for good, the row sums of M are what dominates it;
+    where there is no time for M either, no candidate is tried.
     """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
@@ -127,6 +128,8 @@ def instance_bound(
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
+        if not deadline.tolerates(instance.pass_operations):
+            break
         nu = instance.fit.project(candidate)
         proofs = [
             _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable, deadline=deadline)

@@ -57,7 +57,7 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     Where the gap exceeds `tol`, better weights are computed.
     """
     shape, deadline, cube = evaluation.instance.target.shape, incumbent.deadline, float(evaluation.instance.size) ** 3
-    if not deadline.tolerates(2.0 * FACTOR * cube):
+    if not deadline.tolerates(2.0 * FACTOR * cube + evaluation.instance.pass_operations):
         # The point could not be repaired any more.
         raise TimeOver
     nu = evaluation.nu(point.nu.reshape(shape))

@@ -76,6 +76,8 @@ def solve_low_rank(
 
     def prepare(small: Instance) -> SolvePart:
         assert isinstance(small.map, QuadraticMap)
+        # Copies of the data are made, which take about as long as a pass.
+        limits.deadline.require(small.pass_operations)
         data, sample = Data(small.map, small.fit.weights, device), None
         if (rows := first_rows(small.map, _SAMPLES_PER_COLUMN, _LEAST_SAMPLES, _WORTHWHILE)) is not None:
             fewer = replace(small.map, X=small.map.X[rows])
@@ -117,13 +119,14 @@ def _solve_part(
 
 
 def _along_gradient(evaluation: CachedEvaluation, data: Data, deadline: Deadline) -> Factors:
+    deadline.require(evaluation.instance.pass_operations)
     dual = evaluation.nu(evaluation.instance.zero_dual)
     M, columns = evaluation.adjoints(dual), dual.T if dual.ndim == 2 else [dual]
 
     def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         return data.decomposed(M[k], columns[k], scales, deadline)
 
-    return cold_factors(M, decomposed, np.random.default_rng(0))
+    return cold_factors(M, decomposed, np.random.default_rng(0), deadline=deadline)
 
 
 def _solved_sample(rows: np.ndarray, data: Data, instance: Instance, limits: Limits) -> Factors:
