@@ -35,7 +35,7 @@ NEURONS = ("bilinear", "polynomial")
 #: Share of the time for a relaxation that was not given.
 _SHARE = 0.25
 
-#: Passes over the data that such a relaxation takes at least, for its set-up, its point and its bound, and what follows.
+#: Passes over the data that such a relaxation takes at least, for its set-up, its point and its bound, and the rest.
 _PASSES = 10.0
 
 

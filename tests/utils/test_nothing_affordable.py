@@ -1,4 +1,4 @@
-"""On a machine so slow that no time limit holds any heavy work, every function ends with a valid result all the same."""
+"""On a machine so slow that no time limit holds any heavy work, every function ends with a valid result."""
 
 from __future__ import annotations
 
