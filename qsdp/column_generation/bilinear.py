@@ -39,6 +39,9 @@ _SAMPLED, _SEED_SHARE = 500, 0.8
 #: the share of the time left that they may take.
 _SHAPINGS, _SAMPLING = {"adaptive": 600.0, "krivine": 60.0}, 0.25
 
+#: Seconds that a search takes at least.
+_TICK = 1e-6
+
 #: Share of the gap to which an expensive proof must promise to reduce it.
 _PROMISE = 0.1
 
@@ -210,7 +213,8 @@ class _BilinearPricing:
         found = self._search(master, matrices, dual_radius, STARTS)
         if self._pays(_promised(master, found), gap):
             # A better atom found now saves a proof, of which the search may take a share.
-            each = (time.monotonic() - began) / STARTS
+            # A clock may stand still for a moment.
+            each = max(time.monotonic() - began, _TICK) / STARTS
             n_starts = int(max(_MANY_STARTS, _BEFORE * min(self._seconds, self.deadline.left) / each))
             if n_starts * each <= self.deadline.left:
                 found = self._search(master, matrices, dual_radius, min(n_starts, _MOST_STARTS))
