@@ -204,9 +204,7 @@ def certificate_of(
     )
 
 
-def _upper(
-    problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None, moved: FloatArray
-) -> float:
+def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None, moved: FloatArray) -> float:
     r"""Return an upper bound of the pricing values of :math:`M_\nu` as it is computed, which the tree proves.
 
     A bound that is known is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be

@@ -11,7 +11,7 @@ import scipy
 from qsdp._utils.deadline import EIGENVALUES, NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
@@ -170,7 +170,7 @@ def _tightest(
         yield from _raised(sums)
         yield np.ones(instance.size)
         if not weights and instance.size <= _LARGEST_SEARCH and np.any(M) and not deadline.over:
-            search = grothendieck_bound(M, tol=_SEARCH_TOL, time_limit=deadline.time_limit)
+            search = uninterrupted(grothendieck_bound(M, tol=_SEARCH_TOL, time_limit=deadline.time_limit))
             yield _raised(search.z[: instance.size])[0]
 
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.

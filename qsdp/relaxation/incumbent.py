@@ -12,7 +12,7 @@ import numpy as np
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
@@ -182,7 +182,7 @@ class Incumbent:
                 if self.deadline.over:
                     return
                 limit = self.deadline.time_limit
-                found = grothendieck_bound(M[block], tol=tol, time_limit=limit).z[: self._instance.size]
+                found = uninterrupted(grothendieck_bound(M[block], tol=tol, time_limit=limit)).z[: self._instance.size]
                 if np.any(found > 0.0):
                     weights[block] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
