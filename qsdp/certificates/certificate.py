@@ -26,6 +26,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.memory import check_memory
 from qsdp.statistics import SufficientStatistics
 
 __all__ = [
@@ -281,8 +282,8 @@ def certify(
     Raises
     ------
     InvalidInputError
-        The network is of another kind, the relaxation is one of another problem, or a verified bound is asked for a
-        loss without guarded values.
+        The network is of another kind, the relaxation is one of another problem, a verified bound is asked for a loss
+        without guarded values, or the proof of an exact bound takes more than the main memory.
 
     Examples
     --------
@@ -310,6 +311,8 @@ def certify(
         check_guarded(problem.loss)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
+    if exact:
+        check_memory(problem, proven=True)
     deadline = Deadline.after(time_limit)
     with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:
