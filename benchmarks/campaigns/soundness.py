@@ -226,7 +226,7 @@ class _Case:
             looks = int(self.stops.integers(0, min(clock.looks, LOOKS) + 1))
             with ended_at(looks, end):
                 claim = calls[name](seed)
-        self.outcome.count("stopped", f"{name}, {end}")
+        self.outcome.count("time ended", f"{name}, {end}")
         claim()
 
     def _relax_at(self, solver: str, seed: int) -> Callable[[], None]:
