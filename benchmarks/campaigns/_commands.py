@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import qsdp
-from benchmarks.campaigns._processes import END
+from benchmarks.campaigns._processes import END, interruptible
 from benchmarks.campaigns._record import Outcome
 from qsdp.certificates import load_certificate
 from qsdp.tabular import load_model
@@ -174,6 +174,7 @@ def _readable(path: Path, before: bytes | None) -> bool:
 
 def _started(name: str, folder: Path, size: int | None = None) -> subprocess.Popen[str]:
     def limit() -> None:
+        interruptible()
         if size is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 

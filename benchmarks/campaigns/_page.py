@@ -111,7 +111,6 @@ these records, found
 * a certificate of column generation whose time was long over, refused by `qsdp-check`: where rows are of 1e9, moving a dual vector into its domain
   moved the matrix of its tree by three times the largest value, and the tree was not evaluated anew (found by ending the time at every look at
   the clock);
-* an interrupt that the weights of a bound kept to themselves, so that a path of relaxations went on;
 * exceptions of `qsdp-check` and of the reader of statistics at entries of wrong kinds.
 
 No lower bound was above the optimum by more than `qsdp-check` allows for rounding, and no verified bound at all.
