@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.numeric import largest_magnitude, symmetrised
 from qsdp._utils.parallel import blocks, in_threads
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, read_only
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import gram_of_pairs
 
@@ -22,6 +24,10 @@ __all__ = ["DataMap", "QuadraticMap", "append_constant", "quadratic_values"]
 
 #: Columns of a strip of a triangular matrix at least, and strips at most: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
+
+#: Entries of data that are copied only if they have to be, and largest norm of rows, or its inverse, for which they
+#: need not be: a copy of 480 MB takes half a second.
+_LARGE, _MODERATE = 2**20, 2.0**10
 
 
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
@@ -136,14 +142,17 @@ class QuadraticMap:
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
         a, b, c = self.coefficients
-        M = np.zeros((self.X.shape[1],) * 2)
-        for rows in blocks(self.n_rows, self.X.shape[1]):
+        d, M = self.X.shape[1], None
+        for rows in blocks(self.n_rows, d):
             # In this order: rows of a C-contiguous array times a column stay contiguous for the product.
-            M += self.X[rows].T @ ((a * nu[rows, None]) * self.X[rows])
+            product = self.X[rows].T @ ((a * nu[rows, None]) * self.X[rows])
+            M = product if M is None else np.add(M, product, out=M)
+        if M is None:
+            M = np.zeros((d, d))
         if self.lifted:
             edge = 0.5 * b * (nu @ self.X)
             M = np.block([[M, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
-        return 0.5 * (M + M.T)
+        return symmetrised(M)
 
     def expression(self, S: cp.Expression) -> cp.Expression:
         """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
@@ -171,9 +180,15 @@ class QuadraticMap:
 
     def absolute_sums(self) -> FloatArray:
         r"""Return the sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n,)."""
+        return self._absolute_sums
+
+    @cached_property
+    def _absolute_sums(self) -> FloatArray:
         a, b, c = (abs(value) for value in self.coefficients)
-        ones = np.ones((1, self.size))
-        return QuadraticMap(np.abs(self.X), (a, b, c), self.lifted).products(ones, ones)[:, 0]
+        ones, sums = np.ones((1, self.size)), np.empty(self.n_rows)
+        for rows in blocks(self.n_rows, self.X.shape[1]):
+            sums[rows] = QuadraticMap(np.abs(self.X[rows]), (a, b, c), self.lifted).products(ones, ones)[:, 0]
+        return read_only(sums)
 
     def active_coordinates(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows and columns of the matrices on which values depend, shape (N,)."""
@@ -207,8 +222,15 @@ class QuadraticMap:
         return replace(self, X=self.X / row, coefficients=(a * row * row, b * row, c))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> QuadraticMap:
-        """Return the same map written for data whose rows have a (weighted) root mean square norm near one."""
-        return self.in_units(power_of_two(math.sqrt(self.X.shape[1]) * _root_mean_square(self.X, weights)))
+        """Return the same map written for data whose rows have a (weighted) root mean square norm near one.
+
+        Large data are left as they are where their norm is moderate: nothing is rounded either way. Lifted ones are
+        not, since preconditioners compare their rows with the added one.
+        """
+        row = power_of_two(math.sqrt(self.X.shape[1]) * _root_mean_square(self.X, weights))
+        moderate = 1.0 / _MODERATE <= row <= _MODERATE
+        kept = moderate and not self.lifted and self.X.size > _LARGE
+        return self if kept else self.in_units(row)
 
     def scaled(self, factor: float) -> QuadraticMap:
         """Return the map times `factor`; the data are shared."""
@@ -261,10 +283,14 @@ DataMap = QuadraticMap | FormMap
 
 
 def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:
-    largest = float(np.abs(X).max())
+    largest = largest_magnitude(X)
     if largest == 0.0:
         return 0.0
-    return largest * float(np.sqrt(np.mean(np.average((X / largest) ** 2, axis=0, weights=weights))))
+    squares = np.empty(len(X))
+    for rows in blocks(*X.shape):
+        scaled = X[rows] / largest
+        squares[rows] = np.einsum("ij,ij->i", scaled, scaled)
+    return largest * math.sqrt(float(np.average(squares, weights=weights)) / X.shape[1])
 
 
 def power_of_two(value: float) -> float:

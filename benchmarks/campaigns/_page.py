@@ -46,8 +46,8 @@ statistics and models are damaged as well: their readers raise the library's own
     "faults": """\
 ## Faults
 
-Processes that save are killed, or may write some bytes only, as on a full disk; commands are killed and interrupted at any moment; long
-functions are interrupted; workers of joblib (cross-validation) and of Dask (statistics) are killed; and calls in threads and in processes
+Processes that save are killed, or may write some bytes only, as on a full disk; every command that writes is killed and interrupted at any
+moment, and finds a full disk; every long function is interrupted, and threads that it leaves are looked for; workers of joblib (cross-validation) and of Dask (statistics) are killed; and calls in threads and in processes
 are compared with the same ones alone. No process is left behind by any of these.
 """,  # noqa: E501
 }
@@ -67,6 +67,7 @@ _NAMES = {
     "objectives": "Objectives recomputed",
     "column generation": "Column generation ended",
     "solver": "Relaxations ended",
+    "time ended": "Time ended at a look at the clock",
     "files": "Files",
     "optimum": "The best bound reaches the optimum",
     "kind": "Files of",
@@ -79,6 +80,8 @@ _NAMES = {
     "full disk": "Full disk while saving",
     "command": "Commands",
     "stopped": "How commands ended",
+    "full disk of a command": "Commands on a full disk",
+    "together": "In threads at once",
     "interrupt": "Interrupted",
     "interrupted": "How it ended",
     "worker killed": "Workers killed, and what came of it",
@@ -106,6 +109,9 @@ these records, found
   cancel), and of batches, whose multipliers others compute again from the scores;
 * divisions by zero, overflows and infinities at sizes of 1e50 and beyond, in five places;
 * a certificate with a penalty beyond floats, which `qsdp-check` accepted with any objective: an infinite objective has an infinite tolerance;
+* a certificate of column generation whose time was long over, refused by `qsdp-check`: where rows are of 1e9, moving a dual vector into its domain
+  moved the matrix of its tree by three times the largest value, and the tree was not evaluated anew (found by ending the time at every look at
+  the clock);
 * exceptions of `qsdp-check` and of the reader of statistics at entries of wrong kinds.
 
 No lower bound was above the optimum by more than `qsdp-check` allows for rounding, and no verified bound at all.

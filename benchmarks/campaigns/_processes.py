@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
-__all__ = ["BEGIN", "END", "child", "group_lives"]
+__all__ = ["BEGIN", "END", "child", "group_lives", "interruptible"]
 
 #: Seconds that a process has to begin, and to end once it is interrupted.
 BEGIN, END = 60.0, 20.0
+
+
+def interruptible() -> None:
+    """Take interrupts: a shell has its programs in the background ignore them, and what these start inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def child(script: str, *arguments: str) -> subprocess.Popen[str]:
@@ -21,6 +27,7 @@ def child(script: str, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=interruptible,
     )
     assert process.stdout is not None
     if process.stdout.readline().strip() != "ready":

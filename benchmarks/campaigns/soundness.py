@@ -2,8 +2,9 @@
 
 Small random problems (`_problems`), the optimum of each over all neurons (`_optimum`), and everything that the library
 claims about it: relaxations of every solver, early stops among them; certificates in float and verified arithmetic,
-also over batches of rows; column generation of bilinear and polynomial neurons; files, as `qsdp-check` reads them. A
-case is made from the seed and its index, nothing else; time limits are of processor time.
+also over batches of rows; column generation of bilinear and polynomial neurons; files, as `qsdp-check` reads them;
+calls whose time ends at any of their looks at the clock. A case is made from the seed and its index, nothing else; time
+limits are of processor time.
 
 What counts as wrong, with p the smallest objective of any network that was found, rounded up:
 
@@ -24,6 +25,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,6 +34,7 @@ import numpy as np
 
 import qsdp
 import qsdp_check
+from benchmarks.campaigns._clock import LIMIT, LOOKS, ended_at
 from benchmarks.campaigns._optimum import Enumeration, network_value, polynomial_value
 from benchmarks.campaigns._problems import draw, random_network
 from benchmarks.campaigns._record import Outcome, one_thread
@@ -41,6 +44,7 @@ from qsdp.column_generation import bilinear
 __all__ = ["tested"]
 
 OWN = ("auto", "interior", "splitting", "low-rank")
+BOUND_TYPES = ("sdp", "exact")
 FOREIGN = ("scs", "clarabel", "cvxopt")
 #: Shares of the cases, and of the certificates, that have a step; those of the first five are drawn until there is one.
 SHARES = {
@@ -52,6 +56,7 @@ SHARES = {
     "polynomial": 0.02,
     "wide": 0.15,
     "file": 0.25,
+    "stopped": 0.05,
 }
 #: Time limits of the steps of a case, by how often they are drawn: a stalled step takes all of it.
 SECONDS = {0.02: 0.5, 0.04: 0.42, 0.2: 0.08}
@@ -85,6 +90,8 @@ class _Case:
 
     def __init__(self, problem: qsdp.TrainingProblem, rng: np.random.Generator, outcome: Outcome) -> None:
         self.problem, self.rng, self.outcome = problem, rng, outcome
+        # Of its own, so that all other steps are those of earlier records.
+        self.stops = rng.spawn(1)[0]
         self.optimum = Enumeration.of(problem, corners=rng.random() < 0.97)
         self.best = self.optimum.upper
         self.bounds: list[tuple[str, float, bool]] = []
@@ -106,6 +113,8 @@ class _Case:
             taken = [name for name in steps if self.rng.random() < SHARES[name]]
         for name in taken:
             self._attempt(name, steps[name])
+        if self.stops.random() < SHARES["stopped"]:
+            self._attempt("stopped", self._stop)
         self._compare(self.bounds, self.best)
         if not self.problem.vector and self.rng.random() < SHARES["polynomial"]:
             self._attempt("polynomial column generation", self._generate_polynomial)
@@ -168,7 +177,7 @@ class _Case:
 
     def _certify(self) -> None:
         network = self.network if self.rng.random() < 0.5 else random_network(self.rng, self.problem, 3)
-        bound_type = str(self.rng.choice(["sdp", "exact"]))
+        bound_type = str(self.rng.choice(BOUND_TYPES))
         arithmetic = str(self.rng.choice(["float", "verified"]))
         certificate = qsdp.certify(
             network,
@@ -194,7 +203,7 @@ class _Case:
             relaxation,
             beta=problem.beta,
             passes=int(self.rng.integers(1, 4)),
-            bound_type=str(self.rng.choice(["sdp", "exact"])),
+            bound_type=str(self.rng.choice(BOUND_TYPES)),
             arithmetic=arithmetic,
             **self._limits(),
         )
@@ -202,8 +211,49 @@ class _Case:
         self._objective("batches", certificate.objective, self.network)
         self._file("batches", certificate, batches)
 
+    def _stop(self) -> None:
+        """Make a call whose time ends at one of its looks at the clock, whichever."""
+        calls = {
+            **{solver: partial(self._relax_at, solver) for solver in OWN},
+            "column generation": self._generate_at,
+            "certify": self._certify_at,
+        }
+        name, end = str(self.stops.choice(list(calls))), str(self.stops.choice(["just over", "long over"]))
+        with _wide(name == "column generation" and self.stops.random() < SHARES["wide"]):
+            seed = int(self.stops.integers(2**31))
+            with ended_at(LOOKS) as clock:
+                calls[name](seed)
+            looks = int(self.stops.integers(0, min(clock.looks, LOOKS) + 1))
+            with ended_at(looks, end):
+                claim = calls[name](seed)
+        self.outcome.count("time ended", f"{name}, {end}")
+        claim()
+
+    def _relax_at(self, solver: str, seed: int) -> Callable[[], None]:
+        found = qsdp.solve_relaxation(self.problem, solver=solver, tol=1e-7, max_iter=40, time_limit=LIMIT)
+
+        def claim() -> None:
+            self._bound(f"stopped, {solver}", found.lower_bound)
+            self._below(f"stopped, {solver}", found.lower_bound, found.objective)
+
+        return claim
+
+    def _generate_at(self, seed: int) -> Callable[[], None]:
+        result = qsdp.column_generation(self.problem, tol=1e-7, random_state=seed, time_limit=LIMIT)
+        return partial(self._certificate, "stopped, column generation", result.certificate, result.network, filed=True)
+
+    def _certify_at(self, seed: int) -> Callable[[], None]:
+        bound_type = BOUND_TYPES[seed % 2]
+        certificate = qsdp.certify(self.network, self.problem, bound_type=bound_type, time_limit=LIMIT)
+        return partial(self._certificate, "stopped, certify", certificate, self.network, filed=True)
+
     def _certificate(
-        self, name: str, certificate: qsdp.Certificate, network: qsdp.BilinearNetwork | None = None
+        self,
+        name: str,
+        certificate: qsdp.Certificate,
+        network: qsdp.BilinearNetwork | None = None,
+        *,
+        filed: bool = False,
     ) -> None:
         verified = certificate.arithmetic == "verified"
         name = f"{name}, {certificate.bound_type}, {certificate.arithmetic}"
@@ -212,7 +262,7 @@ class _Case:
         proof = certificate.proof
         if proof is not None and not verified:
             self._bound("verified_bound", verified_bound(self.problem, proof.nu, proof.trees), strict=True)
-        if self.rng.random() < SHARES["file"]:
+        if filed or self.rng.random() < SHARES["file"]:
             self._file(name, certificate)
 
     def _generate_polynomial(self) -> None:

@@ -26,6 +26,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.memory import check_memory
 from qsdp.statistics import SufficientStatistics
 
 __all__ = [
@@ -42,6 +43,10 @@ ARITHMETICS = ("float", "verified")
 
 #: Relative difference below which an exact bound is preferred to another one.
 _TIE = 1e-9
+
+#: Relative change of a bound that its tree may have to allow for, above which a tree of one leaf, of matrices up to a
+#: side, is evaluated anew.
+_LITTLE, _LARGEST = 1e-9, 500
 
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
 _OPTIMAL = 1e-4
@@ -174,10 +179,9 @@ def certificate_of(
     check_proof(problem, nu, trees)
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if uppers is None else uppers
-    # The bounds known are those of `nu`, from which the projection may differ by the rounding of larger numbers.
     moved = output_columns(np.abs(inside - nu))
     evaluated = [
-        _upper(problem, column, tree, None if upper is None else upper + entry_size(problem.map, change))
+        _upper(problem, column, tree, upper, change)
         for column, tree, upper, change in zip(output_columns(inside), trees, known, moved, strict=True)
     ]
     if problem.separable:
@@ -201,10 +205,22 @@ def certificate_of(
     )
 
 
-def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None) -> float:
-    r"""Return an upper bound of the pricing values of :math:`M_\nu` as it is computed."""
+def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None, moved: FloatArray) -> float:
+    r"""Return an upper bound of the pricing values of :math:`M_\nu` as it is computed, which the tree proves.
+
+    A bound that is known is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be
+    large. The values change by no more than the entries of the matrix do, but the tree is of the other matrix: shifts
+    need up to the side of theirs, times half of the sum of these changes.
+    """
     check_tree(tree, problem.size)
-    return tree_bound(problem.adjoint(nu), tree) if known is None else known
+    if known is None:
+        return tree_bound(problem.adjoint(nu), tree)
+    change = entry_size(problem.map, moved)
+    if all(leaf.shift is None for leaf in tree.leaves):
+        return known + change
+    needed = (problem.size + 1.0) * change
+    cheap = len(tree.leaves) == 1 and problem.size <= _LARGEST
+    return tree_bound(problem.adjoint(nu), tree) if cheap and needed > _LITTLE * known else known + needed
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: Sequence[float]) -> tuple[float, float]:
@@ -266,8 +282,8 @@ def certify(
     Raises
     ------
     InvalidInputError
-        The network is of another kind, the relaxation is one of another problem, or a verified bound is asked for a
-        loss without guarded values.
+        The network is of another kind, the relaxation is one of another problem, a verified bound is asked for a loss
+        without guarded values, or the proof of an exact bound takes more than the main memory.
 
     Examples
     --------
@@ -295,6 +311,8 @@ def certify(
         check_guarded(problem.loss)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
+    if exact:
+        check_memory(problem, proven=True)
     deadline = Deadline.after(time_limit)
     with progress(check_flag("verbose", verbose)) as stages:
         if relaxation is None:

@@ -26,7 +26,7 @@ from qsdp.certificates.row_sums import SCALES, RowSums, Scores, Totals, read_row
 from qsdp.certificates.verification import check_guarded, gamma, guarded_tree_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
-from qsdp.inner_problem import grothendieck_bound
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
@@ -377,7 +377,7 @@ def _dominating(M: FloatArray, deadline: Deadline) -> FloatArray:
     """Return z > 0 with ``Diag(z) +- M`` positive semidefinite up to rounding, of nearly the least sum."""
     if not np.any(M) or not np.all(np.isfinite(M)):
         return np.ones(len(M))
-    found = grothendieck_bound(M, tol=1e-5, time_limit=deadline.time_limit).z[: len(M)]
+    found = uninterrupted(grothendieck_bound(M, tol=1e-5, time_limit=deadline.time_limit)).z[: len(M)]
     z = found / found.max() + 1e-9
     dominating: FloatArray = spectral_bound(M, z) * z
     return dominating

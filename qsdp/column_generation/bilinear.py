@@ -37,6 +37,9 @@ _SHAPINGS, _SAMPLING = {"adaptive": 600.0, "krivine": 60.0}, 0.25
 #: Size up to which a proof may take all the time that is left: beyond it enumeration takes more than seconds.
 _ENUMERATED = 35
 
+#: Seconds that a search takes at least.
+_TICK = 1e-6
+
 #: Seconds, for each column of every sign vector, of an enumeration where values lie close.
 _ENUMERATION = 4e-11
 
@@ -132,7 +135,7 @@ def bilinear_part(
         seeds += _sampled(relaxation, k, rng, inner, rule.sampled)
     if seeds:
         nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
-        master.add(pricing.seeds(nu, seeds))
+        master.add(pricing.seeds(nu, seeds), inner)
     with few_threads(small=master.small):
         outcome = generate(
             master,
@@ -230,7 +233,8 @@ class _BilinearPricing:
         found = self._search(master, matrices, dual_radius, STARTS)
         if self._pays(_promised(master, found), gap):
             # A better atom found now saves a proof, of which the search may take a share.
-            each = (time.monotonic() - began) / STARTS
+            # A clock may stand still for a moment.
+            each = max(time.monotonic() - began, _TICK) / STARTS
             n_starts = int(max(self.rule.many_starts, self.rule.before * min(self._seconds, self.deadline.left) / each))
             if n_starts * each <= self.deadline.left:
                 found = self._search(master, matrices, dual_radius, min(n_starts, self.rule.most_starts))

@@ -25,6 +25,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 
 __all__ = ["column_generation"]
@@ -33,6 +34,9 @@ NEURONS = ("bilinear", "polynomial")
 
 #: Share of the time for a relaxation that was not given.
 _SHARE = 0.25
+
+#: Passes over the data that such a relaxation takes at least, for its set-up, its point and its bound, and the rest.
+_PASSES = 10.0
 
 
 def column_generation(
@@ -112,7 +116,8 @@ def column_generation(
     with progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
             limit = deadline.share(_SHARE).time_limit
-            relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
+            if deadline.tolerates(_PASSES * Instance.of(problem).pass_operations):
+                relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts
 

@@ -189,6 +189,19 @@ def maxcut_bound(
         return _bound(M, False, tol, rank, max_iter, time_limit, random_state, bar)
 
 
+def uninterrupted(found: InnerBound) -> InnerBound:
+    """Return a bound, for a method of which it is a part.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        It was interrupted, which it keeps to itself: the method would go on.
+    """
+    if found.status == "interrupted":
+        raise KeyboardInterrupt
+    return found
+
+
 def grothendieck_bound(
     M: Any,
     *,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import EPS, divided_by_power, exponent_of
+from qsdp._utils.numeric import EPS, divided_by_power, exponent_of, symmetrised
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.exceptions import InvalidInputError
 
@@ -45,9 +45,11 @@ class Scaled:
             raise InvalidInputError(f"M must have shape {(size, size)}; got {array.shape}")
         exponent = exponent_of(float(np.abs(array).max()))
         array = divided_by_power(array, exponent)
-        array = 0.5 * (array + array.T)
-        support = np.flatnonzero(np.abs(array).max(axis=0))
-        return cls(np.ascontiguousarray(array[np.ix_(support, support)]), support, size, exponent)
+        array = symmetrised(array)
+        support = np.flatnonzero(np.any(array, axis=0))
+        if len(support) < size:
+            array = np.ascontiguousarray(array[np.ix_(support, support)])
+        return cls(array, support, size, exponent)
 
     def inside(self, value: float) -> float:
         """Return a value of the given matrix's units in this one's, infinite if too large."""

@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import InnerBound
+from qsdp.inner_problem import InnerBound, uninterrupted
 
 __all__ = ["bordered", "free_matrix", "root_shift", "shift_bound", "tighten"]
 
@@ -74,10 +74,7 @@ def root_shift(
     KeyboardInterrupt
         The bound, which catches it, was interrupted.
     """
-    found = bound(M, tol=tol, time_limit=time_limit)
-    if found.status == "interrupted":
-        raise KeyboardInterrupt
-    return found.z
+    return uninterrupted(bound(M, tol=tol, time_limit=time_limit)).z
 
 
 def tighten(

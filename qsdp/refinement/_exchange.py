@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._choice import descent_data, descent_of
+from qsdp.refinement._choice import descent_of
 from qsdp.refinement._descent import Descent
+from qsdp.refinement._moments import Moments
+from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
 from qsdp.refinement.polishing import steps
 
@@ -34,24 +38,33 @@ def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
     sides[..., last] = rng.choice([-1, 1], size=sides[..., last].shape)
     # Where all levels are wanted equally often the images are small: the weight makes up for it.
     w = problem.sample_weight
-    images = np.sqrt(np.average(np.square(problem.X).sum(axis=1) ** 2, weights=w)) or 1.0
+    norms = np.concatenate([np.square(problem.X[rows]).sum(axis=1) for rows in blocks(*problem.X.shape)])
+    images = np.sqrt(np.average(norms**2, weights=w)) or 1.0
     size = float(np.average(np.abs(problem.y), axis=0, weights=w).mean()) / (images * len(owners)) or 1.0
     return _network(problem, sides[0], sides[1], owners, np.full(len(owners), size))
 
 
-def greedy_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
+def greedy_network(
+    problem: TrainingProblem,
+    owners: list[int],
+    rng: np.random.Generator,
+    data: Samples | Moments,
+    deadline: Deadline = NEVER,
+) -> BilinearNetwork:
     """Return neurons of the given outputs, each aligned with what those before it leave of the loss' gradient.
 
-    All neurons of an output have one weight, the best at every step.
+    All neurons of an output have one weight, the best at every step. Those that the deadline leaves are random.
     """
     empty = random_network(problem, owners, rng)
-    descent = descent_of(problem, empty, descent_data(problem))
+    descent = descent_of(problem, empty, data, deadline)
     sums = np.zeros_like(descent.f)
     magnitudes = np.zeros(descent.f.shape[1])
     counts = np.zeros(descent.f.shape[1])
     # Outputs take turns, so that those of a coupled loss grow together.
     order = sorted(range(len(owners)), key=lambda j: (owners[:j].count(owners[j]), owners[j]))
     for j in order:
+        if deadline.over:
+            break
         k = owners[j]
         base = sums * magnitudes
         M = descent.map.adjoint(-descent.fit.gradient(base)[:, k])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
@@ -31,7 +32,7 @@ class Samples(DescentData):
 
     def __init__(self, problem: TrainingProblem) -> None:
         X = problem.X
-        map_ = quadratic_map(X, problem.activation).in_units(power_of_two(float(max(X.max(), -X.min()))))
+        map_ = quadratic_map(X, problem.activation).in_units(power_of_two(largest_magnitude(X)))
         self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
         self.map = map_.scaled(1.0 / self.unit)
         self.X = np.ascontiguousarray(self.map.X)

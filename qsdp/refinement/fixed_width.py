@@ -26,9 +26,12 @@ from qsdp.certificates import check_fits, check_relaxation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._choice import descent_data
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
+from qsdp.refinement._moments import Moments
+from qsdp.refinement._samples import Samples
 from qsdp.refinement.polishing import Incumbent, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -195,9 +198,12 @@ def train_fixed_width(
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:
-            candidates = _starts(problem, owners, given, restarts, relaxation, rng)
+            data = descent_data(problem, deadline)
+            candidates = _starts(problem, owners, given, restarts, relaxation, rng, data, deadline)
             counts = len(given) + restarts, restarts
-            network, objective, polished = _search(problem, owners, candidates, counts, shared, deadline, rng, bar)
+            network, objective, polished = _search(
+                problem, owners, candidates, counts, shared, deadline, rng, bar, data
+            )
     return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 
 
@@ -210,6 +216,7 @@ def _search(
     deadline: Deadline,
     rng: np.random.Generator,
     bar: ProgressBar,
+    data: Samples | Moments,
 ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
     """Polish all candidates, exchange neurons of the best ones, then kick the very best.
 
@@ -230,7 +237,7 @@ def _search(
         for candidate in itertools.chain([best.network], candidates):
             if polished and deadline.over:
                 break
-            run = Run(problem, candidate, deadline, rng, shared)
+            run = Run(problem, candidate, deadline, rng, shared, data)
             for _ in run.sweeps(_SWEEPS):
                 pass
             best.offer(run.network())
@@ -244,7 +251,7 @@ def _search(
             if deadline.over:
                 break
             start = perturbed(best.network, rng) if number % 2 else random_network(problem, owners, rng)
-            run = Run(problem, start, deadline, rng, shared)
+            run = Run(problem, start, deadline, rng, shared, data)
             for _ in run.sweeps(_SWEEPS):
                 pass
             if run.objective < best.objective * (1.0 - _GAIN):
@@ -272,8 +279,10 @@ def _starts(
     restarts: int,
     relaxation: Relaxation,
     rng: np.random.Generator,
+    data: Samples | Moments,
+    deadline: Deadline,
 ) -> Iterator[BilinearNetwork]:
-    """Yield the networks given, then sampled, greedy and random ones in turn."""
+    """Yield the networks given, then sampled, greedy and random ones in turn; after the deadline random ones."""
     yield from given
     m, C = len(owners), problem.n_outputs
     # The zero relaxation has no covariance to sample from.
@@ -283,8 +292,10 @@ def _starts(
         kind = kinds[number % len(kinds)]
         if kind == "sampled":
             yield sample_network(covariance, m, rng)
+        elif kind == "greedy" and not deadline.over:
+            yield greedy_network(problem, owners, rng, data, deadline)
         else:
-            yield (greedy_network if kind == "greedy" else random_network)(problem, owners, rng)
+            yield random_network(problem, owners, rng)
 
 
 def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:

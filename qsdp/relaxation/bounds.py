@@ -11,7 +11,7 @@ import scipy
 from qsdp._utils.deadline import EIGENVALUES, NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
@@ -114,7 +114,8 @@ def instance_bound(
     """Return `best_dual_bound` of an instance, in its units.
 
     Without `exhaustive` only the weights given are tried, nearly as they are: enough for those of a method that
-    has evaluated them already. Once the deadline has passed for good, the row sums of M are what dominates it.
+    has evaluated them already. Once the deadline has passed for good, the row sums of M are what dominates it;
+    where there is no time for M either, no candidate is tried.
     """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
@@ -123,6 +124,8 @@ def instance_bound(
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
+        if not deadline.tolerates(instance.pass_operations):
+            break
         nu = instance.fit.project(candidate)
         proofs = [
             _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable, deadline=deadline)
@@ -165,7 +168,7 @@ def _tightest(
         if not weights and np.any(M) and not deadline.over:
             # Of 100 to 1500 random and low-rank columns, 3 to 12 % below row sums and ones, at the cost of one to
             # three of the decompositions above; a tolerance of 1e-4 gains less than 0.1 %.
-            search = grothendieck_bound(M, tol=1e-3, time_limit=deadline.time_limit)
+            search = uninterrupted(grothendieck_bound(M, tol=1e-3, time_limit=deadline.time_limit))
             yield _raised(search.z[: instance.size])[0]
 
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.

@@ -12,7 +12,7 @@ import numpy as np
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
@@ -108,6 +108,7 @@ class Incumbent:
         self._start = time.perf_counter()
         shape = (instance.n_blocks, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
+        self._moved = False
         at_zero = evaluation.point(self.T)
         #: Number of parts that do not interact: one per output, or one.
         self.n_parts = instance.n_blocks if instance.separable else 1
@@ -132,7 +133,7 @@ class Incumbent:
             objectives = ray.values(scales) + scales * costs
             for part in np.flatnonzero(objectives < self.objectives).tolist():
                 blocks = self._blocks(part)
-                self.objectives[part] = objectives[part]
+                self._moved, self.objectives[part] = True, objectives[part]
                 self.T[blocks], self.S[blocks] = scales[part] * T[blocks], scales[part] * S[blocks]
 
     def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
@@ -181,7 +182,7 @@ class Incumbent:
                 if self.deadline.over:
                     return
                 limit = self.deadline.time_limit
-                found = grothendieck_bound(M[block], tol=tol, time_limit=limit).z[: self._instance.size]
+                found = uninterrupted(grothendieck_bound(M[block], tol=tol, time_limit=limit)).z[: self._instance.size]
                 if np.any(found > 0.0):
                     weights[block] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
@@ -229,7 +230,8 @@ class Incumbent:
 
     def solution(self, status: str) -> RawSolution:
         """Return the best pair."""
-        V, Z = 0.5 * self.S, 0.5 * self.T
+        # Zeros that nobody has written to take no memory.
+        V, Z = (0.5 * self.S, 0.5 * self.T) if self._moved else (self.S, self.T)
         return RawSolution(
             Z=Z, V=V, W=V, nu=self._nu(), z=self.z, status=status, iterations=self.iteration,
             timings={"solve": self.elapsed},

@@ -78,6 +78,11 @@ class LinearInstance:
         return self.map.size
 
     @property
+    def pass_operations(self) -> float:
+        """Floating-point operations of the matrices of a dual vector, or of the predictions of a point."""
+        return 2.0 * self.n_blocks * self.map.n_rows * float(self.size) ** 2
+
+    @property
     def dual_radius(self) -> float:
         r"""Largest :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector: :math:`\beta D` if tight."""
         return 0.5 * self.penalty
@@ -117,6 +122,9 @@ class Instance(LinearInstance):
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) for a dual vector in the shape of the target."""
         columns = nu.T if nu.ndim == 2 else [nu]
+        if len(columns) == 1:
+            # A copy of it would be another matrix in memory.
+            return self.map.adjoint(columns[0])[None]
         return np.stack([self.map.adjoint(column) for column in columns])
 
     def objective(self, blocks: FloatArray, rhos: FloatArray) -> float:

@@ -26,7 +26,7 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.inner_problem import grothendieck_bound
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
 from qsdp.relaxation.incumbent import Progress
@@ -358,9 +358,10 @@ def _zero(problem: TrainingProblem, regularization: str, deadline: Deadline) -> 
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual
     matrices = instance.adjoints(nu)
+    shares = (deadline.share(0.5 / (len(matrices) - k)) for k in range(len(matrices)))
     bounds = [
-        grothendieck_bound(M, tol=_BOUND_GAP, time_limit=deadline.share(0.5 / (len(matrices) - k)).time_limit)
-        for k, M in enumerate(matrices)
+        uninterrupted(grothendieck_bound(M, tol=_BOUND_GAP, time_limit=share.time_limit))
+        for M, share in zip(matrices, shares, strict=True)
     ]
     # Of u and v stacked, which for a symmetric matrix are the same.
     weights = np.stack([bound.z[: problem.size] for bound in bounds])

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.numeric import symmetrised
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
@@ -131,16 +132,19 @@ class Products:
 
     def _weighted(self, nu: FloatArray, a: float, b: float, c: float) -> FloatArray:
         d = self._data.X.shape[1]
-        inner, start = np.zeros((d, d)), 0
+        inner, start = None, 0
         self.operations += 2.0 * self._data.X.size * d
         for x in self._blocks():
             weights = self.take(a * nu[start : start + len(x)])
-            inner += self._library.give((x * weights[:, None]).T @ x)
+            product = self._library.give((x * weights[:, None]).T @ x)
+            inner = product if inner is None else np.add(inner, product, out=inner)
             start += len(x)
+        if inner is None:
+            inner = np.zeros((d, d))
         if self._data.lifted:
             edge = 0.5 * b * self._library.give(self._X.T @ self.take(nu))
             inner = np.block([[inner, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
-        return 0.5 * (inner + inner.T)
+        return symmetrised(inner)
 
     # -- columns -------------------------------------------------------------------------------------
 

@@ -44,10 +44,12 @@ def repair(
             continue
         repaired = _repair_block if deadline.tolerates(2.0 * EIGENVECTORS * cube) else _padded_block
         Z_even[k], V_even[k], rho[k] = repaired(Z[k], 0.5 * (V[k] + W[k]))
-    if not stretch:
+    if not stretch or not np.any(rho > 0.0):
         return Z_even, V_even, rho
     scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
-    return scale * Z_even, scale * V_even, scale * rho
+    Z_even *= scale
+    V_even *= scale
+    return Z_even, V_even, scale * rho
 
 
 def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
@@ -55,11 +57,15 @@ def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, 
 
     That is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
+    # Two more follow when the point is repaired, here and in the end.
+    each = 4.0 * EIGENVECTORS * float(instance.size) ** 3
+    if not deadline.affords(each):
+        zeros = np.zeros((instance.n_blocks, instance.size, instance.size))
+        return zeros, zeros
     M = instance.adjoints(instance.zero_dual)
     V = np.zeros_like(M)
     for k, matrix in enumerate(M):
-        # Two more follow when the point is repaired, here and in the end.
-        if not deadline.affords(4.0 * EIGENVECTORS * float(len(matrix)) ** 3):
+        if not deadline.affords(each):
             M[k:] = 0.0
             break
         values, vectors = np.linalg.eigh(matrix)

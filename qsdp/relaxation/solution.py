@@ -199,10 +199,14 @@ def _finish_part(
         minus_gradient = -instance.fit.gradient(prediction)
         dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z], deadline=deadline)
     usable = raw.Z is not None and bool(np.any(rho > 0.0))
+    if np.any(rho > 0.0):
+        # In place: of wide data every matrix counts.
+        Z *= units.weight
+        V *= units.weight
     return Relaxation(
         problem=scaled.problem,
-        Z_stack=read_only(units.weight * Z),
-        V_stack=read_only(units.weight * V),
+        Z_stack=read_only(Z),
+        V_stack=read_only(V),
         rho_stack=read_only(units.weight * rho),
         objective=units.value * objective,
         lower_bound=units.value * dual.value,

@@ -191,7 +191,7 @@ def solve_with(
         settings = replace(settings, start=inside)
     backend = choose_backend(solver, scaled.instance, settings)
     if (zero := _zero_if_optimal(scaled, settings)) is not None:
-        if not quiet:
+        if not quiet and zero.status == "optimal":
             _warn_of_zero(problem)
         return zero
     if not backend.certified:
@@ -321,8 +321,13 @@ def _solve_output(
 
 
 def _zero_if_optimal(scaled: ScaledProblem, settings: Settings) -> Relaxation | None:
-    """Return the zero point where the data prove it optimal, as for all-zero data or a large beta."""
+    """Return the zero point where the data prove it optimal, or nothing else is in reach of the time."""
     start = time.perf_counter()
+    if not settings.deadline.tolerates(scaled.instance.pass_operations):
+        # Not even one pass over the data.
+        return finish(
+            scaled, RawSolution(status="time limit"), solver="none", tol=settings.tol, deadline=settings.deadline
+        )
     if _some_neuron_pays(scaled.instance):
         return None
     raw = RawSolution(status="not needed")

@@ -31,10 +31,11 @@ import qsdp_check
 from qsdp._utils.deadline import NEVER
 from qsdp.certificates import Certificate, certificate_of, certify, guarded, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
-from qsdp.certificates.proof import root_tree
+from qsdp.certificates.proof import root_tree, row_sum_tree
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Squared, SquaredHinge
 from qsdp.pricing import BoundTree, Leaf
+from qsdp.relaxation.bounds import entry_size
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.instance import Instance
 
@@ -937,3 +938,23 @@ def test_entries_of_a_wrong_kind(
     code, line = answer(path, capsys)
     assert code == 1
     assert "wrong kind" in line or "is an array" in line
+
+
+def test_dual_vector_that_a_projection_moves(tmp_path: Path) -> None:
+    """The tree is of the matrix before; where rows are huge, rounding moves that by three times its largest value."""
+    large = [-708414.5568688487, -4311944129.5610485, 4919373.12132673, 4496.658882451213, -2195214516.805423]
+    X = np.stack([large, [-1.1, 5.4e3, 7.66, -1.64e-3, 8.644e3]], axis=1)
+    weights = [1.0, 1.0, 1.0, 2.0, 1.0]
+    problem = qsdp.TrainingProblem(
+        X, [1, 0, 1, 0, 0], beta=110.0, loss="cross_entropy", levels=4, sample_weight=weights
+    )
+    column = [-1.110954486556706e-07, 0.0, -1.1109896547618915e-07, 2.2219074835672088e-07, 5.694843844468392e-13]
+    nu = np.stack([column, np.negative(column)], axis=1)
+    moved = np.abs(problem.data_fit.project(nu) - nu)
+    trees, uppers = zip(*(row_sum_tree(problem.adjoint(own)) for own in nu.T), strict=True)
+    assert entry_size(problem.map, moved[:, 0]) > uppers[0]
+    network = qsdp.BilinearNetwork(np.full((1, 2), 3), np.full((1, 2), 3), np.zeros((1, 2)), levels=4)
+    certificate = certificate_of(problem, network, nu, trees, "sdp", uppers)
+    assert certificate.lower_bound > 0.0
+    certificate.save(tmp_path / "file")
+    assert qsdp_check.main([str(tmp_path / "file")]) == 0

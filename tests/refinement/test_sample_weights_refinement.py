@@ -17,6 +17,7 @@ from qsdp._utils.deadline import NEVER
 from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, CrossEntropy, Logistic, Loss
+from qsdp.refinement._choice import descent_data
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement.polishing import Run
@@ -123,9 +124,13 @@ def test_enumeration(loss: str, second_layer: str) -> None:
 def test_starts(loss: str) -> None:
     both = problems(loss)
     owners = [0, 0, 0, 1, 1, 2] if both[0].vector else [0] * 6
-    for start in (random_network, greedy_network):
+    starts = {
+        "random": lambda problem, rng: random_network(problem, owners, rng),
+        "greedy": lambda problem, rng: greedy_network(problem, owners, rng, descent_data(problem)),
+    }
+    for start in starts.values():
         # Sides may come in another order.
-        forms = [np.asarray(start(each, owners, np.random.default_rng(0)).quadratic_form) for each in both]
+        forms = [np.asarray(start(each, np.random.default_rng(0)).quadratic_form) for each in both]
         assert forms[0] == pytest.approx(forms[1], rel=1e-9, abs=1e-12)
 
 

@@ -48,8 +48,10 @@ def test_a_proof_counts_the_matrices_that_it_decomposes(monkeypatch: pytest.Monk
     assert least_memory(large, proven=True) == 8 * (10 * 60 + 4 * 121**2)
     monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 0.4e6)
     check_memory(large)
-    with pytest.raises(InvalidInputError, match=r"a proof takes 473 kB .*60 inputs.* there are 400 kB"):
-        qsdp.column_generation(large)
+    network = qsdp.BilinearNetwork(np.ones((1, 60)), np.ones((1, 60)), np.ones(1))
+    for prove in (qsdp.column_generation, lambda problem: qsdp.certify(network, problem, bound_type="exact")):
+        with pytest.raises(InvalidInputError, match=r"a proof takes 473 kB .*60 inputs.* there are 400 kB"):
+            prove(large)
 
 
 def test_memory_of_this_machine() -> None:

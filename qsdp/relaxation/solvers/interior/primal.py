@@ -34,9 +34,14 @@ class PrimalNewton(Newton):
     """The system, for a data map and the curvatures of a loss."""
 
     def __init__(self, samples: SampleCoordinates) -> None:
+        super().__init__(samples, self.operations(samples))
         self._samples, self._entries = samples, MatrixCoordinates(samples.size)
-        p = float(self._entries.length)
-        super().__init__(samples, samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size)
+
+    @staticmethod
+    def operations(samples: SampleCoordinates) -> float:
+        """Return the work of the system, before its coordinates are made: of wide data they take gigabytes."""
+        p = samples.size * (samples.size + 1) / 2.0
+        return samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Build and factor S and the system of the weights."""

@@ -79,9 +79,9 @@ class FactorCache:
     def _newton(self, part: Instance) -> Newton:
         if part.loss.coupled:
             return CoupledNewton(self._samples, part.n_blocks)
-        primal = PrimalNewton(self._samples)
         affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
-        return primal if primal.work < affordable else SingleNewton(self._samples)
+        pays = PrimalNewton.operations(self._samples) < affordable
+        return PrimalNewton(self._samples) if pays else SingleNewton(self._samples)
 
 
 # -- operation counts ---------------------------------------------------------------------------------------

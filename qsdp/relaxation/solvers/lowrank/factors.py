@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
@@ -98,11 +99,18 @@ def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) ->
     return factors.on_spheres(factors.E, radii)
 
 
-def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Generator, sweeps: int = 20) -> Factors:
+def cold_factors(
+    M: FloatArray,
+    decomposed: Decomposition,
+    rng: np.random.Generator,
+    sweeps: int = 20,
+    deadline: Deadline = NEVER,
+) -> Factors:
     """Return factors of radius one with a large inner product with M: they move the predictions towards the targets.
 
     A row moves to where its inner product is largest, all rows at once, as in the mixing method. `decomposed` returns
-    eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides.
+    eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides. After the deadline no
+    more rows are moved.
     """
     parts = []
     for k, matrix in enumerate(M):
@@ -117,6 +125,8 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
         signs = np.repeat([1.0, -1.0], count)
         E = _unit_rows(E)
         for _ in range(sweeps):
+            if deadline.over:
+                break
             pull = matrix @ (E * signs)
             E = _unit_rows(pull + 0.1 * np.linalg.norm(pull, axis=1, keepdims=True) * E)
         # Short of the sphere, so that the last column is no stationary point.

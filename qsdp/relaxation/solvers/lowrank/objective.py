@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
+from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Curvature, DataFit
@@ -39,7 +40,7 @@ class Data:
         self.map = data
         self._weights = None if weights is None else weights / weights.mean()
         self.exact = Products(data, np.float64, device)
-        largest = max(float(np.abs(data.X).max(initial=0.0)), *(abs(value) for value in data.coefficients))
+        largest = max(largest_magnitude(data.X), *(abs(value) for value in data.coefficients))
         single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
         self.quick = Products(data, np.float32, device) if single else self.exact
 

@@ -7,7 +7,7 @@ import scipy.linalg
 
 from qsdp._utils.deadline import EIGENVALUES, EIGENVECTORS, FACTOR, Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
@@ -59,7 +59,7 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     Where the gap exceeds `tol`, better weights are computed.
     """
     shape, deadline, cube = evaluation.instance.target.shape, incumbent.deadline, float(evaluation.instance.size) ** 3
-    if not deadline.tolerates(2.0 * FACTOR * cube):
+    if not deadline.tolerates(2.0 * FACTOR * cube + evaluation.instance.pass_operations):
         # The point could not be repaired any more.
         raise TimeOver
     nu = evaluation.nu(point.nu.reshape(shape))
@@ -94,7 +94,7 @@ def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatAr
 
     The multipliers of the rows are such weights only where the point is optimal.
     """
-    z = grothendieck_bound(M, tol=accuracy, time_limit=deadline.time_limit).z
+    z = uninterrupted(grothendieck_bound(M, tol=accuracy, time_limit=deadline.time_limit)).z
     weights: FloatArray = z[: len(M)] + z[len(M) :]
     return weights
 

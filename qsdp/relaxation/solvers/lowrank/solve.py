@@ -68,6 +68,8 @@ def solve_low_rank(
 
     def prepare(small: Instance) -> SolvePart:
         assert isinstance(small.map, QuadraticMap)
+        # Copies of the data are made, which take about as long as a pass.
+        limits.deadline.require(small.pass_operations)
         data = Data(small.map, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
@@ -101,10 +103,11 @@ def _solve_part(data: Data, instance: Instance, limits: Limits, start: RawSoluti
 
 
 def _along_gradient(evaluation: CachedEvaluation, data: Data, deadline: Deadline) -> Factors:
+    deadline.require(evaluation.instance.pass_operations)
     dual = evaluation.nu(evaluation.instance.zero_dual)
     M, columns = evaluation.adjoints(dual), dual.T if dual.ndim == 2 else [dual]
 
     def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         return data.decomposed(M[k], columns[k], scales, deadline)
 
-    return cold_factors(M, decomposed, np.random.default_rng(0))
+    return cold_factors(M, decomposed, np.random.default_rng(0), deadline=deadline)

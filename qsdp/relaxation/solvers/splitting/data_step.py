@@ -21,6 +21,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import gram_operations
@@ -229,7 +230,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     side = data.n_rows if step == "kernel" else instance.size * (instance.size + 1) // 2
     if step == "iterative" or tol < COARSE or side < _LARGE or isinstance(data, FormMap):
         return np.float64
-    return np.float32 if float(np.abs(data.X).max()) < _LARGEST_SINGLE else np.float64
+    return np.float32 if largest_magnitude(data.X) < _LARGEST_SINGLE else np.float64
 
 
 @dataclass(frozen=True)

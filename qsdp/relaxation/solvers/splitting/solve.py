@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import EIGENVECTORS, Deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
@@ -373,7 +373,7 @@ def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatA
     """Return the positive and the negative semidefinite parts, whose sum is the argument."""
     positive = np.empty_like(matrices)
     for k, matrix in enumerate(matrices):
-        deadline.check()
+        deadline.require(EIGENVECTORS * float(len(matrix)) ** 3)
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         first = int(np.searchsorted(values, 0.0))
         # The smaller of the two products.
@@ -388,6 +388,6 @@ def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatA
 
 def _radius(M: FloatArray, deadline: Deadline) -> float:
     """Return the largest diagonal entry of the absolute value of a symmetric matrix."""
-    deadline.check()
+    deadline.require(EIGENVECTORS * float(len(M)) ** 3)
     values, vectors = scipy.linalg.eigh(M, check_finite=False)
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
