@@ -114,10 +114,10 @@ Grid = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def grid_of(records: Iterable[Record]) -> Grid:
-    """Return measurements of the splits of which all families are measured."""
+    """Return measurements of the splits of which all models are measured."""
     grid: Grid = {}
     for (name, _), group in grouped(records, "set", "seed").items():
-        if {record.case["family"] for record in group} == set(FAMILIES):
+        if set(NAMES) <= {model for record in group for model in record.measured["models"]}:
             for record in group:
                 for model, measured in record.measured["models"].items():
                     grid.setdefault(name, {}).setdefault(model, []).append(measured)
