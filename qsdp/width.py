@@ -15,8 +15,8 @@ __all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "more_neurons"]
 #: Neurons for each output where no number is given.
 LEAST_NEURONS, MOST_NEURONS = 8, 128
 
-#: Deviation that is small enough: on fifteen data sets more neurons had no higher accuracy, and all of those that 128
-#: neurons classify better than 32 deviate by more.
+#: Deviation that is small enough. Vehicle, digits and banknote, which 128 neurons an output classify better than 32,
+#: deviate by more with 64; of nine other sets 8 to 32 deviate by less, and more had no higher accuracy.
 _ENOUGH = 0.04
 
 #: By how much twice as many neurons divide the deviation, at most; on those sets by 1.1 to 3.4.
