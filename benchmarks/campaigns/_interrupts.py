@@ -121,12 +121,13 @@ def interrupted(rng: np.random.Generator, outcome: Outcome) -> None:
         process.communicate()
         outcome.wrong("not interrupted", of=call, seconds=_LAST)
         return
-    words = said.split()
-    outcome.count("interrupted", f"{call}: {(words or ['nothing said'])[0]}")
+    # Solvers print lines of their own before.
+    lines = said.splitlines()[-2:]
+    outcome.count("interrupted", f"{call}: {lines[0] if len(lines) == 2 else 'nothing said'}")
     outcome.distances.append((f"seconds after an interrupt / {_SOON:g}", (time.monotonic() - start) / _SOON))
     if process.returncode != 0:
         outcome.wrong("interrupted with an error", of=call, code=process.returncode, errors=errors[-300:])
-    elif words[1:] != ["threads"]:
+    elif lines[1:] != ["threads"]:
         outcome.wrong("a thread was left", of=call, said=said[-300:])
     if group_lives(process.pid):
         outcome.wrong("a process was left", of=call)

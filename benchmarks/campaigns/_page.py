@@ -182,9 +182,9 @@ def _figures(record: Record) -> Iterator[str]:
     minutes = f"{record.seconds / 60:.0f} minutes of processor"
     yield f"**{record.cases:,} cases** (seed {record.seed}, {minutes}): {violations}."
     if record.mended:
-        causes = Counter(f"{one['step']}: {one['error']}" for one in record.mended)
-        yield "Mended on the way, and none any more when tried again: "
-        yield "; ".join(f"{count} times {cause}" for cause, count in causes.items()) + "."
+        causes = Counter(f"{one.get('step', one.get('of'))}, {one.get('error', one['what'])}" for one in record.mended)
+        yield "Mended on the way, in the library or the campaign, and gone when tried again: "
+        yield "; ".join(f"{cause} ({count})" for cause, count in causes.items()) + "."
     yield ""
     yield "| | |"
     yield "|---|---|"

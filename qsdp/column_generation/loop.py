@@ -26,7 +26,8 @@ CLOSING = 0.1
 _CLOSED = 1e-5
 
 #: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
-#: have negative reduced costs, and those are the right ones.
+#: have negative reduced costs, and those are the right ones. Six proofs (see `PricingRule`) take 0.97 of the time with
+#: 0.03 and 1.15 with 0.3; with a coarsest of 1e-3 or 5e-2 1.1; gaps and patience below and above change nothing.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 

@@ -65,7 +65,7 @@ class BitsDisplay(Display):
     >>> list(display.curves)
     ['2 levels', '4 levels']
     >>> model.network_.n_neurons
-    96
+    24
     """
 
     def __init__(

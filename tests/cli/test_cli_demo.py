@@ -32,7 +32,7 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert f"of {n_neurons} neurons" in figure(text, "size")
     assert "beta" in figure(text, "time")
     assert f"{32 * (n_columns + 1):,} bits" in text.split("size")[1].splitlines()[3]
-    assert "solve" in figure(text, "time")
+    assert "refine" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
     assert ".fit(X, y)" in text.splitlines()[-1]
 
