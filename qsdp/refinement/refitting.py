@@ -31,13 +31,15 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Neurons taken into the restricted problem at a time.
-_BATCH = 300
+#: Neurons of an output taken into the restricted problem at a time. Of 1500, on six problems (vehicle, heart, letter;
+#: squared and logistic loss), 30, 100 and 300 take 1.1, 1.5 and 3.6 times as long.
+_BATCH = 50
 
 #: Neurons up to which, with twice as many samples and large data, all enter the problem of the squared loss at once.
 _MOST_COMPRESSED = 4000
 
-#: Accuracy of the final weights, and the share of the largest one below which they are left of the barrier.
+#: Accuracy of the final weights, and the share of the largest one below which they are left of the barrier; a tenth and
+#: a thousand times of the one, a hundredth and a hundred times of the other change nothing on those problems.
 _ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
 
 
@@ -233,7 +235,7 @@ def _support(
         for M in master.instance.adjoints(master.nu):
             values = _pricing_values(network, M)
             uppers.append(float(np.abs(values).max()))
-            best = np.argsort(-np.abs(values))[: max(50, _BATCH // problem.n_outputs)]
+            best = np.argsort(-np.abs(values))[:_BATCH]
             best = best[np.abs(values[best]) > dual_radius]
             atoms.append(Atoms.of(network.U[best], network.V[best], np.where(values[best] < 0.0, -1, 1)))
         return PricingResult(Atoms.of_outputs(atoms), max(uppers), max(uppers))
