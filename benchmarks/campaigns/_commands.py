@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import qsdp
-from benchmarks.campaigns._processes import END, interruptible
+from benchmarks.campaigns._processes import END, in_turn, interruptible
 from benchmarks.campaigns._record import Outcome
 from qsdp.certificates import load_certificate
 from qsdp.tabular import load_model
@@ -77,9 +77,9 @@ class _Ran:
             (folder / name).write_bytes(contents)
 
 
-def command(rng: np.random.Generator, outcome: Outcome) -> None:
+def command(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Kill or interrupt a command at any moment of its run."""
-    name, ran = str(rng.choice(list(COMMANDS))), _ran()
+    name, ran = in_turn(COMMANDS, turn), _ran()
     stop = signal.SIGKILL if rng.random() < 0.5 else signal.SIGINT
     written, _ = COMMANDS[name]
     outcome.count("command", f"{name}, {stop.name}")
@@ -117,9 +117,9 @@ def _is_checkpoint(file: str) -> bool:
     return file.endswith(".checkpoint")
 
 
-def full_disk(rng: np.random.Generator, outcome: Outcome) -> None:
+def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Let files of a command grow to a random size only, less than the largest that it writes."""
-    name, ran = str(rng.choice(list(COMMANDS))), _ran()
+    name, ran = in_turn(COMMANDS, turn), _ran()
     written, _ = COMMANDS[name]
     outcome.count("full disk of a command", name)
     largest = max(len(ran.files[file]) for file in written)

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from benchmarks.campaigns._processes import END, child, group_lives
+from benchmarks.campaigns._processes import END, child, group_lives, in_turn
 from benchmarks.campaigns._record import Outcome
 
 __all__ = ["CALLS", "interrupted"]
@@ -106,9 +106,9 @@ print("threads", *[thread.name for thread in left])
 """
 
 
-def interrupted(rng: np.random.Generator, outcome: Outcome) -> None:
+def interrupted(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Interrupt a call, and look at what it says and leaves."""
-    call = str(rng.choice(list(CALLS)))
+    call = in_turn(CALLS, turn)
     outcome.count("interrupt", call)
     process = child(_CALLING.format(call=CALLS[call]))
     time.sleep(float(rng.uniform(0.0, 3.0)))

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 
-__all__ = ["BEGIN", "END", "child", "group_lives", "interruptible"]
+__all__ = ["BEGIN", "END", "child", "group_lives", "in_turn", "interruptible"]
 
 #: Seconds that a process has to begin, and to end once it is interrupted.
 BEGIN, END = 60.0, 20.0
@@ -16,6 +17,12 @@ BEGIN, END = 60.0, 20.0
 def interruptible() -> None:
     """Take interrupts: a shell has its programs in the background ignore them, and what these start inherits that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def in_turn(names: Iterable[str], turn: int) -> str:
+    """Return the name whose turn it is."""
+    ordered = list(names)
+    return ordered[turn % len(ordered)]
 
 
 def child(script: str, *arguments: str) -> subprocess.Popen[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks.campaigns._processes import in_turn
 from benchmarks.campaigns._record import Outcome
 from qsdp import baselines
 
@@ -86,9 +87,9 @@ CALLS: dict[str, Callable[[qsdp.TrainingProblem, int], list[Any]]] = {
 }
 
 
-def threads(rng: np.random.Generator, outcome: Outcome) -> None:
+def threads(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Compare calls in threads with the same ones alone."""
-    name, seed = str(rng.choice(list(CALLS))), int(rng.integers(1000))
+    name, seed = in_turn(CALLS, turn), int(rng.integers(1000))
     outcome.count("together", name)
     chosen = [_problems()[k] for k in rng.permutation(len(_problems()))]
 

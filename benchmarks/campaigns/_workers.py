@@ -69,17 +69,17 @@ _ERRORS = {"TerminatedWorkerError", "BrokenProcessPool", "SolverError", "KilledW
 _LIMIT = 120.0
 
 
-def joblib_worker(rng: np.random.Generator, outcome: Outcome) -> None:
+def joblib_worker(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Kill a worker of a cross-validation in two processes."""
     _kill_worker(rng, outcome, "joblib", _CROSS_VALIDATION, "popen_loky")
 
 
-def dask_worker(rng: np.random.Generator, outcome: Outcome) -> None:
+def dask_worker(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Kill a worker of a pass over rows in two processes."""
     _kill_worker(rng, outcome, "dask", _PASS, "multiprocessing")
 
 
-def processes(rng: np.random.Generator, outcome: Outcome) -> None:
+def processes(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Run a fit in two processes at once: both have the result of one alone."""
     running = [child(_PROGRAM.format(fit=_FITS)) for _ in range(2)]
     said = {process.communicate(timeout=_LIMIT)[0].strip().removeprefix("begins\n") for process in running}

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.campaigns._commands import command, full_disk
 from benchmarks.campaigns._interrupts import interrupted
-from benchmarks.campaigns._processes import BEGIN, child
+from benchmarks.campaigns._processes import BEGIN, child, in_turn
 from benchmarks.campaigns._record import Outcome
 from benchmarks.campaigns._together import threads
 from benchmarks.campaigns._workers import dask_worker, joblib_worker, processes
@@ -65,12 +65,13 @@ def tested(seed: int, index: int) -> Outcome:
     outcome, rng = Outcome(), np.random.default_rng([seed, index])
     fault = list(FAULTS)[index % len(FAULTS)]
     outcome.count("fault", fault)
-    FAULTS[fault](rng, outcome)
+    # Objects, commands and functions take turns: all are tried.
+    FAULTS[fault](rng, outcome, index // len(FAULTS))
     return outcome
 
 
-def _killed(rng: np.random.Generator, outcome: Outcome) -> None:
-    kind = str(rng.choice(list(KINDS)))
+def _killed(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
+    kind = in_turn(KINDS, turn)
     outcome.count("kill", kind)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.h"
@@ -90,9 +91,9 @@ def _contents(folder: str, name: str) -> bytes:
     return (Path(folder) / name).read_bytes().replace(name.encode(), b"")
 
 
-def _full(rng: np.random.Generator, outcome: Outcome) -> None:
+def _full(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Let files grow to a random size only, which the old one, made before, already has."""
-    kind = str(rng.choice(list(KINDS)))
+    kind = in_turn(KINDS, turn)
     outcome.count("full disk", kind)
     saving = (
         "limit(int(sys.argv[2]))\n        try:\n            save(sys.argv[1])\n        except OSError as error:\n"
