@@ -46,7 +46,7 @@ METHODS = ("polish", "enumerate")
 _RELAXATION_SHARE = 0.25
 
 #: Sweeps from one start, and polished starts whose neurons are exchanged: at least, and their neurons together. On four
-#: problems a third of the neurons leaves up to 1.2 % more of the objective, thrice takes 1.45 times as long for nothing.
+#: problems a third of the neurons leaves up to 1.2 % more objective, thrice takes 1.45 times as long for nothing.
 _SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
 
 #: Neurons kicked together for every restart (a third or thrice: the same to 0.3 %), and share of the objective that a
