@@ -49,7 +49,7 @@ def _certified(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
 
 def _estimated(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
     model = qsdp.QuantizedNetworkRegressor(n_neurons=10, tol=1e-2, random_state=seed).fit(problem.X, problem.y)
-    return [model.predict(problem.X), model.lower_bound_]
+    return [model.predict(problem.X), model.certificate_.lower_bound]
 
 
 def _validated(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
