@@ -16,6 +16,7 @@ from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_on
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
+from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
 from qsdp.shaping.completion import largest_constant, weighted_absolute
 
@@ -314,7 +315,12 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
     if single.any() and not single.all():
         diagonal.append(cp.diag(Q)[single] == 1)
     program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
-    program.solve(solver=cp.SCS, eps_abs=1e-9, eps_rel=1e-9, max_iters=20_000)
+    options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
+    data, chain, inverse = program.get_problem_data(cp.SCS, solver_opts=options)
+    answer = chain.solve_via_data(program, data, False, False, options)
+    if was_interrupted(answer):
+        raise KeyboardInterrupt
+    program.unpack_results(answer, chain, inverse)
     repaired = project_psd(0.5 * (Q.value + Q.value.T))
     scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
     repaired /= np.outer(scale, scale)

@@ -14,7 +14,7 @@ from qsdp.relaxation.formulations import formulate
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["CONIC_BACKENDS"]
+__all__ = ["CONIC_BACKENDS", "was_interrupted"]
 
 #: SCS's number for "stopped by SIGINT".
 _SCS_INTERRUPTED = -5
@@ -42,7 +42,7 @@ def solve_with_cvxpy(
             # The accuracy reached is measured and reported by the relaxation itself.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             answer = chain.solve_via_data(formulation.problem, data, False, False, options(settings))
-            if _was_interrupted(answer):
+            if was_interrupted(answer):
                 raise KeyboardInterrupt
             formulation.problem.unpack_results(answer, chain, inverse)
         status = str(formulation.problem.status)
@@ -58,7 +58,7 @@ def solve_with_cvxpy(
     return RawSolution(Z, V, W, nu, z, status=status, iterations=iterations, timings=timings)
 
 
-def _was_interrupted(answer: Any) -> bool:
+def was_interrupted(answer: Any) -> bool:
     """Return whether the keyboard stopped SCS, which catches the interrupt itself and returns no point."""
     info = answer.get("info") if isinstance(answer, dict) else None
     return isinstance(info, dict) and info.get("status_val") == _SCS_INTERRUPTED
