@@ -125,7 +125,7 @@ def interrupted(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     lines = said.splitlines()[-2:]
     outcome.count("interrupted", f"{call}: {lines[0] if len(lines) == 2 else 'nothing said'}")
     outcome.distances.append((f"seconds after an interrupt / {_SOON:g}", (time.monotonic() - start) / _SOON))
-    # An interrupt while Python ends, after the last word, kills it.
+    # After its last word Python ends by the signal if that came then, or in code of `exec`, as that of data classes is.
     if process.returncode != 0 and not (process.returncode == -signal.SIGINT and lines[1:] == ["threads"]):
         outcome.wrong("interrupted with an error", of=call, code=process.returncode, errors=errors[-300:])
     elif lines[1:] != ["threads"]:
