@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -423,9 +423,13 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         rhos = list(rho) if self.vector else [rho]
         if len(blocks) != self.n_outputs or len(rhos) != self.n_outputs:
             raise InvalidInputError(f"Z and rho must be {self.n_outputs}, one for each output")
-        columns = [2.0 * self.forward(self._check_block(block)) for block in blocks]
-        prediction = np.stack(columns, axis=1) if self.vector else columns[0]
+        prediction = self.relaxed_predictions([self._check_block(block) for block in blocks])
         return self.data_fit.value(prediction) + weight * sum(check_real("rho", r) for r in rhos)
+
+    def relaxed_predictions(self, blocks: Iterable[FloatArray]) -> FloatArray:
+        r"""Return :math:`2 \langle \mathcal{X}_i, Z \rangle` for the block Z of every output, in the shape of `y`."""
+        columns = [2.0 * self.forward(Z) for Z in blocks]
+        return np.stack(columns, axis=1) if self.vector else columns[0]
 
     def _check_block(self, Z: Any) -> FloatArray:
         block = check_matrix("Z", Z, n_columns=self.size)

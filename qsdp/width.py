@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.relaxation import Relaxation
 
@@ -32,15 +29,10 @@ def deviation(network: BilinearNetwork, relaxation: Relaxation) -> float:
     without its regulariser, is far below that error where samples are few.
     """
     problem = relaxation.problem
-    f, g = _outputs(relaxation), problem.predictions(network)
+    f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.predictions(network)
     loss = problem.data_fit.value
     gap = 0.5 * (loss(f) + loss(g)) - loss(0.5 * (f + g))
     return 4.0 * max(gap, 0.0) / relaxation.objective if relaxation.objective > 0.0 else math.inf
-
-
-def _outputs(relaxation: Relaxation) -> FloatArray:
-    columns = [2.0 * relaxation.problem.forward(Z) for Z in relaxation.Z_stack]
-    return np.stack(columns, axis=1) if relaxation.problem.vector else columns[0]
 
 
 def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxation) -> int:

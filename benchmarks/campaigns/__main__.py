@@ -49,6 +49,8 @@ def run(
         for line in [*outcome.counts, *outcome.distances, *outcome.violations]:
             print(line)
         raise typer.Exit(bool(outcome.violations))
+    if again and (out is None or not out.is_file()):
+        raise typer.BadParameter(f"--again needs the file of a record as --out; got {out}")
     record = Record.load(out) if (resume or again) and out is not None and out.is_file() else Record(campaign, seed)
     if record.seed != seed or record.campaign != campaign:
         raise typer.BadParameter(f"{out} is a record of {record.campaign} with seed {record.seed}")

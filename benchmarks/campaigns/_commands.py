@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import qsdp
-from benchmarks.campaigns._processes import END, in_turn, interruptible
+from benchmarks.campaigns._processes import END, ended, in_turn, interruptible
 from benchmarks.campaigns._record import Outcome
 from qsdp.certificates import load_certificate
 from qsdp.tabular import load_model
@@ -91,25 +91,25 @@ def command(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
             process.wait(timeout=float(rng.uniform(0.2, 1.1)) * ran.seconds[name])
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, stop)
-        try:
-            _, errors = process.communicate(timeout=_LAST)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        if (answer := ended(process, _LAST)) is None:
             outcome.wrong("not interrupted", of=name, seconds=_LAST)
             return
-        ended = "at its end" if process.returncode == 0 else stop.name
-        outcome.count("stopped", f"{name}: {ended}")
+        _, errors = answer
+        outcome.count("stopped", f"{name}: {'at its end' if process.returncode == 0 else stop.name}")
         if process.returncode not in (0, 130, -stop):
             outcome.wrong("another status", of=name, by=stop.name, code=process.returncode, errors=errors[-300:])
         after = _contents(folder)
-        others = {file for file in after.keys() | ran.files.keys() if after.get(file) != ran.files.get(file)}
+        others = _changed(ran.files, after)
         # What a killed command was about to write, and what a stream goes on from, it cannot take away.
         left = {file for file in others if file.endswith(".tmp") and stop is signal.SIGKILL}
         left |= {file for file in others if _is_checkpoint(file)}
         if others - left - set(written):
             outcome.wrong("other files changed", of=name, by=stop.name, files=sorted(others))
         _check_whole(name, folder, ran.files, after, process.returncode, outcome)
+
+
+def _changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> set[str]:
+    return {file for file in after.keys() | before.keys() if after.get(file) != before.get(file)}
 
 
 def _is_checkpoint(file: str) -> bool:
@@ -138,7 +138,7 @@ def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
             outcome.wrong("no error on a full disk", of=name)
         if "Traceback" in errors or "too large" not in errors:
             outcome.wrong("an error that does not say it", of=name, errors=errors[-300:])
-        changed = {file for file in after.keys() | before.keys() if after.get(file) != before.get(file)}
+        changed = _changed(before, after)
         if name != "bench" and not all(map(_is_checkpoint, changed)):
             outcome.wrong("a full disk changed files", of=name, files=sorted(changed))
         _check_whole(name, folder, before, after, process.returncode, outcome)
@@ -160,7 +160,7 @@ def _check_whole(
 
 
 def _readable(path: Path, before: bytes | None) -> bool:
-    """Whether a file of a command is whole, though it is not the one of before: times are part of it."""
+    """Return whether a file of a command is whole, though it is not the one of before: times are part of it."""
     contents = path.read_bytes()
     try:
         if path.suffix == ".html":

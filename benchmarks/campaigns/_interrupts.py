@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 
 import numpy as np
 
-from benchmarks.campaigns._processes import END, child, group_lives, in_turn
+from benchmarks.campaigns._processes import END, child, ended, group_lives, in_turn
 from benchmarks.campaigns._record import Outcome
 
 __all__ = ["CALLS", "interrupted"]
@@ -114,13 +113,10 @@ def interrupted(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     time.sleep(float(rng.uniform(0.0, 3.0)))
     os.killpg(process.pid, signal.SIGINT)
     start = time.monotonic()
-    try:
-        said, errors = process.communicate(timeout=_LAST)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    if (answer := ended(process, _LAST)) is None:
         outcome.wrong("not interrupted", of=call, seconds=_LAST)
         return
+    said, errors = answer
     # Solvers print lines of their own before.
     lines = said.splitlines()[-2:]
     outcome.count("interrupted", f"{call}: {lines[0] if len(lines) == 2 else 'nothing said'}")

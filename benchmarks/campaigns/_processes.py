@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-__all__ = ["BEGIN", "END", "child", "group_lives", "in_turn", "interruptible"]
+__all__ = ["BEGIN", "END", "child", "ended", "group_lives", "in_turn", "interruptible"]
 
 #: Seconds that a process has to begin, and to end once it is interrupted.
 BEGIN, END = 60.0, 20.0
@@ -42,8 +42,18 @@ def child(script: str, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
+def ended(process: subprocess.Popen[str], seconds: float) -> tuple[str, str] | None:
+    """Return what a process says and its errors; None if it does not end in so many seconds, and is killed."""
+    try:
+        return process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+
+
 def group_lives(group: int) -> bool:
-    """Whether a process of a group still runs."""
+    """Return whether a process of a group still runs."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.campaigns._processes import END, child, group_lives
+from benchmarks.campaigns._processes import END, child, ended, group_lives
 from benchmarks.campaigns._record import Outcome
 
 __all__ = ["dask_worker", "joblib_worker", "processes"]
@@ -60,7 +59,8 @@ import dask.array as da
 _FITS = """\
 print("begins", flush=True)
     model = qsdp.QuantizedNetworkRegressor(n_neurons=20, tol=1e-2, random_state=0).fit(X, y)
-    return digest(model.network_.U, model.network_.V, model.network_.alpha, np.array([model.lower_bound_]))"""
+    bound = np.array([model.certificate_.lower_bound])
+    return digest(model.network_.U, model.network_.V, model.network_.alpha, bound)"""
 
 #: What may be said of a worker that was killed, instead of a result.
 _ERRORS = {"TerminatedWorkerError", "BrokenProcessPool", "SolverError", "KilledWorker"}
@@ -90,7 +90,11 @@ def processes(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
 
 @cache
 def _undisturbed(fit: str) -> str:
-    return child(_PROGRAM.format(fit=fit)).communicate(timeout=_LIMIT)[0].strip().removeprefix("begins\n")
+    said = child(_PROGRAM.format(fit=fit)).communicate(timeout=_LIMIT)[0].strip().removeprefix("begins\n")
+    if not said.startswith("result "):
+        # Two runs that fail alike would count as equal.
+        raise RuntimeError(f"a fit has failed: {said[-500:]}")
+    return said
 
 
 def _kill_worker(rng: np.random.Generator, outcome: Outcome, kind: str, fit: str, command: str) -> None:
@@ -110,15 +114,13 @@ def _kill_worker(rng: np.random.Generator, outcome: Outcome, kind: str, fit: str
             os.kill(worker, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    try:
-        said, errors = process.communicate(timeout=_LIMIT)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+    if (answer := ended(process, _LIMIT)) is None:
         outcome.wrong("waits for a dead worker", of=kind)
         return
+    said, errors = answer
     words = said.split() or ["nothing"]
-    ended = "no worker was left" if not workers else words[0] if words[0] == "result" else words[1]
-    outcome.count("worker killed", f"{kind}: {ended}")
+    came = "no worker was left" if not workers else words[0] if words[0] == "result" else words[1]
+    outcome.count("worker killed", f"{kind}: {came}")
     if said.strip() != expected and (words[0] != "error" or words[1] not in _ERRORS):
         outcome.wrong("neither a result nor a clear error", of=kind, said=said[-300:], errors=errors[-300:])
     # What a killed process leaves ends by itself a moment later.
