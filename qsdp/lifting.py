@@ -154,6 +154,15 @@ class QuadraticMap:
             M = np.block([[M, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
         return symmetrised(M)
 
+    def inner_products(self) -> FloatArray:
+        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` of all pairs of rows, of shape (n, n)."""
+        a, b, c = self.coefficients
+        products = self.X @ self.X.T
+        values: FloatArray = np.square(a * products)
+        if self.lifted:
+            values += 0.5 * b * b * products + c * c
+        return values
+
     def expression(self, S: cp.Expression) -> cp.Expression:
         """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
         import cvxpy as cp

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeVar
@@ -41,10 +41,6 @@ AUTO = "auto"
 #: Share of a time limit that the choice of beta may take, and its seconds where there is none.
 _CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
 
-#: Relative fall of the loss on samples held out that makes a problem of more inputs worth them: losses that differ by
-#: less said nothing about accuracies.
-_GAIN = 0.01
-
 #: Seconds of a refinement by "polish" or "exact" where no time limit is given: nobody waits longer unasked.
 REFINEMENT_TIME = 60.0
 
@@ -55,8 +51,6 @@ REFINEMENTS = ("none", "refit", "polish", "exact")
 
 
 Chosen = TypeVar("Chosen", bound="TrainingOptions")
-Candidate = TypeVar("Candidate")
-
 
 def _check_loss(name: str, value: Any) -> None:
     if not isinstance(value, Loss):
@@ -234,28 +228,9 @@ class TrainingOptions(Options):
         """Return the deadline of a call that begins now."""
         return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
 
-    def best_of(self: Chosen, candidates: Iterable[tuple[Candidate, TrainingProblem]]) -> tuple[Candidate, Chosen]:
-        """Return the candidate whose problem does best on samples held out, and options for it.
-
-        The problems, one at least, are of the same samples and come from simple to complex; the first that is no clear
-        gain ends the search. The options have the beta found, if it is to be chosen, and the time that is left.
-        """
-        deadline = self.deadline()
-        limit = self.choice_deadline(deadline)
-        others = iter(candidates)
-        best, problem = next(others)
-        rows, size = problem.X, problem.n_features
-        choice = choose_beta(problem, deadline=limit)
-        for candidate, problem in others:
-            if problem.n_features == size:
-                continue
-            size = problem.n_features
-            found = choose_beta(problem, rows=rows, near=choice.share, deadline=limit)
-            if not found.loss < (1.0 - _GAIN) * choice.loss:
-                break
-            best, choice = candidate, found
-        left = self.time_limit if self.time_limit in {None, np.inf} else deadline.time_limit
-        return best, replace(self, beta=choice.beta if self.beta == AUTO else self.beta, time_limit=left)
+    def until(self: Chosen, deadline: Deadline) -> Chosen:
+        """Return options with the time that is left of a limit."""
+        return self if self.time_limit in {None, np.inf} else replace(self, time_limit=deadline.time_limit)
 
     def choice_deadline(self, deadline: Deadline) -> Deadline:
         """Return the deadline of the choice of beta: a share of the call's, or what it may take unasked."""

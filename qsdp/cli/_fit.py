@@ -144,7 +144,9 @@ def fit(
     began = time.perf_counter()
     if encoding == AUTO:
         with stage("Choosing thresholds"):
-            training, options = choose_encoding(training, options)
+            deadline = options.deadline()
+            training = choose_encoding(training, options)
+            options = options.until(deadline)
     seconds = time.perf_counter() - began
     with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
         result = run_pipeline(training.X, training.y, replace(options, verbose=True), training.weights)

@@ -23,6 +23,7 @@ from qsdp.distributed import Rows, is_collection, map_rows
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
 from qsdp.encoding.fitting import AUTO
+from qsdp.encoding.selection import DistinctRows, first_clear_best
 from qsdp.estimators.blocks import rows_here, train_on_blocks
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import check_targets_of_frame, fit_encoder, fit_rule
@@ -138,7 +139,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         coded = self.target_scaling_.encode(target)
         began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
         if chosen:
-            self.encoder_, options = self._chosen_encoder(counting, coded, weights, options)
+            deadline = options.deadline()
+            self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
+            options = options.until(deadline)
         else:
             self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
         if self.encoder_ is None:
@@ -169,23 +172,23 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 
     def _chosen_encoder(
         self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any
-    ) -> tuple[Any, Any]:
-        """Return the encoder of the rules for "auto" that does best on samples held out, and options with its beta."""
+    ) -> Any:
+        """Return the encoder of the rules for "auto" that does best on rows left out."""
         n_columns = counting.X.shape[1]
         standard = fit_rule(EncodingRule.recommended("standard", n_columns), counting.X, counting.weights)
         encoded = standard.transform(counting.X)
+        rows = DistinctRows.of(encoded)
 
         def candidate(encoder: Any, encoded: FloatArray) -> tuple[Any, TrainingProblem]:
             return encoder, options.problem(self._with_constant(encoded, counting.weights), coded, weights)
 
         def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
             yield candidate(standard, encoded)
-            for rule in EncodingRule.finer(n_columns, coded[:1].size, encoded):
+            for rule in EncodingRule.finer(n_columns, coded[:1].size, encoded.shape[1], rows.count):
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoder.transform(counting.X))
 
-        encoder, chosen = options.best_of(candidates())
-        return encoder, chosen
+        return first_clear_best(candidates(), rows, options.choice_deadline(options.deadline()))[0]
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,27 +57,20 @@ class BetaChoice(NamedTuple):
 def choose_beta(
     problem: TrainingProblem,
     *,
-    rows: Any = None,
-    near: float = START,
     deadline: Deadline = NEVER,
     bar: ProgressBar = NO_BAR,
 ) -> BetaChoice:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
-    From the share `near` on, the search goes downhill along the grid of shares. For each the relaxation is solved
-    coarsely on the samples outside a fold. Predictions are cut to the range of the targets. Beta of a training part is
-    smaller by its share of the weight, since the loss is a sum. Equal rows of X are in one fold, and folds depend
-    neither on the order of the samples nor on whether a row is repeated or has a weight.
+    The search goes downhill along the grid of shares, from the middle on. For each the relaxation is solved coarsely on
+    the samples outside a fold. Predictions are cut to the range of the targets. Beta of a training part is smaller by
+    its share of the weight, since the loss is a sum. Equal rows of X are in one fold, and folds depend neither on the
+    order of the samples nor on whether a row is repeated or has a weight.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its own beta does not matter.
-    rows : array-like of shape (n, k), optional
-        What tells samples apart and deals them to folds, in place of X: losses for other inputs of the same samples
-        are comparable then.
-    near : float
-        The share to begin with.
     deadline : Deadline
         When it has passed, the best share so far is returned.
     bar : ProgressBar
@@ -85,11 +78,11 @@ def choose_beta(
     """
     largest = useful_beta_max(problem, deadline.share(0.3).time_limit)
     if largest == 0.0:
-        return BetaChoice(1.0, near, problem.data_fit.value_at_zero)
-    folds = _folds(problem, problem.X if rows is None else rows)
+        return BetaChoice(1.0, START, problem.data_fit.value_at_zero)
+    folds = _folds(problem)
     losses: dict[float, float] = {}
     of_folds: list[float] = []
-    for share in _downhill(near, losses) if folds else ():
+    for share in _downhill(losses) if folds else ():
         bar.count(len(losses), len(SHARES), f"share {share:g} of beta_max")
         found = _losses(folds, share * largest, of_folds, deadline)
         if deadline.over:
@@ -107,12 +100,12 @@ def choose_beta(
     return BetaChoice(share * largest, share, loss)
 
 
-def _downhill(near: float, losses: Mapping[float, float]) -> Iterator[float]:
-    """Yield shares from the one nearest to `near` on, until the next smaller and the next larger one are no better.
+def _downhill(losses: Mapping[float, float]) -> Iterator[float]:
+    """Yield shares from the first on, until the next smaller and the next larger one are no better.
 
     The loss of every share yielded must be among `losses` when the next is asked for.
     """
-    start = min(range(len(SHARES)), key=lambda place: abs(np.log(SHARES[place] / near)))
+    start = SHARES.index(START)
     yield SHARES[start]
     for step in (1, -1):
         place = start
@@ -142,7 +135,7 @@ def held_out_predictions(
     The folds are those of `choose_beta`; where there are too few distinct samples for any, one of all samples at
     themselves. No fold but the first begins after the deadline.
     """
-    for k, fold in enumerate(_folds(problem, problem.X) or [_Fold(problem, problem, 1.0)]):
+    for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, 1.0)]):
         if k == 0 or not deadline.over:
             yield fold.held_out, fold.predict(problem.beta, deadline)
 
@@ -177,9 +170,9 @@ class _Fold:
         return self.held_out.data_fit.value(self.predict(beta, deadline))
 
 
-def _folds(problem: TrainingProblem, rows: Any) -> list[_Fold]:
+def _folds(problem: TrainingProblem) -> list[_Fold]:
     """Return the folds to be held out, none where there are too few distinct samples."""
-    distinct, group = np.unique(rows, axis=0, return_inverse=True)
+    distinct, group = np.unique(problem.X, axis=0, return_inverse=True)
     n = len(distinct)
     if n < 2 * _FOLDS:
         return []

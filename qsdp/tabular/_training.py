@@ -9,6 +9,7 @@ from itertools import chain
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
+from qsdp.encoding.selection import DistinctRows, first_clear_best
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
@@ -153,8 +154,8 @@ def prepare(
     )
 
 
-def choose_encoding(training: Training, options: TrainingOptions) -> tuple[Training, TrainingOptions]:
-    """Return the table by the rule for "auto" that does best on rows held out, and options with its beta.
+def choose_encoding(training: Training, options: TrainingOptions) -> Training:
+    """Return the table by the rule for "auto" that does best on rows left out.
 
     Parameters
     ----------
@@ -163,7 +164,9 @@ def choose_encoding(training: Training, options: TrainingOptions) -> tuple[Train
     options : TrainingOptions
     """
     n_columns = len(training.encoder.columns) + len(training.encoder.dropped)
-    rules = EncodingRule.finer(n_columns, training.y[:1].size, training.X)
+    rows = DistinctRows.of(training.X)
+    rules = EncodingRule.finer(n_columns, training.y[:1].size, training.X.shape[1], rows.count)
     activation = get_activation(options.activation)
     tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
-    return options.best_of((one, options.problem(one.X, one.y, one.weights)) for one in tables)
+    candidates = ((one, options.problem(one.X, one.y, one.weights)) for one in tables)
+    return first_clear_best(candidates, rows, options.choice_deadline(options.deadline()))[0]

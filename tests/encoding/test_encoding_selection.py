@@ -1,0 +1,118 @@
+"""The choice between encodings: errors at rows left out, against regressions that really leave them out."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qsdp import TrainingProblem
+from qsdp._utils.deadline import Deadline
+from qsdp._utils.validation import FloatArray
+from qsdp.encoding.selection import _STRENGTHS, DistinctRows, first_clear_best, is_clear_gain, left_out_errors
+
+
+def brute_force(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
+    """Return the sorted squared errors of ridge regressions on all entries of S, one for each distinct row."""
+    weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
+    basis = np.eye(problem.size)
+    features = np.stack(
+        [
+            problem.weight_map.forward(np.outer(basis[i], basis[j]))
+            for i in range(problem.size)
+            for j in range(problem.size)
+        ],
+        axis=1,
+    )
+    targets = problem.y.reshape(problem.n_samples, -1)
+    total = np.bincount(rows.group, weights)
+    scale = (total[:, None] * (features @ features.T)[np.ix_(rows.first, rows.first)]).trace() / rows.count
+
+    def errors(strength: float) -> FloatArray:
+        found = np.empty(rows.count)
+        for k in range(rows.count):
+            others, own = rows.group != k, rows.group == k
+            F, root = features[others], np.sqrt(weights[others])[:, None]
+            lhs = np.vstack([root * F, math.sqrt(strength) * np.eye(F.shape[1])])
+            rhs = np.vstack([root * targets[others], np.zeros((F.shape[1], targets.shape[1]))])
+            prediction = features[rows.first[k]] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+            mean = np.average(targets[own], axis=0, weights=weights[own])
+            found[k] = total[k] * np.sum((mean - prediction) ** 2)
+        return found
+
+    return np.sort(min(map(errors, (scale * _STRENGTHS).tolist()), key=np.sum))
+
+
+@pytest.mark.parametrize("activation", [None, "relu_like"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_errors_are_those_of_regressions_without_the_row(activation: str | None, n_outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(14, 3))[[*range(14), 2, 2, 5]]
+    y = rng.normal(size=(17, n_outputs)) + X[:, :1] ** 2
+    weights = rng.uniform(0.5, 2.0, size=17)
+    problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
+    rows = DistinctRows.of(X)
+    assert rows.count == 14
+    np.testing.assert_allclose(np.sort(left_out_errors(problem, rows)), brute_force(problem, rows), rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_weights_are_repetitions_and_the_order_is_none(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y, counts = rng.normal(size=(12, 2)), rng.normal(size=12), rng.integers(1, 4, size=12)
+    weighted = TrainingProblem(X, y, beta=1.0, sample_weight=counts.astype(float))
+    order = rng.permutation(counts.sum())
+    repeated = TrainingProblem(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order], beta=1.0)
+    one, other = (left_out_errors(problem, DistinctRows.of(problem.X)) for problem in (weighted, repeated))
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+
+
+def steps(x: FloatArray) -> FloatArray:
+    """Return bits for thresholds of one column."""
+    return (x > np.linspace(-1.5, 1.5, 7)).astype(float)
+
+
+def candidates(x: FloatArray, y: FloatArray) -> Iterator[tuple[str, TrainingProblem]]:
+    for name, X in (("numbers", x), ("both", np.hstack([x, steps(x)])), ("never", None)):
+        assert X is not None, "asked for although the one before was no gain"
+        yield name, TrainingProblem(X, y, beta=1.0, activation="relu_like")
+
+
+def chosen(x: FloatArray, y: FloatArray, deadline: Deadline | None = None) -> str:
+    return first_clear_best(candidates(x, y), DistinctRows.of(x), *([] if deadline is None else [deadline]))[0]
+
+
+def test_more_inputs_are_taken_where_they_help_only() -> None:
+    rng = np.random.default_rng(1)
+    x, noise = rng.normal(size=(200, 1)), 0.1 * rng.normal(size=200)
+    assert chosen(x, x[:, 0] ** 2 - x[:, 0] + noise) == "numbers"
+    with pytest.raises(AssertionError, match="asked for"):
+        # The next is asked for after a gain.
+        chosen(x, np.sign(np.sin(3.0 * x[:, 0])) + noise)
+
+
+def test_no_time_and_few_rows_leave_the_first() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 1))
+    y = np.sign(np.sin(3.0 * x[:, 0]))
+    assert chosen(x, y, Deadline.after(1e-9)) == "numbers"
+    assert chosen(x[:7], y[:7]) == "numbers"
+
+
+def test_as_many_inputs_are_no_candidate() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(50, 2))
+    y = rng.normal(size=50)
+    both = [(name, TrainingProblem(x * factor, y, beta=1.0)) for name, factor in (("one", 1.0), ("same", 2.0))]
+    assert first_clear_best(both, DistinctRows.of(x))[0] == "one"
+
+
+def test_clear_gains_are_large_and_certain() -> None:
+    errors = np.full(100, 1.0)
+    assert is_clear_gain(np.full(100, 0.02), errors)
+    assert not is_clear_gain(np.full(100, 0.009), errors)
+    uncertain = np.tile([1.0, -0.9], 50)
+    assert not is_clear_gain(uncertain, errors)
+    assert is_clear_gain(np.tile(uncertain, 20), np.tile(errors, 20))
