@@ -116,7 +116,7 @@ VARIANTS: dict[str, Variant] = {
     "both": changed("thresholds", "Thresholds beside numbers raise the accuracy.", expected=True, encoding="both"),
     "auto": changed(
         "thresholds",
-        "Thresholds where samples held out ask for them raise the accuracy.",
+        "Thresholds where they are a clear gain on samples left out raise the accuracy.",
         expected=True,
         encoding="auto",
     ),
