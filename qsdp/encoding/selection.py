@@ -25,8 +25,8 @@ _LEAST_ROWS = 8
 _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
 
 #: What an encoding of more inputs must gain: a share of the errors, and standard errors of their paired differences. On
-#: those sets accuracies did not depend on the second between 0.5 and 3, though bits were a fifth fewer at 2 than at 1; on
-#: 100 to 400 rows of made problems that bits help, gains between one and two standard errors were gains on new rows.
+#: those sets accuracies did not depend on the second between 0.5 and 3, though bits were a fifth fewer at 2 than at 1;
+#: on 100 to 400 rows of made problems that bits help, gains between one and two were gains on new rows.
 _GAIN, _STANDARD_ERRORS = 0.01, 1.0
 
 Candidate = TypeVar("Candidate")

@@ -12,12 +12,11 @@ from qsdp.relaxation.formulations import (
 from qsdp.relaxation.path import RelaxationPath, beta_max, relaxation_path
 from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, solve_polynomial_relaxation
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.selection import BetaChoice, choose_beta
+from qsdp.relaxation.selection import choose_beta
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_relaxation
 
 __all__ = [
-    "BetaChoice",
     "DualBound",
     "Formulation",
     "PathPlan",

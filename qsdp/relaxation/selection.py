@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
 
-__all__ = ["MOST_SAMPLES", "BetaChoice", "choose_beta"]
+__all__ = ["MOST_SAMPLES", "choose_beta"]
 
 #: Shares of `beta_max`, from large to small. On fourteen data sets the best one for held-out samples was an inner one.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -43,29 +42,14 @@ MOST_SAMPLES = 5000
 _LEAST_FOLDS, _WORSE = 2, 0.05
 
 
-class BetaChoice(NamedTuple):
-    """A beta, its share of `beta_max` and the loss of its relaxation on samples held out, infinite if none was solved.
-
-    Where zero is optimal for every beta, any will do, and the loss is that of zero.
-    """
-
-    beta: float
-    share: float
-    loss: float
-
-
-def choose_beta(
-    problem: TrainingProblem,
-    *,
-    deadline: Deadline = NEVER,
-    bar: ProgressBar = NO_BAR,
-) -> BetaChoice:
+def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> float:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
     The search goes downhill along the grid of shares, from the middle on. For each the relaxation is solved coarsely on
     the samples outside a fold. Predictions are cut to the range of the targets. Beta of a training part is smaller by
     its share of the weight, since the loss is a sum. Equal rows of X are in one fold, and folds depend neither on the
-    order of the samples nor on whether a row is repeated or has a weight.
+    order of the samples nor on whether a row is repeated or has a weight. Where zero is optimal for every beta, any
+    will do.
 
     Parameters
     ----------
@@ -78,7 +62,7 @@ def choose_beta(
     """
     largest = useful_beta_max(problem, deadline.share(0.3).time_limit)
     if largest == 0.0:
-        return BetaChoice(1.0, START, problem.data_fit.value_at_zero)
+        return 1.0
     folds = _folds(problem)
     losses: dict[float, float] = {}
     of_folds: list[float] = []
@@ -91,13 +75,12 @@ def choose_beta(
         if losses[share] == min(losses.values()):
             of_folds = found
     if not losses:
-        return BetaChoice(FALLBACK * largest, FALLBACK, np.inf)
+        return FALLBACK * largest
     share = min(losses, key=losses.__getitem__)
-    loss = losses[share]
     if deadline.over and share == min(losses):
         # Time ended the search while the loss was falling.
         share = min(share, FALLBACK)
-    return BetaChoice(share * largest, share, loss)
+    return share * largest
 
 
 def _downhill(losses: Mapping[float, float]) -> Iterator[float]:
