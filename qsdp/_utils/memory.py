@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ __all__ = ["format_bytes", "main_memory"]
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
+@functools.lru_cache(maxsize=1)
 def main_memory() -> float:
     """Return the bytes of the machine's main memory, or of its container's share; infinity where that is not known."""
     try:
