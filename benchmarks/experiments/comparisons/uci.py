@@ -14,7 +14,8 @@ QUOTED = {
     "straight-through": "straight-through",
     "backprop-rounded": "rounded",
     "backprop": "float",
-    "logistic": "logistic regression",
+    "logistic-rounded": "logistic regression in 8 bits",
+    "tree": "a decision tree",
     "boosting": "boosted trees",
 }
 SHORT = f"; trained by gradients for 50 epochs, {BUDGET.n_epochs} at most not measured yet"
