@@ -1,19 +1,22 @@
 """The experiments of this folder: `python -m benchmarks list | run NAME | show NAME | page`, from the repository root.
 
 Each is a file in a folder, its topic, of `benchmarks/experiments/`; what it measured is in
-`benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md` and `docs/results/` are made, never
-by hand. `run` goes on where an earlier run was stopped. What an older version of an experiment has measured counts as
-not measured.
+`benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md`, `docs/results/` and the
+measurements in READMEs (`_quotes.py`) are made, never by hand. `run` goes on where an earlier run was stopped. What an
+older version of an experiment has measured counts as not measured.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import json
 import os
 import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +24,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import _many_rows_page
+from benchmarks._quotes import PROGRAMS, Quoted, filled
 from benchmarks.experiments import TOPICS
 from qsdp.bench import (
     Claim,
@@ -61,12 +66,17 @@ def title_of(topic: str) -> str:
     return TOPICS.get(topic, topic)
 
 
-def experiment_of(name: str) -> Experiment:
-    """Return an experiment by name."""
+def module_of(name: str) -> Any:
+    """Return the file of an experiment."""
     known = topics()
     if name not in known:
         raise typer.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}")
-    experiment: Experiment = importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}")
+
+
+def experiment_of(name: str) -> Experiment:
+    """Return an experiment by name."""
+    experiment: Experiment = module_of(name).EXPERIMENT
     if experiment.name != name:
         raise typer.BadParameter(f"the experiment in {name}.py is named {experiment.name!r}")
     return experiment
@@ -167,17 +177,19 @@ def show(experiments: Names, out: Out = None) -> None:
 
 @app.command()
 def page(out: Out = None) -> None:
-    """Write RESULTS.md, every claim with its verdict, and a page of every experiment for the documentation."""
+    """Write RESULTS.md, every claim with its verdict, a page of every experiment, and the measurements in READMEs."""
     folder = out or HERE / "results"
     for experiment, results, path in stored(folder):
         draw(experiment, results, path)
+    if folder == HERE / "results" and (report := report_of("many_rows")) is not None:
+        _many_rows_page.draw_page(report, folder / "many_rows.png")
     made = pages(folder)
     for old in set(pages_folder(folder).glob("*.md")) - set(made):
         old.unlink()
     for target, text in made.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    console.print(f"{folder.parent / 'RESULTS.md'}: {len(made) - 1} experiments", highlight=False)
+    console.print(f"{folder.parent / 'RESULTS.md'}: {len(topics())} experiments", highlight=False)
 
 
 def pages_folder(folder: Path) -> Path:
@@ -199,11 +211,48 @@ def pages(folder: Path) -> dict[Path, str]:
         return os.path.relpath(home / f"{name}.md", summary.parent)
 
     made = {summary: summary_of(claims, {experiment.name: experiment.title for experiment, _, _ in known}, link)}
+    if folder == HERE / "results":
+        for path in (HERE.parent / "README.md", HERE / "README.md"):
+            if path.is_file():
+                made[path] = filled(path.read_text(encoding="utf-8"), quotes_of(known))
+        if (report := report_of("many_rows")) is not None:
+            made[HERE.parent / "docs" / "guide" / "more_rows_costs.md"] = _many_rows_page.page_of(report)
     for experiment, results, path in known:
         picture = path.with_suffix(".png")
         drawn = os.path.relpath(picture, home) if picture.is_file() else None
         made[home / f"{experiment.name}.md"] = markdown_of(experiment, results, drawn, claims[experiment.name])
     return made
+
+
+def report_of(program: str) -> Any:
+    """Return what a program has measured; None where it has not."""
+    path = HERE / "results" / f"{program}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
+    """Return what gives the quotes of experiments and of programs by name and part, None for what is not measured."""
+    measured = {experiment.name: (experiment, results) for experiment, results, _ in known}
+
+    @functools.cache
+    def found(name: str) -> tuple[Mapping[str, str], bool]:
+        """Return all quotes of a name, and whether nothing is left to measure."""
+        if name in PROGRAMS:
+            report = report_of(name)
+            return ({}, False) if report is None else (PROGRAMS[name](report), True)
+        quotes = getattr(module_of(name), "quotes", lambda records: {})
+        experiment, results = measured[name]
+        cases = list(experiment.cases(results.quick))
+        records = results.of(cases)
+        return (quotes(records) if records else {}), len(records) == len(cases)
+
+    def quoted(name: str, part: str) -> str | None:
+        quotes, whole = found(name)
+        if whole and part not in quotes:
+            raise typer.BadParameter(f"{name} has no quote {part!r}; it has {', '.join(quotes) or 'none'}")
+        return quotes.get(part)
+
+    return quoted
 
 
 def draw(experiment: Experiment, results: Results, path: Path) -> Path | None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from scipy.optimize import nnls
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE, PICTURE = ROOT / "docs" / "guide" / "more_rows_costs.md", ROOT / "benchmarks" / "results" / "many_rows.png"
+from qsdp.bench._report import markdown_table as table
 
 #: The network that predictions assume, 1 Gbit a second in bytes; how many triangles one task of Dask merges.
 BANDWIDTH, FAN = 125e6, 8
@@ -70,18 +67,11 @@ def side(d):
     return (d + 1) * (d + 2) / 2 + 1
 
 
-def write_page(report):
-    """Write the page and its picture."""
+def page_of(report):
+    """Return the page."""
     model = Model(report)
     parts = [_intro(model, report), _measured(model, report), _far(model), _losses(report)]
-    PAGE.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
-    _picture(model, report)
-
-
-def table(header, rows):
-    """Return a table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _intro(model, report):
@@ -105,7 +95,7 @@ def _intro(model, report):
     header = ["columns", "side q", "us a row", "of peak", "memory", "sent", "merge", "factor", "solve to 1e-3"]
     return f"""# What many rows cost
 
-Written by `python benchmarks/many_rows.py page` from `benchmarks/results/many_rows.json`; how statistics and streams
+Written by `python -m benchmarks page` from `benchmarks/results/many_rows.json`; how statistics and streams
 are used is in [More rows than memory](more_rows.md). Everything is of one thread, whose products of square matrices
 reach {peak:.3g} Gflop a second (the peak below).
 
@@ -244,12 +234,14 @@ The same 10^6 rows, fitted in part and certified by three passes, or fitted as a
     return text
 
 
-def _picture(model, report):
+def draw_page(report, path):
+    """Draw the picture of the page."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    model = Model(report)
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     lengths = np.geomspace(1e3, FAR, 50)
     for k, d in enumerate((10, 30)):
@@ -271,7 +263,7 @@ def _picture(model, report):
     right.loglog(at, [row["bytes_sent"] / 1e6 for row in measured], "s", color="C2", label="sent, MB")
     right.set(xlabel="columns")
     right.legend(fontsize="small")
-    figure.savefig(PICTURE, dpi=110)
+    figure.savefig(path, dpi=110)
 
 
 def _seconds(value):

@@ -1,7 +1,6 @@
 """More rows than memory: statistics of 5e7 rows, of files and by Dask; other losses fitted on 1e5 and certified on 1e7.
 
     python benchmarks/many_rows.py [CASE ...] [--again] [--quick] [--json FILE] [--data FOLDER]
-    python benchmarks/many_rows.py page
 
 Every case runs in a process of its own, so that its peak of resident memory is its own, and is kept as soon as it is
 measured; cases that are kept are not measured again without `--again`. Without names all are measured, in this order:
@@ -9,12 +8,12 @@ measured; cases that are kept are not measured again without `--again`. Without 
     generated            statistics of 5e7 rows x 30 columns that are made as they are read, and the network from them
     parquet              the same of 1e7 rows in a folder of Parquet files, written first if it is not there
     parquet-dask-1, -2   the same files by one and by two workers of Dask, processes of one thread
-    costs                seconds and bytes of statistics against rows and columns, for the model of `page`
+    costs                seconds and bytes of statistics against rows and columns, for the model of the page
     logistic, hinge      fitted on 1e5 rows, certified on 1e7, by one and by three passes and in verified arithmetic
     logistic-all, hinge-all   fitted on 1e5 and certified on 1e6 rows, beside fitted on all 1e6
     generated-dask-2     5e7 rows made by two workers
 
-`page` writes the page of the documentation and its picture from what was measured.
+`python -m benchmarks page` writes the page of the documentation and its picture from what was measured.
 
 Rows are those of a planted quadratic function with noise; making or reading them is timed apart, but by Dask. Seconds
 are the processor's, on one thread, and those by Dask the clock's. The peak of matrix products is that of two square
@@ -39,7 +38,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _many_rows_page import write_page
 from _memory import peak_mib
 from _results import FOLDER, save
 from threadpoolctl import threadpool_limits
@@ -61,11 +59,8 @@ COST_COLUMNS, COST_OPERATIONS, COST_ROWS, SOLVED_COLUMNS = (5, 10, 20, 30, 50, 7
 
 
 def main():
-    """Measure the cases that are missing, each apart, and print them; or write the page."""
+    """Measure the cases that are missing, each apart, and print them."""
     options = parse()
-    if options.cases == ["page"]:
-        write_page(json.loads(options.json.read_text(encoding="utf-8")))
-        return
     report = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
     if options.one:
         with threadpool_limits(1):
@@ -85,15 +80,15 @@ def main():
 def parse():
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; or page")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--again", action="store_true", help="measure what is kept, too")
     parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of the rows; kept apart")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "qsdp-many-rows")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if unknown := [name for name in options.cases if name not in CASES and options.cases != ["page"]]:
-        parser.error(f"cases are {', '.join(CASES)}, or page alone; got {unknown[0]}")
+    if unknown := [name for name in options.cases if name not in CASES]:
+        parser.error(f"cases are {', '.join(CASES)}; got {unknown[0]}")
     if options.quick and not options.one:
         options.data = options.data.with_name(options.data.name + "-quick")
     options.json = options.json or (options.data / "quick.json" if options.quick else FOLDER / "many_rows.json")

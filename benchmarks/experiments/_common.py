@@ -168,6 +168,30 @@ def seconds(numbers: np.ndarray) -> str:
     return f"{medians(numbers)} s"
 
 
+def duration(spent: float) -> str:
+    """Return a time in milliseconds, seconds or minutes, to two digits or whole."""
+    for limit, unit, name in ((0.1, 1e-3, "ms"), (600.0, 1.0, "s"), (np.inf, 60.0, "minutes")):
+        if spent < limit:
+            number = spent / unit
+            return f"{number:.2g} {name}" if number < 10.0 else f"{number:.0f} {name}"
+    raise ValueError(f"{spent!r} is no time")
+
+
+def small(number: float) -> str:
+    """Return a small number to one digit, as it is written."""
+    return f"{number:.0e}".replace("e-0", "e-")
+
+
+def kilobits(bits: float) -> str:
+    """Return a number of bits in thousands."""
+    return f"{bits / 1e3:.1f} kbit" if bits < 1e4 else f"{bits / 1e3:.0f} kbit"
+
+
+def gained(claim: Claim) -> str:
+    """Return the difference in points that a paired claim is about, with its interval of 95 %."""
+    return claim.number.removesuffix(" points") or f"not measured ({claim.why})"
+
+
 # -- claims ----------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,11 @@ def table(title: str, groups: Any, columns: Iterable[tuple[str, Cell]], note: st
     return Table(title, headings, [[cell(group) for cell in cells] for group in groups], note)
 
 
+def row(*cells: str) -> str:
+    """Return a row of a table in Markdown."""
+    return f"| {' | '.join(cells)} |"
+
+
 def param(name: str, form: str = "", none: str = "-") -> Cell:
     """Return the cell of a parameter."""
     return lambda group: none if group[0].case.get(name) is None else format(group[0].case[name], form)

@@ -46,6 +46,10 @@ def plot(records, path):
         path.write_bytes(b"picture of %d" % len(records))
 
 
+def quotes(records):
+    return {{"row": f"| {{len(records)}} roots |", "text": "Roots, " * 30 + f"{{len(records)}} %."}}
+
+
 EXPERIMENT = Experiment(
     name="{name}", title="Roots of {name}", source="Heron", version={version},
     cases=cases, run=run, tables=tables, claims=claims, plot=plot,
@@ -167,6 +171,45 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert {path: path.read_text() for path in made} == made
 
 
+def test_readmes_quote_what_was_measured(write: Callable[..., None], tmp_path: Path) -> None:
+    write("begun")
+    write("none")
+    readme = tmp_path / "README.md"
+    readme.write_text(
+        "before `<!-- measured: in a line -->`\n\n"
+        "<!-- measured: begun.row none.row -->\n| what |\n|---|\n| of long ago |\n"
+        "<!-- end -->\n\n<!-- measured: begun.text none.text -->\n<!-- end -->\nafter\n"
+    )
+    call("run", "begun")
+    call("page")
+    text = readme.read_text()
+    assert "| what |\n|---|\n| 3 roots |\n| none.row: not measured yet |\n<!-- end -->" in text
+    assert "Roots, 3 %.\n\nnone.text: not measured yet.\n<!-- end -->\nafter\n" in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert main.pages(tmp_path / "benchmarks" / "results")[readme] == text
+    call("page", "--out", tmp_path / "elsewhere")
+    assert readme.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("block", "error"),
+    [
+        ("<!-- measured: begun.column -->\n<!-- end -->", "begun has no quote 'column'; it has row, text"),
+        ("<!-- measured: herod.row -->\n<!-- end -->", "'herod' is none of begun"),
+        ("<!-- measured: begun.row -->\n", "a block that begins with '<!-- measured: ' has no end"),
+    ],
+)
+def test_what_a_readme_cannot_quote_is_an_error(
+    write: Callable[..., None], tmp_path: Path, block: str, error: str
+) -> None:
+    write("begun")
+    call("run", "begun")
+    (tmp_path / "README.md").write_text(block)
+    code, output = call("page")
+    assert code == 2
+    assert error in output
+
+
 def test_records_of_another_version_are_not_reported(write: Callable[..., None], tmp_path: Path) -> None:
     write()
     call("run", "heron")
@@ -217,5 +260,18 @@ def test_the_pages_of_results_are_what_the_files_say() -> None:
     made = main.pages(folder)
     old = [path.name for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     assert not old, f"{old} are old: run `python -m benchmarks page`"
-    assert set(main.pages_folder(folder).glob("*.md")) == set(made) - {summary}
+    home = main.pages_folder(folder)
+    assert set(home.glob("*.md")) == {path for path in made if path.parent == home}
     assert len(made[summary].splitlines()) <= 200, "a page one reads"
+
+
+@pytest.mark.parametrize("name", [name for name in main.topics() if hasattr(main.module_of(name), "quotes")])
+def test_quotes_do_with_a_part_of_the_records(name: str) -> None:
+    experiment = main.experiment_of(name)
+    path = main.HERE / "results" / f"{name}.json"
+    if not path.is_file():
+        pytest.skip("no results here")
+    records = main.load_results(experiment, path).of(list(experiment.cases(False)))
+    for some in (records[:1], records[::2]):
+        quoted = main.module_of(name).quotes(some)
+        assert all(isinstance(text, str) for text in quoted.values())

@@ -27,19 +27,24 @@ def test_networks_fill_the_size(n_classes: int, bits: int) -> None:
     assert network.n_neurons == study.MOST * outputs or bits - network.n_bits < 12
 
 
-def made(change: dict[str, float] | None = None) -> list[Record]:
-    """Return records of all cases: three points above the printed accuracy, but for changes of sets."""
+def made(change: dict[str, float] | None = None, rivals: float = 0.0, bits: int = 100) -> list[Record]:
+    """Return records of all cases: three points above the printed accuracy, but for changes of sets and rivals."""
     records = []
     for case in study.cases(False):
-        test = study.PRINTED[case["set"]].accuracy + (change or {}).get(case["set"], 0.03)
-        noise = 0.001 * (case["seed"] % 3 - 1)
+        printed = study.PRINTED[case["set"]].accuracy
+        test, noise = printed + (change or {}).get(case["set"], 0.03), 0.001 * (case["seed"] % 3 - 1)
+        if "family" in case:
+            names = study.RIVALS["the form of the relaxation"] if case["family"] == "form" else ("logistic", "tree")
+            own = {"test": printed + rivals - noise, "bits": bits, "encoding_bits": 10}
+            records.append(Record(case, {"models": dict.fromkeys(names, own)}, 1.0))
+            continue
         measured = {"bits": 100, "neurons": 10, "inputs": 5, "gap": 0.1, "seconds": 1.0, "n_classes": 3}
         records.append(Record(case, {**measured, "test": test + noise}, 1.0))
     return records
 
 
 def verdicts(records: list[Record]) -> dict[str, str]:
-    return {claim.statement.split(":")[0]: claim.verdict for claim in study.claims(records)}
+    return {claim.statement.split(":")[0]: claim.verdict for claim in study.claims(records)[: len(study.PRINTED)]}
 
 
 #: A large set has three splits.
@@ -54,8 +59,22 @@ def test_verdicts_turn_with_the_records() -> None:
     assert verdicts(made()[:10])["iris"] == "not measured"
 
 
+@pytest.mark.parametrize(("rivals", "verdict"), [(0.0, "supported"), (0.06, "contradicted")])
+def test_rivals_of_the_printed_size(rivals: float, verdict: str) -> None:
+    claims = study.claims(made(rivals=rivals))[len(study.PRINTED) :]
+    assert [claim.verdict for claim in claims] == [verdict] * len(study.RIVALS)
+    # Iris has 0.28 KiB, which the encoding does not count against.
+    limit = int(study.PRINTED["iris"].kib * study.KIB)
+    for bits, fits in ((limit + 10, "supported"), (limit + 11, "not measured")):
+        assert study.claims(made(bits=bits))[-1].verdict == fits
+    cells = study.tables(made(bits=limit + 11))[1].rows
+    assert {row[0]: row[3] == "" for row in cells} == {
+        name: name in {"iris", "ecoli", "satimage"} for name in study.PRINTED
+    }
+
+
 def test_sets_that_are_not_here_are_named(tmp_path: Path) -> None:
-    (table,) = study.tables(made())
+    table, _ = study.tables(made())
     assert {row[0]: row[3] == "no data" for row in table.rows} == {
         name: name in {"ecoli", "satimage"} for name in study.PRINTED
     }

@@ -115,7 +115,22 @@ def test_logistic_regression_is_the_best_of_its_grid(iris: Split) -> None:
     assert method.bits(model) == 64 * (3 * 4 + 3)
 
 
+def test_rounded_logistic_regression_is_on_a_grid_of_8_bits(iris: Split) -> None:
+    method, model = METHODS["logistic-rounded"], fitted("logistic-rounded", iris)
+    weights = model.best_estimator_.coef_
+    steps = weights / (np.abs(weights).max(axis=1, keepdims=True) / 127)
+    np.testing.assert_allclose(steps, np.rint(steps), rtol=0, atol=1e-9)
+    exact = LogisticRegression(C=method.chosen(model)["C"], max_iter=1000).fit(iris.X, iris.y)
+    assert 0.0 < np.abs(weights - exact.coef_).max() <= np.abs(exact.coef_).max() / 254 * (1.0 + 1e-9)
+    np.testing.assert_array_equal(model.best_estimator_.intercept_, exact.intercept_)
+    assert method.bits(model) == 3 * (8 * 4 + 2 * 64)
+
+
 def test_bits_of_trees(iris: Split) -> None:
+    method, model = METHODS["tree"], fitted("tree", iris)
+    leaf = model.best_estimator_.tree_.children_left == -1
+    # Three classes are two bits, and so are four columns.
+    assert method.bits(model) == np.sum(leaf) * (2 + 1) + np.sum(~leaf) * (64 + 2 + 1)
     method, model = METHODS["boosting"], fitted("boosting", iris)
     trees = [tree for one in model.best_estimator_._predictors for tree in one]
     leaves = sum(int(np.sum(tree.nodes["is_leaf"])) for tree in trees)

@@ -217,7 +217,8 @@ def verdicts(some: list[Record]) -> dict[str, str]:
 
 def test_claims_are_computed_from_records() -> None:
     assert set(verdicts([]).values()) == {"not measured"}
-    better = records("qsdp-250", "backprop-rounded", "relu-rounded", "backprop-matched", "straight-through")
+    trained = ("backprop-rounded", "relu-rounded", "backprop-matched", "straight-through")
+    better = records("qsdp-250", *trained, "qsdp-polish", "logistic-rounded", "tree")
     assert set(verdicts(better).values()) == {"supported"}
     assert verdicts(records("backprop-rounded", "qsdp-250"))["3 and 5"] == "contradicted"
     few = records("qsdp-250", "backprop-rounded", sets=SETS[:3])

@@ -4,7 +4,9 @@ Printed are accuracy and KiB of the models in the README of its authors, on one 
 are means over stratified splits of two thirds. Networks are `QuantizedNetworkClassifier()`, whose encoding is "auto",
 and with `encoding="standard"`, nothing else set, resampled to as many neurons as fit into the printed size, or 128 an
 output where more fit. Sizes are those of networks as this package stores them, or of their quadratic forms where those
-are less; like the printed ones they are without the encoding of the columns.
+are less; like the printed ones they are without the encoding of the columns. Beside them is what else fits into the
+printed sizes, without the encoding too: logistic regression and the quadratic form of the relaxation (of
+`encoding="standard"`), rounded to few bits, and decision trees.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import experiment_in, grouped, percent, values
+from benchmarks.experiments._common import TARGET, by, experiment_in, grouped, over_sets, percent, values
+from benchmarks.experiments.accuracy._equal_bits import rounded
+from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Record, Table, not_measured, paired_claim
-from qsdp.bench.uci.data import LARGE, SETS, load, split_cases
+from qsdp.bench import REPETITIONS, Claim, Record, Table, not_measured, paired_claim
+from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import bits_of
 
@@ -63,7 +67,29 @@ def as_accurate(name: str) -> tuple[str, str]:
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    return split_cases({"iris": 1} if quick else SPLITS, "encoding", ENCODINGS)
+    splits = {"iris": 1} if quick else SPLITS
+    return [*split_cases(splits, "encoding", ENCODINGS), *split_cases(splits, "family", FAMILIES)]
+
+
+def quick_rivals(sample: Sample) -> Measured:
+    """Yield linear models and trees."""
+    yield from logistic_of_columns(sample)
+    yield from trees(sample)
+
+
+def forms(sample: Sample) -> Measured:
+    """Yield the quadratic form of the relaxation."""
+    model = QuantizedNetworkClassifier(encoding="standard", random_state=sample.seed)
+    yield from relaxed_forms(sample, model.fit(sample.split.X, sample.split.y), "standard")
+
+
+FAMILIES = {"linear and trees": quick_rivals, "form": forms}
+#: Rivals and their versions: the first that is no larger than what is printed counts.
+RIVALS = {
+    "logistic regression": ("logistic", *rounded("logistic")),
+    "the form of the relaxation": ("standard relaxed", *rounded("standard relaxed")),
+    "a decision tree": ("tree", "tree, 64 leaves", "tree, 16 leaves", "tree, 4 leaves"),
+}
 
 
 def stored_bits(network: BilinearNetwork) -> int:
@@ -84,7 +110,12 @@ def resample_to(model: QuantizedNetworkClassifier, bits: int, seed: int) -> None
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit, resample to the printed size, and measure, on one thread."""
+    """Fit, resample to the printed size, and measure, on one thread; or fit all rivals of a family."""
+    if "family" in case:
+        with blas_threads(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sample = Sample.of(prepare(case["set"], case["seed"], test_size=1 / 3), case["seed"])
+            return {"models": dict(FAMILIES[case["family"]](sample))}
     data, seed = load(case["set"]), case["seed"]
     classes, codes = np.unique(data.y, return_inverse=True)
     X, X_test, y, y_test = train_test_split(data.X, codes, test_size=1 / 3, random_state=seed, stratify=codes)
@@ -108,7 +139,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return what is printed beside what was measured."""
-    found = grouped(records, "set", "encoding")
+    found = networks(records)
     rows = []
     for name, printed in PRINTED.items():
         shown = [name, f"{100 * printed.accuracy:.1f}", f"{printed.kib:g}"]
@@ -124,7 +155,37 @@ def tables(records: Sequence[Record]) -> list[Table]:
     for encoding in ENCODINGS:
         headings += [f"{encoding}, %", "KiB", "neurons", "inputs", "gap, %"]
     note = f"Means, of accuracies with deviations, over splits. No data: {ABSENT}."
-    return [Table("BTHOWeN as printed, and networks of its sizes", [*headings, "splits"], rows, note)]
+    sizes = Table("BTHOWeN as printed, and networks of its sizes", [*headings, "splits"], rows, note)
+    fits = {rival: fitting(records, rival) for rival in RIVALS}
+    others = []
+    for name, printed in PRINTED.items():
+        shown = [name, f"{100 * printed.accuracy:.1f}", f"{printed.kib:g}"]
+        for of in fits.values():
+            own = [one for (other, _), one in of.items() if other == name]
+            shown += [percent([one["test"] for one in own]) if own else ""]
+            shown += [f"{np.mean([one['bits'] - one['encoding_bits'] for one in own]) / KIB:.2f}" if own else ""]
+        others.append(shown)
+    headings = ["set", "printed, %", "KiB", *(text for rival in RIVALS for text in (f"{rival}, %", "KiB"))]
+    note = "The first of " + "; of ".join(", ".join(versions) for versions in RIVALS.values())
+    note += " that is no larger than printed, split by split; nothing where none is, or none is measured."
+    return [sizes, Table("What else fits into the sizes", headings, others, note)]
+
+
+def networks(records: Sequence[Record]) -> dict[tuple[Any, ...], list[Record]]:
+    """Return the records of networks by set and encoding."""
+    return grouped([record for record in records if "encoding" in record.case], "set", "encoding")
+
+
+def fitting(records: Sequence[Record], rival: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the version of a rival that fits into the printed size, by set and split."""
+    found = {}
+    for record in records:
+        limit, models = PRINTED[record.case["set"]].kib * KIB, record.measured.get("models", {})
+        versions = (models[name] for name in RIVALS[rival] if name in models)
+        one = next((one for one in versions if one["bits"] - one["encoding_bits"] <= limit), None)
+        if one is not None:
+            found[record.case["set"], record.case["seed"]] = one
+    return found
 
 
 #: Measurements in the table, their units and digits.
@@ -133,7 +194,7 @@ SHOWN = (("bits", KIB, 2), ("neurons", 1, 0), ("inputs", 1, 0), ("gap", 0.01, 1)
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare measured accuracies of every set with the printed one."""
-    found, made = grouped(records, "set", "encoding"), []
+    found, made = networks(records), []
     for name, printed in PRINTED.items():
         if name not in SPLITS:
             made.append(not_measured(*as_accurate(name), ABSENT))
@@ -143,12 +204,22 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         names = (f'encoding="{JUDGED}"', "printed")
         made.append(paired_claim(*as_accurate(name), ours, theirs, names=names))
     group = "A network of this package is more accurate than BTHOWeN's, in no more KiB"
-    return [replace(claim, group=group, case=name) for name, claim in zip(PRINTED, made, strict=True)]
+    made = [replace(claim, group=group, case=name) for name, claim in zip(PRINTED, made, strict=True)]
+    whole = [name for name, count in SPLITS.items() if count >= REPETITIONS]
+    ours = by([record for name in whole for record in found.get((name, JUDGED), [])], "test", "set", "seed")
+    for rival in RIVALS:
+        theirs = {key: one["test"] for key, one in fitting(records, rival).items()}
+        statement = (
+            f"Of {', '.join(whole)}, a network of the printed size is more accurate than {rival} of no more bits."
+        )
+        pair = over_sets(ours, whole), over_sets(theirs, whole)
+        made.append(paired_claim(TARGET, statement, *pair, names=(f'encoding="{JUDGED}"', rival)))
+    return made
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
     """Draw accuracy against KiB, printed and measured."""
-    found = grouped(records, "set", "encoding")
+    found = networks(records)
     figure, axis = draw.subplots(figsize=(6.4, 4.2))
     for number, (name, printed) in enumerate(PRINTED.items()):
         axis.plot(printed.kib, 100 * printed.accuracy, "x", color=f"C{number}", ms=8, mew=2)

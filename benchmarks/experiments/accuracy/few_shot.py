@@ -29,6 +29,8 @@ from benchmarks.experiments._common import (
     experiment_in,
     grid,
     grouped,
+    kilobits,
+    percent,
     values,
     where,
 )
@@ -42,6 +44,7 @@ from benchmarks.experiments.accuracy._equal_bits import (
     columns_of_models,
     models,
     rival_claims,
+    rivals_quote,
 )
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp._utils.parallel import blas_threads
@@ -147,6 +150,17 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.grid(alpha=0.3)
     draw.legend(figure, axes, fontsize=8)
     draw.save(figure, path)
+
+
+def quotes(records: Sequence[Record]) -> dict[str, str]:
+    """Return accuracies of what is measured beside BeMi's, and the rivals."""
+    shown = []
+    for (side, name, count), group in grouped(where(models(records), model=DEFAULT), "side", "set", "images").items():
+        printed = printed_of(group[0])
+        beside = f" (BeMi {100 * printed:.1f} %)" if printed else ""
+        own = f"{percent(values(group, 'test'))} %, {kilobits(values(group, 'bits').mean())}{beside}"
+        shown.append(f"{SETS[name]}, {side} x {side} pixels, {count} a class: {own}")
+    return {"images": f"{'; '.join(shown)}. {rivals_quote(claims(records))}"}
 
 
 EXPERIMENT = experiment_in(__name__, "Few images: beside networks trained by mixed-integer programming", TARGET)

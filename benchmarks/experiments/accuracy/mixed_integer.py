@@ -35,6 +35,7 @@ from benchmarks.experiments.accuracy._equal_bits import (
     columns_of_models,
     models,
     rival_claims,
+    rivals_quote,
 )
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp._utils.parallel import blas_threads
@@ -153,6 +154,24 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.grid(alpha=0.3)
     draw.legend(figure, axes)
     draw.save(figure, path)
+
+
+def quotes(records: Sequence[Record]) -> dict[str, str]:
+    """Return accuracies on "adult" beside those of the paper, and the rivals."""
+    own = {n: values(where(models(records), set="adult", rows=n, model=DEFAULT), "test") for n in ROWS["adult"]}
+    measured = {n: tests for n, tests in own.items() if len(tests)}
+
+    def listed(shares: Any) -> str:
+        return ", ".join(f"{100 * share:.1f}" for share in shares)
+
+    printed = "; ".join(f"{name} {listed(found[n] for n in measured)} %" for name, found in PRINTED.items())
+    most = values(where(records, set="adult"), "most")
+    constant = f"; a constant has {100 * most.mean():.1f} %" if len(most) else ""
+    tests = listed(found.mean() for found in measured.values())
+    return {
+        "adult": f'On {", ".join(map(str, measured))} rows of "adult", means over draws, '
+        f"`QuantizedNetworkClassifier()` has {tests} %; {printed}{constant}. {rivals_quote(claims(records))}"
+    }
 
 
 EXPERIMENT = experiment_in(__name__, "Few rows: beside networks trained by mixed-integer programming", TARGET)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, experiment_in, grouped, medians, percent
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import TARGET, experiment_in, gained, grouped, kilobits, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from benchmarks.experiments.accuracy._rounding import PRECISIONS
@@ -134,6 +134,12 @@ def geometric(numbers: Iterable[float]) -> float:
     return float(np.exp(np.mean(np.log(np.maximum(list(numbers), 1e-9)))))
 
 
+def wins(grid: Grid) -> list[str]:
+    """Return the sets on which the default classifier is more accurate than boosting."""
+    default, boosting = (mean(grid, model) for model in (DEFAULT, "boosting"))
+    return [name for name in grid if default[name] > boosting[name]]
+
+
 def points_of(grid: Grid, *, encoded: bool = True) -> dict[str, tuple[float, float]]:
     """Return bits, in the geometric mean over sets and with the encoding or not, and mean accuracy of every model."""
     found = {}
@@ -232,7 +238,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         why = f"{len(grid)} of {REPETITIONS} sets at least"
         return [not_measured(*statement, why) for statement in STATEMENTS]
     default, logistic, boosting = (mean(grid, model) for model in (DEFAULT, "logistic", "boosting"))
-    won = [name for name in grid if default[name] > boosting[name]]
+    won = wins(grid)
     bits = [mean(grid, model, "bits") for model in (DEFAULT, "boosting")]
     return [
         paired_claim(*LEVEL, default, logistic, names=(DEFAULT, "logistic")),
@@ -305,6 +311,65 @@ def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
     for name, colour in ((STANDARD, "C0"), (DEFAULT, "C1"), ("tree", "C4")):
         bits, accuracy = points[name]
         axis.plot(bits, 100 * accuracy, "o", color=colour, ms=11, mfc="none")
+
+
+def quotes(records: Sequence[Record]) -> dict[str, str]:
+    """Return what a user gets who sets nothing, beside what he would pick instead."""
+    grid = grid_of(records)
+    if not grid:
+        return {}
+    points, won = points_of(grid), wins(grid)
+
+    def shown(model: str) -> str:
+        bits, accuracy = points[model]
+        return f"{100 * accuracy:.1f} %, {kilobits(bits)}"
+
+    what = f"{len(grid)} classification sets, nothing set, mean test accuracy over ten splits and bits"
+    boosting = f"boosted trees {shown('boosting')}, less accurate on {len(won)} of the sets"
+    chosen = f"on the inputs that the network chose {shown(f'{DEFAULT} logistic')}"
+    logistic = f"logistic regression {shown('logistic')}, and {chosen}"
+    names = {
+        DEFAULT: "`QuantizedNetworkClassifier()`",
+        STANDARD: 'the same with `encoding="standard"`',
+        "logistic": "logistic regression in float",
+        "logistic, 8 bits": "... in 8 bits",
+        f"{DEFAULT} logistic": "logistic regression on the inputs of the first network, in float",
+        f"{DEFAULT} logistic, 8 bits": "... in 8 bits",
+        f"{DEFAULT} relaxed, 4 bits": "the quadratic form that the first network is sampled from, in 4 bits",
+        "boosting": "boosted trees (scikit-learn)",
+        f"boosting, bits of {DEFAULT}": "... of the bits of the first network at most",
+        "quadratic ridge": "quadratic ridge regression, float",
+    }
+    rows = [
+        show.row(words, f"{100 * points[name][1]:.1f} %", f"{points[name][0]:,.0f}") for name, words in names.items()
+    ]
+    level, close = (gained(claim) for claim in claims(records)[:2])
+    sizes = [name for name in grid if set(sized(DEFAULT)) & set(front_of(points_of({name: grid[name]})))]
+    found = {
+        "readme": show.row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}"),
+        "models": "\n".join(rows),
+        "differences": "Points of test accuracy that the default classifier has above logistic regression on the "
+        "columns, with intervals of 95 %: "
+        f"{level}; above boosted trees: {close}. It is more accurate than these on {len(won)} of {len(grid)} sets, and "
+        f"with some size it is on the Pareto front of accuracy and bits of {len(sizes)}.",
+    }
+    return found | ({"form": _form_rows(grid["breast-cancer-wisconsin"])} if "breast-cancer-wisconsin" in grid else {})
+
+
+def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
+    names = {
+        **{f"{STANDARD} {size}": f"{size} polished neurons" for size in SIZES},
+        f"{STANDARD} relaxed": "quadratic form of the relaxation, float",
+        f"{STANDARD} relaxed, 4 bits": "... in 4 bits",
+        "logistic": "logistic regression, float",
+        "logistic, 8 bits": "... in 8 bits",
+    }
+    rows = []
+    for name, words in names.items():
+        test, bits = (np.mean([one[what] for one in models[name]]) for what in ("test", "bits"))
+        gap = f"{100 * np.median([one['gap'] for one in models[name]]):.1f} %" if "gap" in models[name][0] else ""
+        rows.append(show.row(words, gap, f"{100 * test:.1f} %", f"{bits:,.0f}"))
+    return "\n".join(rows)
 
 
 EXPERIMENT = experiment_in(

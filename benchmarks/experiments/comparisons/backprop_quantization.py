@@ -33,8 +33,10 @@ from benchmarks.experiments._common import (
     accuracy,
     by,
     experiment_in,
+    gained,
     grid,
     grouped,
+    kilobits,
     over_sets,
     percent,
     timed,
@@ -383,6 +385,28 @@ def plot(records: Records, path: Path) -> None:
 def system_of(name: str) -> str:
     """Return the system that a network was made from."""
     return name.split(",")[0]
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return vehicle for README: networks of the relaxation beside straight-through training."""
+    own = grouped(where(networks(records), set="vehicle"), "network")
+    names = {
+        "relaxation, polished": "polished",
+        "straight-through": f"trained straight-through ({EPOCHS} epochs at most, from trained weights)",
+        "straight-through, refitted": "that refitted by `qsdp.refit`",
+    }
+    if not all((name,) in own for name in names):
+        return {}
+    shown = [
+        f"{words} {100 * values(own[name,], 'test').mean():.1f} %, {kilobits(values(own[name,], 'bits').mean())}"
+        for name, words in names.items()
+    ]
+    first, *_, last = (by(own[name,], "test", "split") for name in names)
+    claim = paired_claim("", "", first, last, names=("", ""))
+    what = f"vehicle, {M} neurons of ±1 weights, test accuracy over {len(first)} splits and bits"
+    return {
+        "vehicle": show.row(what, f"{'; '.join(shown)}; the first less the last, in points with 95 %, {gained(claim)}")
+    }
 
 
 EXPERIMENT = experiment_in(

@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, experiment_in, medians
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import TARGET, duration, experiment_in, medians, small, where
 from benchmarks.experiments._data import standardised, with_constant
 from benchmarks.experiments.product._restricted import TOLERANCE, compared, solved
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
@@ -364,6 +364,17 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlabel("relative gap of the same network; at the right CPU seconds, of the relaxation first")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False)
     draw.save(figure, path)
+
+
+def quotes(records: Sequence[Record]) -> dict[str, str]:
+    """Return a proven optimum for README."""
+    found = {}
+    for record in where(records, data="breast-cancer", loss="squared", beta=10.0):
+        m = record.measured
+        what = f"proven global optimum over all networks, breast-cancer ({m['n']} x {m['D']}, squared loss, beta = 10)"
+        shown = f"{m['neurons']} neurons, relative gap {small(m['relative_gap'])}, {duration(m['seconds'])}"
+        found["optimum"] = show.row(what, shown)
+    return found
 
 
 EXPERIMENT = experiment_in(

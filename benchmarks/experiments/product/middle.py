@@ -205,4 +205,18 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+def quotes(records: Records) -> dict[str, str]:
+    """Return the pooled images for README."""
+    found = {}
+    for record in where(records, data=POOLED):
+        m, shares = record.measured, record.case["shares"]
+        betas = " and then ".join(map(str, shares))
+        what = f"the same images pooled to 14 x 14 pixels, at beta = {betas} beta_max, each class to {100 * TOL:g} %"
+        minutes = " and ".join(f"{spent / 60:.1f}" for spent in np.diff([0.0, *m["seconds"]]))
+        right = " and ".join(f"{100 * one:.1f}" for one in m["test_accuracy"])
+        shown = f"{minutes} minutes of processor time, {m['peak_mib'] / 1024:.1f} GiB"
+        found["pooled"] = show.row(what, f"{shown}; the relaxations have {right} % of the test images right")
+    return found
+
+
 EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, values
 from qsdp.bench import Claim, Table, exact
 
 LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
@@ -178,6 +178,18 @@ def claims(records: Records) -> list[Claim]:
         bounded[name] = m["lower_bound"] <= m["objective"]
     needed = len(FULL) * len(LIMITS)
     return [exact(*KEPT, kept, needed=needed), exact(*BOUNDED, bounded, needed=needed)]
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return how many calls keep their limit, and the longest of each."""
+    kept = [one["seconds"] <= SHARE * one["seconds"] / one["ratio"] + MORE for one in (r.measured for r in records)]
+    groups = grouped(records, "limit")
+    longest = ", ".join(f"{values(group, 'seconds').max():.3g}" for group in groups.values())
+    limits = ", ".join(f"{limit:g}" for (limit,) in groups)
+    return {
+        "kept": f"Of {len(records)} calls of functions, solvers and sizes with limits of {limits} s, {sum(kept)} end "
+        f"within {SHARE:g} times the limit and half a second; the longest take {longest} s."
+    }
 
 
 EXPERIMENT = experiment_in(__name__, "Time limits", "Time and memory of the package")

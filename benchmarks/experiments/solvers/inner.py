@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, experiment_in, where
+from benchmarks.experiments._common import Records, duration, experiment_in, small, where
 from benchmarks.experiments._process import available_gib, in_own_process
 from benchmarks.experiments.solvers._peers import INNER_LADDERS, Bound, inner, inner_cutnorm, inner_missing
 from benchmarks.experiments.solvers._problems import GRAPHS, graph
@@ -111,6 +111,20 @@ def claims(records: Records) -> list[Claim]:
         pair = [next((r.measured for r in where(records, graph=name, solver=one)), None) for one in ("qsdp", "scs")]
         found.append(faster_claim(f"{name}, to a gap of {LEVEL:g}: {FACTOR:g} times faster than SCS.", *pair, FACTOR))
     return [*found, intervals_claim(records, lambda record: record.case["graph"])]
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return the largest graph for README."""
+    found = {record.case["solver"]: record.measured for record in where(records, graph=GRAPHS[-1])}
+    if not all("seconds" in found.get(solver, {}) for solver in SOLVERS):
+        return {}
+    shown = {
+        solver: duration(one["seconds"]) + ("" if one["reached"] else f", to {small(one['relative_gap'])}")
+        for solver, one in found.items()
+    }
+    what = f"bound of a quadratic form over {found['qsdp']['n']} signs ({GRAPHS[-1]}) to {small(LEVEL)}"
+    others = f"the solver inside `cutnorm`, which has no bound, {shown['cutnorm']}; CSDP {shown['csdp']}"
+    return {"graph": show.row(what, f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}")}
 
 
 EXPERIMENT = experiment_in(__name__, "Bounds of quadratic forms over sign vectors", "Targets of the package")

@@ -16,7 +16,7 @@ import numpy as np
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in
+from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, small
 from benchmarks.experiments._data import images, pooled, targets_of
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN
@@ -114,6 +114,22 @@ def claims(records: Records) -> list[Claim]:
         figures = form.format(max(found) / unit) if found else ""
         made.append(exact(TARGET, f"784 pixels, 60000 images: {what}.", [one <= limit for one in found], figures))
     return made
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return the relaxation and the network for README, and the seconds of a class."""
+    found: dict[str, str] = {}
+    for record in records:
+        m, spent = record.measured, record.measured["stages"]
+        what = f"MNIST, {record.case['n']} images of {m['D']} pixels, ten classes, each certified to {100 * LEVEL:g} %"
+        found["relaxation"] = show.row(what, f"{duration(spent['relaxing'])}, {m['peak_mib'] / 1024:.1f} GiB")
+        later = duration(m["seconds"] - spent["relaxing"])
+        network = f"{m['neurons']} polished neurons of ±1 weights from it, {m['bits'] / 8e3:.0f} kB"
+        right = f"{100 * m['accuracy']['polished']:.1f} % of the test images, {later} more"
+        found["network"] = show.row(f"... and {network}", right)
+        each = duration(float(np.mean(m["class_seconds"])))
+        found["methods"] = show.row(f"MNIST, {m['D']} pixels, a class, to {small(LEVEL)}", "", "", each)
+    return found
 
 
 EXPERIMENT = experiment_in(__name__, "All pixels of MNIST", "Targets of the package")

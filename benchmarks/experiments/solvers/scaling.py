@@ -27,7 +27,7 @@ from benchmarks.experiments._common import Records, experiment_in, unfolded, whe
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN, reach, solve
 from benchmarks.experiments.solvers._problems import problem_of
-from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, intervals_claim
+from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, intervals_claim, method_cell
 from qsdp.bench import Claim, Table
 from qsdp.relaxation.products import Products
 from qsdp.relaxation.solvers.splitting import data_step
@@ -271,6 +271,28 @@ def plot(records: Records, path: Path) -> None:
     axes[2, 0].set_ylabel("inner loop: share of a\nmatrix product's speed")
     draw.legend(figure, axes[0])
     draw.save(figure, path, dpi=110)
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return seconds of the methods where sizes are largest."""
+    found = unfolded(records, "points", "n", "d", "share")
+    rows = []
+    for series, (_, sizes, _) in SERIES.items():
+        size = {"share": SERIES[series][0]["share"], "n": 2000, "d": 30, series[0]: sizes[-1]}
+        own = [
+            method_cell(r.measured for r in where(found, solver=solver, **size))
+            for solver in ("interior", "splitting", "low-rank")
+        ]
+        strong = "" if size["share"] is None else f", beta {100 * size['share']:g} % of the largest"
+        rows.append(show.row(f"planted {size['n']} x {size['d']}{strong}", *own))
+    speeds = [
+        point["gflops"] / record.measured["matrix_product_gflops"]
+        for record in records
+        for point in record.measured["points"]
+        if "gflops" in point
+    ]
+    speed = f"Inner loops reach up to {100 * max(speeds):.0f} % of a matrix product's speed." if speeds else ""
+    return {"methods": "\n".join(rows), "speed": speed}
 
 
 EXPERIMENT = experiment_in(__name__, "Solvers against n and d", "Time and memory of the package")

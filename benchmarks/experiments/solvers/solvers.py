@@ -9,16 +9,18 @@ each; peak memory is that of a process for one solver alone. A solve that was st
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, experiment_in, unfolded, where
+from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, small, unfolded, values, where
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps, missing, reach, solve
 from benchmarks.experiments.solvers._problems import label, problem_of
@@ -242,6 +244,37 @@ def _together(rows: Records) -> Claim:
         return not_measured(TARGET, statement)
     ours, theirs = (sum(r.measured["seconds"] for r in one) for one in both)
     return exact(TARGET, statement, [theirs / ours >= FACTORS["uci"]], f"{theirs / ours:.1f}")
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return the UCI sets beside the fastest of other solvers, and seconds of both methods on every problem."""
+    rows, listed = [row for row in rows_of(records) if not row.case.get("follow")], problems(quick=False)
+    reached = [row for row in rows if row.measured.get("reached")]
+
+    def span(*solvers: str) -> str:
+        each = [values(where(reached, problem=problem, solver=solvers), "seconds") for problem in listed["uci"]]
+        fastest = [one.min() if len(one) else np.nan for one in each]
+        return (
+            f"{duration(min(fastest))} to {duration(max(fastest))}" if np.all(np.isfinite(fastest)) else "not measured"
+        )
+
+    what = f"relaxation to a certified gap of {small(LEVEL)}, four UCI sets"
+    shown = f"{span('auto')}; the fastest of SCS, Clarabel, CVXOPT and SDPA {span('scs', *OTHERS)}"
+    methods = []
+    for problem in itertools.chain(*listed.values()):
+        cells = [method_cell(row.measured for row in where(rows, problem=problem, solver=one)) for one in OURS[1:]]
+        methods += [show.row(label(problem), *cells, "")] if any(cells) else []
+    return {"uci": show.row(what, shown), "methods": "\n".join(methods)}
+
+
+def method_cell(measured: Iterable[dict[str, Any]]) -> str:
+    """Return the seconds of a method for a table of them, or the gap that it left."""
+    for one in measured:
+        if "seconds" not in one:
+            return str(one["status"])
+        left = "" if one["reached"] else f", gap {small(one['relative_gap'])}"
+        return f"{duration(one['seconds'])}{left}"
+    return ""
 
 
 EXPERIMENT = experiment_in(__name__, "Solvers of the relaxation at equal certified gaps", "Targets of the package")

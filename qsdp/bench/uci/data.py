@@ -78,11 +78,11 @@ def load(name: str) -> Dataset:
         raise DatasetError(f"set {name!r}: {error}") from None
 
 
-def prepare(name: str, seed: int) -> Split:
-    """Split a set 80/20, stratified by class, and standardise it by its training part."""
+def prepare(name: str, seed: int, test_size: float = 0.2) -> Split:
+    """Split a set, stratified by class, and standardise it by its training part."""
     data = load(name)
     classes, codes = np.unique(data.y, return_inverse=True)
-    train, test = train_test_split(np.arange(len(codes)), test_size=0.2, random_state=seed, stratify=codes)
+    train, test = train_test_split(np.arange(len(codes)), test_size=test_size, random_state=seed, stratify=codes)
     mean, deviation = data.X[train].mean(axis=0), data.X[train].std(axis=0)
     # A smaller deviation is the rounding error of a constant column.
     kept = deviation > 1e-12 * np.abs(data.X[train]).max(axis=0, initial=0.0)

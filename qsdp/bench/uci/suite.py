@@ -24,8 +24,8 @@ _PROTOCOL = (
     "path; learning rates and beta of trained networks: three times three. Test rows play no part. One thread; times "
     "are processor seconds of validation and fit. The certificate bounds the training objective of every network with "
     "the same levels, beta and loss; for trained networks it is made afterwards, outside their time. Float weights "
-    "count 64 bits, levels the logarithm of their number; trees a threshold, a column and a bit a split, a value and a "
-    "bit a leaf."
+    "count 64 bits, levels the logarithm of their number; trees a threshold, a column and a bit a split, a value (one "
+    "tree a class) and a bit a leaf."
 )
 #: Small, and bundled: they need no network.
 _QUICK_SETS = ("iris", "wine", "breast-cancer-wisconsin")

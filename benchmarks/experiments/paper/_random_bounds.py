@@ -1,4 +1,4 @@
-"""No lower bound may exceed the objective of any network: thousands of random small problems.
+"""No lower bound may exceed the objective of any network: random small problems.
 
 All seven losses in turn, beta log-uniform in 1e-4 .. 30, two and three levels, bilinear and lifted, Gaussian and coarse
 data (integers: ties, equal rows, zero columns), one output and several. For each problem every bound there is, against
@@ -7,22 +7,19 @@ the best network there is. Bounds: column generation's certificate, the same pro
 for one problem in twenty those of relaxations solved loosely and well, and `certify` exact and guarded. Networks:
 column generation's, none at all, random ones (for one in three with the second layer fitted), polished ones, for one in
 twenty sampled ones, and for one in four the best polynomial one, whose own bound is tested too. Problem k is
-`instance(k)`, a case those of a hundred seeds; one is unproven if column generation leaves a relative gap above 1e-6.
+`instance(k)`. `benchmarks.campaigns soundness` compares bounds of many more problems with optima that it enumerates.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import TARGET, experiment_in
-from qsdp.bench import Claim, Record, Table, exact
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import column_generation
 from qsdp.losses import Huber
@@ -34,30 +31,9 @@ LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", 
 LABELS = ("logistic", "hinge", "squared_hinge")
 ACTIVATIONS = (None, None, "quadratic", "relu_like", "linear_quadratic", "random")
 RELAXED, POLYNOMIAL, REFITTED = 20, 4, 3
-TOLERANCE, SECONDS = 1e-6, 20.0
-INSTANCES, CHUNK, QUICK = 10_000, 100, 20
-
-STATEMENTS = {
-    "bounds": (TARGET, f"No lower bound exceeds the objective of any network, in {INSTANCES} random small problems."),
-    "proven": (
-        TARGET,
-        f"Column generation proves the global optimum of every one of them, to a relative gap of {TOLERANCE:g}.",
-    ),
-}
+SECONDS = 20.0
 
 Result = dict[str, Any]
-
-
-def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return chunks of consecutive seeds."""
-    count = QUICK if quick else CHUNK
-    return [{"first": first, "count": count} for first in range(0, count if quick else INSTANCES, count)]
-
-
-def run(case: dict[str, Any]) -> Result:
-    """Test the problems of a chunk, and return what all of them say together."""
-    with threadpool_limits(limits=1):
-        return summary([tested(seed) for seed in range(case["first"], case["first"] + case["count"])])
 
 
 # -- problems and networks -------------------------------------------------------------------------------
@@ -210,143 +186,3 @@ def polynomial(
     network = qsdp.PolynomialNetwork(some.U[:, : problem.n_features], some.alpha, activation)
     compared.append(("polynomial", other.lower_bound, min(value, network.objective(problem))))
     return 1.0 - other.lower_bound / value, other.status, compared
-
-
-# -- many problems ---------------------------------------------------------------------------------------
-
-
-def excess(pair: Result) -> float:
-    """Return by what share of the best objective a bound exceeds it; negative where it holds."""
-    return float((pair["value"] - pair["best"]) / pair["best"] if pair["best"] else pair["value"])
-
-
-def summary(rows: Iterable[Result]) -> Result:
-    """Return counts, extremes, and every violation and unproven problem."""
-    bounds: dict[str, Result] = {}
-    losses: dict[str, Result] = {}
-    violations, unproven = [], []
-    for row in rows:
-        described = {name: value for name, value in row.items() if name not in {"bounds", "seconds"}}
-        for pair in row["bounds"]:
-            # A bound that is no number is one, too.
-            violated = not pair["value"] <= pair["best"]
-            _add(
-                bounds.setdefault(pair["bound"], {}),
-                {"tested": 1, "violations": int(violated)},
-                excess(pair),
-                row["seed"],
-            )
-            if violated:
-                violations.append({**described, **pair, "excess": excess(pair)})
-        gap = max(row["gaps"].values())
-        counts = {
-            "instances": 1,
-            "unproven": int(gap > TOLERANCE),
-            "not_exact": int(row["kind"] != "exact"),
-            "seconds": row["seconds"],
-        }
-        _add(losses.setdefault(row["loss"], {}), counts, gap, row["seed"])
-        if gap > TOLERANCE:
-            unproven.append(described)
-    return {"bounds": bounds, "losses": losses, "violations": violations, "unproven": unproven}
-
-
-def _add(one: Result, counts: dict[str, float], extreme: float, seed: int) -> None:
-    """Add counts, and keep the largest of a number and its seed."""
-    for name, count in counts.items():
-        one[name] = one.get(name, 0) + count
-    if extreme > one.get("largest", -np.inf):
-        one["largest"], one["seed"] = extreme, seed
-
-
-def together(records: Sequence[Record]) -> Result:
-    """Return what all chunks say."""
-    found: Result = {"bounds": {}, "losses": {}, "violations": [], "unproven": []}
-    for record in records:
-        for kind in ("bounds", "losses"):
-            for name, one in record.measured[kind].items():
-                counts = {key: value for key, value in one.items() if key not in {"largest", "seed"}}
-                _add(found[kind].setdefault(name, {}), counts, one["largest"], one["seed"])
-        for kind in ("violations", "unproven"):
-            found[kind] += record.measured[kind]
-    return found
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return comparisons by bound, proofs by loss, and what went wrong."""
-    found = together(records)
-    instances = sum(one["instances"] for one in found["losses"].values())
-    bounds = [
-        [label, str(one["tested"]), str(one["violations"]), f"{one['largest']:.2e}", str(one["seed"])]
-        for label, one in found["bounds"].items()
-    ]
-    losses = [
-        [
-            label,
-            str(one["instances"]),
-            str(one["unproven"]),
-            str(one["not_exact"]),
-            f"{one['largest']:.1e}",
-            str(one["seed"]),
-            f"{1e3 * one['seconds'] / one['instances']:.0f}",
-        ]
-        for label, one in sorted(found["losses"].items())
-    ]
-    return [
-        Table(
-            f"Bounds against the best network known, {instances} problems",
-            ["bound", "compared", "violations", "largest relative excess", "its seed"],
-            bounds,
-            "An excess that is not above zero is no violation; nothing is allowed for rounding.",
-        ),
-        Table(
-            f"Column generation, relative gap {TOLERANCE:g}",
-            ["loss", "problems", "unproven", "not exact", "largest gap", "its seed", "ms a problem"],
-            losses,
-            "CPU of one thread, with all bounds and networks of the other table. Not exact: certificates whose prices "
-            "were not computed exactly.",
-        ),
-        Table("Violations", [*DESCRIBED, "bound", "excess"], [_described(one) for one in found["violations"]]),
-        Table("Unproven problems", [*DESCRIBED, "gap", "status"], [_described(one) for one in found["unproven"]]),
-    ]
-
-
-DESCRIBED = ("seed", "loss", "n", "columns", "outputs", "levels", "beta")
-
-
-def _described(one: Result) -> list[str]:
-    """Return a problem and what went wrong with it as text."""
-    shown = [str(one[name]) for name in DESCRIBED[:-1]] + [f"{one['beta']:.2g}"]
-    if "bound" in one:
-        return [*shown, one["bound"], f"{one['excess']:.1e}"]
-    kind = max(one["gaps"], key=lambda name: one["gaps"][name])
-    return [*shown, f"{one['gaps'][kind]:.1e}", f"{one['statuses'][kind]} ({kind})"]
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
-    """Count violations and unproven problems."""
-    found = together(records)
-    instances = sum(one["instances"] for one in found["losses"].values())
-    compared = sum(one["tested"] for one in found["bounds"].values())
-    violations, unproven = found["violations"], found["unproven"]
-    above = {f"{one['bound']} of seed {one['seed']}, by {one['excess']:.1e}": False for one in violations}
-    left = {f"{one['loss']}, beta {one['beta']:.2g}, seed {one['seed']}": False for one in unproven}
-    return [
-        exact(
-            *STATEMENTS["bounds"],
-            {**above, **{str(k): True for k in range(instances - len(above))}},
-            f"{len(violations)} violations in {compared} comparisons of {instances} problems",
-            needed=INSTANCES,
-        ),
-        exact(
-            *STATEMENTS["proven"],
-            {**left, **{str(k): True for k in range(instances - len(left))}},
-            f"gaps up to {max((one['largest'] for one in found['losses'].values()), default=0.0):.1e}",
-            needed=INSTANCES,
-        ),
-    ]
-
-
-EXPERIMENT = experiment_in(
-    __name__, "Bounds against networks, random small problems", "Targets of the package: certificates"
-)
