@@ -51,6 +51,10 @@ class Distribution:
         first, second = (int(np.searchsorted(2.0 * self.below, self.below[-1], side=side)) for side in _SIDES)
         return float(0.5 * self.values[first] + 0.5 * self.values[min(second, len(self.values) - 1)])
 
+    def quantile(self, share: float) -> float:
+        """Return the smallest value that as much of the weight is not above."""
+        return float(self.values[min(np.searchsorted(self.below, share * self.below[-1]), len(self.values) - 1)])
+
     def thresholds(self, most: int, strategy: str) -> list[float]:
         """Return at most `most` ascending thresholds t, which divide the values x by x > t into nonempty parts.
 

@@ -65,6 +65,13 @@ def test_thresholds_are_short_decimals(values, threshold):
     assert Distribution.of(np.array(values)).thresholds(5, "quantile") == [threshold]
 
 
+def test_quantiles_are_the_smallest_values_with_the_weight():
+    spread = Distribution.of(np.array([3.0, 1.0, 2.0, 2.0]))
+    assert [spread.quantile(share) for share in (0.0, 0.25, 0.26, 0.75, 0.76, 1.0)] == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+    weighted = Distribution.of(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 1.0]))
+    assert [weighted.quantile(share) for share in (0.25, 0.26, 0.75, 0.76)] == [1.0, 2.0, 2.0, 3.0]
+
+
 def test_neighbouring_floats_are_divided():
     values = np.array([1.0, np.nextafter(1.0, 2.0), 2.0])
     first, _ = Distribution.of(values).thresholds(5, "quantile")

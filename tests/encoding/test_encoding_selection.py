@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qsdp import TrainingProblem
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.selection import _STRENGTHS, DistinctRows, first_clear_best, is_clear_gain, left_out_errors
+from qsdp.encoding.selection import (
+    _STRENGTHS,
+    DistinctRows,
+    first_clear_best,
+    is_clear_gain,
+    left_out_errors,
+    regression_targets,
+)
+from qsdp.losses import get_loss
 
 
 def brute_force(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
@@ -74,14 +82,52 @@ def steps(x: FloatArray) -> FloatArray:
     return (x > np.linspace(-1.5, 1.5, 7)).astype(float)
 
 
-def candidates(x: FloatArray, y: FloatArray) -> Iterator[tuple[str, TrainingProblem]]:
+def candidates(x: FloatArray, y: FloatArray, loss: str = "squared") -> Iterator[tuple[str, TrainingProblem]]:
     for name, X in (("numbers", x), ("both", np.hstack([x, steps(x)])), ("never", None)):
         assert X is not None, "asked for although the one before was no gain"
-        yield name, TrainingProblem(X, y, beta=1.0, activation="relu_like")
+        yield name, TrainingProblem(X, y, beta=1.0, activation="relu_like", loss=loss)
 
 
-def chosen(x: FloatArray, y: FloatArray, deadline: Deadline | None = None) -> str:
-    return first_clear_best(candidates(x, y), DistinctRows.of(x), *([] if deadline is None else [deadline]))[0]
+def with_outliers() -> tuple[FloatArray, FloatArray]:
+    """Return steps of a column, of which four targets are huge."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 1))
+    y = np.sign(np.sin(3.0 * x[:, 0]))
+    y[:4] = 1e4
+    return x, y
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_outliers_do_not_choose_for_losses_that_bear_them(loss: str) -> None:
+    x, y = with_outliers()
+    assert chosen(x, y) == "numbers"
+    with pytest.raises(AssertionError, match="asked for"):
+        chosen(x, y, loss=loss)
+    # From -1 and 1 they are moved to the fence.
+    problem, moved = (
+        TrainingProblem(x, target, beta=1.0, loss=name) for target, name in ((y, loss), (np.clip(y, -4, 4), "squared"))
+    )
+    rows = DistinctRows.of(x)
+    np.testing.assert_array_equal(left_out_errors(problem, rows), left_out_errors(moved, rows))
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_targets_that_are_mostly_equal_have_no_outliers(loss: str) -> None:
+    targets = np.where(np.arange(100) < 3, 5.0, 0.0)[:, None]
+    np.testing.assert_array_equal(regression_targets(targets, get_loss(loss), None), targets)
+
+
+def test_weights_are_repetitions_for_outliers() -> None:
+    rng = np.random.default_rng(0)
+    targets, counts = rng.standard_t(1, size=(40, 2)), rng.integers(1, 5, size=40)
+    weighted = regression_targets(targets, get_loss("absolute"), counts.astype(float))
+    repeated = regression_targets(np.repeat(targets, counts, axis=0), get_loss("absolute"), None)
+    np.testing.assert_array_equal(np.repeat(weighted, counts, axis=0), repeated)
+    assert np.abs(weighted).max() < np.abs(targets).max()
+
+
+def chosen(x: FloatArray, y: FloatArray, deadline: Deadline = NEVER, loss: str = "squared") -> str:
+    return first_clear_best(candidates(x, y, loss), DistinctRows.of(x), deadline)[0]
 
 
 def test_more_inputs_are_taken_where_they_help_only() -> None:
