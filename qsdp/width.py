@@ -32,7 +32,10 @@ def deviation(network: BilinearNetwork, relaxation: Relaxation) -> float:
     f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.predictions(network)
     loss = problem.data_fit.value
     gap = 0.5 * (loss(f) + loss(g)) - loss(0.5 * (f + g))
-    return 4.0 * max(gap, 0.0) / relaxation.objective if relaxation.objective > 0.0 else math.inf
+    if relaxation.objective > 0.0:
+        return 4.0 * max(gap, 0.0) / relaxation.objective
+    # Targets that are all zero are met by both.
+    return math.inf if gap > 0.0 else 0.0
 
 
 def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxation) -> int:

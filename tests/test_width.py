@@ -86,6 +86,11 @@ def test_the_most_neurons_are_the_last_and_steps_are_powers_of_two() -> None:
     assert set(np.diff(np.log2(steps))) <= {1.0, 2.0, 3.0, 4.0}
 
 
+def test_targets_that_are_all_zero_take_the_fewest() -> None:
+    with pytest.warns(UserWarning, match="zero network"):
+        assert fitted(np.zeros(80)).network.n_neurons == LEAST_NEURONS
+
+
 def test_enough_neurons_are_no_more() -> None:
     network, relaxation = drawn(random_problem(3, 4, 30, beta=0.5), 100_000)
     assert deviation(network, relaxation) < 0.04
