@@ -78,6 +78,11 @@ class Encoding(Summarized):
         return values in ({(0.0, 1.0)}, {(-1.0, 1.0)})
 
     @property
+    def all_bits(self) -> bool:
+        """Whether every input is a bit, whatever two numbers stand for it: for `qsdp.export.to_verilog`."""
+        return all(expression.is_bit for expression in self.expressions)
+
+    @property
     def is_integer(self) -> bool:
         """Whether every input is an integer: a bit, shifted by a whole number of places at most."""
         values = [expression.bit_values for expression in self.expressions]
@@ -225,7 +230,7 @@ class Encoding(Summarized):
         for kind, what in zip(KINDS, ("numbers", "thresholds", "categories", "missing"), strict=True):
             if names := [one.name for one in self.expressions if one.kind == kind]:
                 rows.append((what, f"{len(names)}: {first_few(names)}"))
-        return Summary("Encoding", [*rows, ("inputs", f"{self.width}{', all bits' if self.is_binary else ''}")])
+        return Summary("Encoding", [*rows, ("inputs", f"{self.width}{', all bits' if self.all_bits else ''}")])
 
 
 class _Group:

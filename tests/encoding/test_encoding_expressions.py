@@ -51,8 +51,12 @@ def test_what_kind_of_inputs_there_are():
     assert BITS.is_integer
     assert not MIXED.is_binary
     assert not MIXED.is_integer
+    assert BITS.all_bits
+    assert not MIXED.all_bits
     doubled = BITS.scaled([4.0, 4.0])
     assert not doubled.is_binary
+    assert doubled.all_bits
+    assert BITS.scaled([0.5, 1.0]).all_bits
     assert doubled.is_integer
     assert not BITS.scaled([0.5, 1.0]).is_integer
     assert doubled.expressions[0].bit_values == (0.0, 4.0)
