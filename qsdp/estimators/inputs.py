@@ -55,7 +55,10 @@ def fit_encoder(encoding: Any, X: Any, weights: FloatArray | None) -> Any:
 
 
 def fit_rule(rule: EncodingRule, X: Any, weights: FloatArray | None) -> TableEncoder:
-    """Return the transformer of a rule, whose inputs are scaled so that rows are of norm 1.5 about, see `row_scale`."""
-    encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
+    """Return the transformer of a rule, whose inputs are scaled so that rows are of norm 1.5 about, see `row_scale`.
+
+    It is silent about categories too rare for a bit, until `fit` has chosen it and tells of them once.
+    """
+    encoder: TableEncoder = TableEncoder(**asdict(rule), handle_unknown="ignore").fit(X, sample_weight=weights)
     encoder.encoding_ = scaled_to_rows(encoder.encoding_, encoder.transform(X), weights)
     return encoder

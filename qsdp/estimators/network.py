@@ -146,6 +146,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
         if self.encoder_ is None:
             warn_of_scales(counting.X)
+        elif isinstance(options.encoding, str):
+            self.encoder_.handle_unknown = "warn"
         encoded = self._encoded(counting.X)
         self.constant_ = _constant(encoded, counting.weights)
         inputs = append_constant(encoded, self.constant_) if self._appends_constant else encoded
