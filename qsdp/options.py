@@ -52,6 +52,7 @@ REFINEMENTS = ("none", "refit", "polish", "exact")
 
 Chosen = TypeVar("Chosen", bound="TrainingOptions")
 
+
 def _check_loss(name: str, value: Any) -> None:
     if not isinstance(value, Loss):
         check_choice(name, value, LOSSES)

@@ -172,9 +172,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(inputs, target, options, weights, start=last)
 
-    def _chosen_encoder(
-        self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any
-    ) -> Any:
+    def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
         """Return the encoder of the rules for "auto" that does best on rows left out."""
         n_columns = counting.X.shape[1]
         standard = fit_rule(EncodingRule.recommended("standard", n_columns), counting.X, counting.weights)
