@@ -110,8 +110,9 @@ def solve_relaxation(
         Solution of a problem with the same data, as for another beta, to start one of this package's own solvers
         from.
     device : str, optional
-        Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank"
-        only: every other solver runs on the processor and refuses a device.
+        Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank", and
+        of "splitting" (its Gram matrix and its passes over the data; factorisations and cones stay on the processor):
+        every other solver refuses a device, and so do problems from statistics.
 
     Returns
     -------

@@ -191,6 +191,8 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
     for name, refused in given.items():
         if refused:
             return f"solver {backend.name!r} takes no {name}" + ("; use max_iter" if name == "time_limit" else "")
+    if settings.device is not None and isinstance(instance.map, FormMap):
+        return f"solver {backend.name!r} takes no device for a problem from statistics: there are no rows to put on it"
     if backend.certified and settings.form != "two-block":
         return f"solver {backend.name!r} has the form 'two-block' only; got form={settings.form!r}"
     return None
