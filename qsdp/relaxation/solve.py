@@ -84,7 +84,8 @@ def solve_relaxation(
         a third in coarse solves, unless samples are many times the weights. Where the chosen one will take long, and
         the loss has no kinks, low rank is tried first with a twentieth or a tenth of its operations: on correlated
         columns it is often many times as fast. Where the interior-point method runs out of digits, "auto" tries
-        operator splitting as well. The others go through CVXPY.
+        operator splitting as well. With a `time_limit` one that is expected to end in time comes before one that is
+        not, and has that time. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
         the others their own accuracy: one that reports success with a certified relative gap above ``100 tol``
