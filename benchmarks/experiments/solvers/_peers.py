@@ -222,6 +222,8 @@ def _inner_conic(M, solver, tolerance):
     least = cp.Problem(cp.Minimize(cp.sum(z)), [dominates])
     least.solve(solver=solver.upper(), **dict.fromkeys(_INNER_TOLERANCES[solver], tolerance))
     seconds, largest = time.perf_counter() - start, peak() / 2**20
+    if z.value is None or dominates.dual_value is None:
+        raise RuntimeError(f"{solver} ended after {seconds:.0f} s with status {least.status!r} and no solution")
     return Bound(seconds, _feasible_value(M, dominates.dual_value), _safe_bound(M, z.value), largest)
 
 

@@ -62,7 +62,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     except RuntimeError as error:
         if "stop" in case and _of_children() - before >= case["stop"]:
             return {"status": f"stopped after {case['stop']} s"}
-        return {"status": f"failed: {error}"}
+        # A process that asks for more memory than there is ends without a word.
+        ended = "ended without an answer" in str(error)
+        return {"status": "failed: ended without an answer" if ended else f"failed: {error}"}
 
 
 def _of_children() -> float:
