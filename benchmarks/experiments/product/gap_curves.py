@@ -29,8 +29,8 @@ from qsdp.relaxation.cuts import CuttingPlanes
 
 #: Data and beta.
 PROBLEMS = (("planted", 0.1), ("curves", 0.1), ("curves", 1.0), ("ionosphere", 0.1), ("spambase", 100.0))
-#: Those that have the long limit, too.
-LONG = PROBLEMS[:2]
+#: Those that have the long limit, too: all that a minute does not prove, at one beta.
+LONG = (*PROBLEMS[:2], PROBLEMS[4])
 MINUTE, LONG_LIMIT = 60.0, 600.0
 #: Certified gaps that are aimed at, after a minute and after ten.
 TARGETS = {MINUTE: 0.05, LONG_LIMIT: 0.02}
