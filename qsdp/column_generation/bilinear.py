@@ -82,8 +82,8 @@ class PricingRule:
     cutting: float = 0.1
     least_rise: float = 0.05
     #: Share of the time left that a round of these may take by estimate, and where a proof may take all of it. Six
-    #: proofs within 6 s each take 0.65 of the time with 0.2 instead of 0.5; beyond `_ENUMERATED` inputs, where rounds are
-    #: what closes the gap, eight gaps after 4 to 20 s are larger with 0.2, by 0.1 to 1.2 points.
+    #: proofs within 6 s each take 0.65 of the time with 0.2 instead of 0.5; beyond `_ENUMERATED` inputs, where rounds
+    #: are what closes the gap, eight gaps after 4 to 20 s are larger with 0.2, by 0.1 to 1.2 points.
     round: float = 0.5
     round_before_proof: float = 0.2
     #: Share of the gap that columns still promise to close below which every round has another one of cutting planes,

@@ -40,7 +40,7 @@ class Floor:
         dual: DualBound | None,
         deadline: Deadline,
         rng: np.random.Generator,
-        round_share: float,
+        round_share: float = 0.5,
     ) -> None:
         self._instance, self._dual, self._deadline, self._rng = instance, dual, deadline, rng
         self._round_share = round_share
