@@ -96,9 +96,11 @@ class FormMap:
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
         dtype: Any = np.float64,
+        device: str | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `QuadraticMap.gram` does, for rows of weight one."""
+        """Return what `QuadraticMap.gram` does, for rows of weight one, which are few: on no device."""
         assert weights is None
+        assert device is None
         deadline.require(float(self.n_rows) * self.rows.shape[1] ** 2)
         scale = self.factor / self._counts
         rows = self.rows.astype(dtype, copy=False)

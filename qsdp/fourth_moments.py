@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 
@@ -38,7 +39,11 @@ def gram_operations(n: int, size: int) -> float:
 
 
 def gram_of_pairs(
-    X: FloatArray, weights: FloatArray | None = None, deadline: Deadline = NEVER, dtype: Any = np.float64
+    X: FloatArray,
+    weights: FloatArray | None = None,
+    deadline: Deadline = NEVER,
+    dtype: Any = np.float64,
+    device: str | None = None,
 ) -> FloatArray:
     r"""Return :math:`F^T W F` of shape (p, p) for rows :math:`F_i` of all products of two entries of a row of X.
 
@@ -51,6 +56,8 @@ def gram_of_pairs(
         Raises TimeOver in the midst of it.
     dtype : data type
         Of the result and of products of some thousand rows; these are added up in double precision.
+    device : str, optional
+        Of torch, on which the products run; None is NumPy.
 
     Notes
     -----
@@ -58,21 +65,23 @@ def gram_of_pairs(
     """
     n, size = X.shape
     starts, blocks = _pair_starts(size), _blocks(size)
-    sums = [np.zeros(_counts(size, block)) for block in blocks]
+    library = library_of(device, dtype)
+    sums = [library.zeros(_counts(size, block)) for block in blocks]
     step = max(_LEAST_ROWS, _PAIR_FLOATS // int(starts[-1]))
     for begin in range(0, n, step):
         rows = slice(begin, begin + step)
-        x = np.ascontiguousarray(X[rows].T, dtype=dtype)
-        weighted = x if weights is None else (x * weights[rows]).astype(dtype, copy=False)
-        pairs = np.concatenate([x[a:] * x[a] for a in range(size)])
+        x = library.take(np.ascontiguousarray(X[rows].T, dtype=dtype))
+        weighted = x if weights is None else library.take(x * library.take(weights[rows]))
+        pairs = library.joined([x[a:] * x[a] for a in range(size)])
         for block, total in zip(blocks, sums, strict=True):
             deadline.check()
             if len(blocks) == 1:
-                ending = pairs if weights is None else np.concatenate([x[a:] * weighted[a] for a in range(size)])
+                ending = pairs if weights is None else library.joined([x[a:] * weighted[a] for a in range(size)])
             else:
-                ending = np.concatenate([weighted[: b + 1] * x[b] for b in block])
+                ending = library.joined([weighted[: b + 1] * x[b] for b in block])
             total += ending @ pairs[starts[block.start] :].T
-    return sums[0].astype(dtype, copy=False) if len(blocks) == 1 else _expanded(sums, size, dtype)
+    totals = [library.give(total) for total in sums]
+    return totals[0].astype(dtype, copy=False) if len(blocks) == 1 else _expanded(totals, size, dtype)
 
 
 def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:

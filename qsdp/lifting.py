@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.arrays import ArrayLibrary, squared_rows
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.numeric import largest_magnitude, symmetrised
+from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import blocks, in_threads
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.forms import FormMap
@@ -20,7 +21,7 @@ from qsdp.fourth_moments import gram_of_pairs
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["DataMap", "QuadraticMap", "append_constant", "quadratic_values"]
+__all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_values"]
 
 #: Columns of a strip of a triangular matrix at least, and strips at most: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
@@ -64,6 +65,11 @@ def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
     step = max(_STRIP, -(-d // _MOST_STRIPS))
     columns = [slice(start, min(start + step, d)) for start in range(0, d, step)]
     return [(own, np.ascontiguousarray(upper[: own.stop, own])) for own in columns]
+
+
+def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
+    """Return a symmetric matrix with one more row and column."""
+    return np.block([[M, edge[:, None]], [edge[None, :], np.array([[corner]])]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,17 +148,8 @@ class QuadraticMap:
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
         a, b, c = self.coefficients
-        d, M = self.X.shape[1], None
-        for rows in blocks(self.n_rows, d):
-            # In this order: rows of a C-contiguous array times a column stay contiguous for the product.
-            product = self.X[rows].T @ ((a * nu[rows, None]) * self.X[rows])
-            M = product if M is None else np.add(M, product, out=M)
-        if M is None:
-            M = np.zeros((d, d))
-        if self.lifted:
-            edge = 0.5 * b * (nu @ self.X)
-            M = np.block([[M, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
-        return symmetrised(M)
+        M = squared_rows(ArrayLibrary(), self.X, a * nu)
+        return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
 
     def inner_products(self) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` of all pairs of rows, of shape (n, n)."""
@@ -256,6 +253,7 @@ class QuadraticMap:
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
         dtype: Any = np.float64,
+        device: str | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         r"""Return the Gram matrix of the rows in the symmetric-vector basis, and their products with targets.
 
@@ -268,6 +266,8 @@ class QuadraticMap:
             Raises TimeOver in the midst of it.
         dtype : data type
             Of the Gram matrix.
+        device : str, optional
+            Of torch, on which the products of the Gram matrix run; None is NumPy.
 
         Returns
         -------
@@ -280,7 +280,7 @@ class QuadraticMap:
         first, second = np.triu_indices(self.size)
         kinds = (first == self.X.shape[1]).astype(int) + (second == self.X.shape[1])
         factors = np.array([a, 0.5 * b, c])[kinds]
-        G = gram_of_pairs(append_constant(self.X) if self.lifted else self.X, weights, deadline, dtype)
+        G = gram_of_pairs(append_constant(self.X) if self.lifted else self.X, weights, deadline, dtype, device)
         G *= factors
         G *= factors[:, None]
         weighted = targets if weights is None else weights[:, None] * targets

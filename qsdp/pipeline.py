@@ -24,6 +24,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.joining import joining_operations, with_network
 from qsdp.result import QSDPResult, refined, timed_stage
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
@@ -41,6 +42,10 @@ __all__ = [
 
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
+
+#: Refinements whose networks may be better than a relaxation that ended early ("exact" has bounds of its own), and the
+#: largest share of the refinement's time that is kept for joining both.
+_JOINED, _JOINING_TIME = frozenset({"refit", "polish"}), 0.15
 
 #: Passes that certify a network on rows in batches.
 _PASSES = 3
@@ -219,7 +224,18 @@ def sample_from(
         with timed_stage(timings, "shape"):
             covariance = shape_covariance(relaxation, method=options.shaping, verbose=verbose)
         limit = options.refinement_deadline(deadline)
+        joins = options.refine in _JOINED and relaxation.status != "optimal"
+        kept_time = limit.seconds(joining_operations(problem))
+        reserved = kept_time <= _JOINING_TIME * limit.left
+        if joins and reserved:
+            limit = limit.before(kept_time)
         network = _enough_neurons(relaxation, covariance, options, rng, limit, kept, timings, stages)
+        in_time = (reserved and not deadline.over) or deadline.affords(joining_operations(problem))
+        if joins and in_time and network.objective(problem) < relaxation.objective:
+            with timed_stage(timings, "solve"):
+                relaxation = with_network(relaxation, network, deadline)
+            with timed_stage(timings, "shape"):
+                covariance = shape_covariance(relaxation, method=options.shaping, verbose=verbose)
         if options.refine == "exact":
             with timed_stage(timings, "refine"):
                 exact = column_generation(

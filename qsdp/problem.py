@@ -319,17 +319,15 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(beta=check_real("beta", beta))
 
     def take(self, rows: Any) -> TrainingProblem:
-        """Return the problem of some of the samples, given by their row numbers in `X`, with their weights."""
-        weights = None if self.sample_weight is None else self.sample_weight[rows]
-        return TrainingProblem(
-            self.X[rows],
-            self.y[rows],
-            beta=self.beta,
-            loss=self.loss,
-            activation=self.activation,
-            levels=self.levels,
-            sample_weight=weights,
-        )
+        """Return the problem of some of the samples, given by their row numbers in `X`, with their weights.
+
+        There must be one at least; a class may be without.
+        """
+        X, y = read_only(self.X[rows]), read_only(self.y[rows])
+        if not len(y):
+            raise InvalidInputError("rows must have at least one sample")
+        weights = None if self.sample_weight is None else read_only(self.sample_weight[rows])
+        return self._replaced(X=X, y=y, sample_weight=weights)
 
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
@@ -341,8 +339,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         other = TrainingProblem.__new__(TrainingProblem)
         vars(other).update(vars(self))
         # The map depends neither on targets nor on beta; copies of large data for every output are what this saves.
-        for cached, on in (("map", "levels"), ("data_fit", "y")):
-            if on in attributes:
+        for cached, on in (("map", {"X", "levels"}), ("data_fit", {"y", "sample_weight"})):
+            if not on.isdisjoint(attributes):
                 vars(other).pop(cached, None)
         vars(other).update(attributes)
         return other

@@ -158,19 +158,23 @@ def test_gram_against_explicit_rows(coefficients: Any, lifted: bool, seed: int, 
 
 @maps
 @pytest.mark.parametrize("columns", [1, 2, 3, 16])
+@pytest.mark.parametrize("device", [None, "cpu"])
 def test_gram_does_not_depend_on_the_blocks(
-    coefficients: Any, lifted: bool, columns: int, monkeypatch: pytest.MonkeyPatch
+    coefficients: Any, lifted: bool, columns: int, device: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if device is not None:
+        pytest.importorskip("torch")
     data, rng = random_map(1, 23, 7, coefficients, lifted)
     first, second = np.triu_indices(data.size)
     rows, targets, weights = explicit(data)[:, first, second], rng.standard_normal((23, 2)), rng.random(23) + 0.1
-    for name, value in {"_PAIR_FLOATS": 1, "_LEAST_ROWS": 5, "_COLUMNS": columns}.items():
+    for name, value in {"_PAIR_FLOATS": 1, "_LEAST_ROWS": 5, "_COLUMNS": columns, "_ONE_BLOCK": 2 * columns}.items():
         monkeypatch.setattr(fourth_moments, name, value)
-    G, h = data.gram(targets, weights)
+    G, h = data.gram(targets, weights, device=device)
     expected = rows.T @ (weights[:, None] * rows)
     np.testing.assert_allclose(G, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(h, rows.T @ (weights[:, None] * targets), rtol=1e-12, atol=1e-12)
-    single, _ = data.gram(targets, weights, dtype=np.float32)
+    assert isinstance(G, np.ndarray)
+    single, _ = data.gram(targets, weights, dtype=np.float32, device=device)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 

@@ -417,3 +417,34 @@ def test_problems_survive_pickling_with_their_map() -> None:
     np.testing.assert_array_equal(other.map.X, problem.map.X)
     with pytest.raises(ValueError, match="read-only"):
         other.X[0] = 5.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_part_of_the_samples_is_the_problem_of_those(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.normal(size=(20, 3)), np.where(np.arange(20) < 3, 1.0, -1.0), rng.uniform(0.5, 2.0, 20)
+    problem = TrainingProblem(X, y, beta=0.5, loss="logistic", sample_weight=weights if weighted else None)
+    assert problem.data_fit.value_at_zero > 0.0
+    assert problem.map.n_rows == 20
+    rows = np.arange(20) % 2 == 0
+    part = problem.take(rows)
+    own = TrainingProblem(
+        X[rows], y[rows], beta=0.5, loss="logistic", sample_weight=weights[rows] if weighted else None
+    )
+    assert part == own
+    assert part.map.n_rows == 10
+    assert part.data_fit.value_at_zero == own.data_fit.value_at_zero
+    with pytest.raises(ValueError, match="read-only"):
+        part.X[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("loss", ["logistic", "cross_entropy"])
+def test_part_of_the_samples_need_not_have_every_class(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    codes = np.arange(20) % 3
+    y = codes.astype(float) if loss == "cross_entropy" else 2.0 * np.eye(3)[codes] - 1.0
+    part = TrainingProblem(rng.normal(size=(20, 3)), y, beta=0.5, loss=loss).take(codes != 2)
+    assert part.n_outputs == 3
+    assert part.n_samples == np.sum(codes != 2)
+    with pytest.raises(ValueError, match="at least one sample"):
+        part.take([])

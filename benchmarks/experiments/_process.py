@@ -7,7 +7,9 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -94,6 +96,13 @@ def available_gib() -> float:
         return _entry("/proc/meminfo", "MemAvailable:") / 2**30
     except OSError:
         return 1024.0
+
+
+@contextmanager
+def processor_clock() -> Iterator[None]:
+    """Let the clocks of this process, on which time limits are kept too, count its seconds of processor."""
+    with mock.patch.multiple(time, monotonic=time.process_time, perf_counter=time.process_time):
+        yield
 
 
 def begin_peak() -> int:

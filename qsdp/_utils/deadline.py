@@ -92,10 +92,15 @@ class Deadline:
         return self.left == 0.0
 
     @property
+    def grace(self) -> float:
+        """Seconds until it is late: until remaining work must take its cheapest form; negative after that."""
+        own = (1.0 + _GRACE_SHARE) * self._limit + _GRACE - self.elapsed
+        return own if self._parent is None else min(own, self._parent.grace)
+
+    @property
     def late(self) -> bool:
         """Whether it passed so long ago that remaining work must take its cheapest form."""
-        late = self.elapsed > (1.0 + _GRACE_SHARE) * self._limit + _GRACE
-        return late or (self._parent is not None and self._parent.late)
+        return self.grace < 0.0
 
     def share(self, part: float) -> Deadline:
         """Return the deadline of a share of what is left."""

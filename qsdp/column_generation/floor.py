@@ -14,10 +14,6 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["Floor"]
 
-#: Share of the time left that a round of cutting planes may take by estimate. Six proofs within 6 s each (see
-#: `PricingRule`) take 0.65 of the time with 0.2 and 1.14 with 0.9; where columns close no gap, rounds are what does.
-_ROUND = 0.5
-
 #: Relative rise of the bound below which a round has not helped, and so many rounds after which none will.
 _RISE, _PATIENCE = 1e-4, 4
 
@@ -34,12 +30,20 @@ class Floor:
     deadline : Deadline
         Of all rounds.
     rng : numpy.random.Generator
+    round_share : float
+        Share of the time left that a round of cutting planes may take by estimate.
     """
 
     def __init__(
-        self, instance: Instance, dual: DualBound | None, deadline: Deadline, rng: np.random.Generator
+        self,
+        instance: Instance,
+        dual: DualBound | None,
+        deadline: Deadline,
+        rng: np.random.Generator,
+        round_share: float = 0.5,
     ) -> None:
         self._instance, self._dual, self._deadline, self._rng = instance, dual, deadline, rng
+        self._round_share = round_share
         self._planes: CuttingPlanes | None = None
         self._still = 0
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
@@ -67,8 +71,8 @@ class Floor:
             return False
         try:
             if self._planes is None:
-                self._planes = CuttingPlanes(self._instance, self._deadline.share(_ROUND), self._rng)
-            self.exhausted = self._planes.round_seconds(self._deadline) > _ROUND * self._deadline.left
+                self._planes = CuttingPlanes(self._instance, self._deadline.share(self._round_share), self._rng)
+            self.exhausted = self._planes.round_seconds(self._deadline) > self._round_share * self._deadline.left
             if not self.exhausted:
                 before = self.value
                 self._planes.improve(self._deadline)

@@ -122,7 +122,7 @@ def generate(
     proof: DualProof | None = None
     priced: PricingResult | None = None
     number, gap, accuracy = 0, 1.0, _COARSEST
-    least, since = np.inf, 0
+    least, since, in_time = np.inf, 0, True
 
     def relative_gap() -> float:
         """Report the end of a round, and return the gap reached."""
@@ -136,7 +136,7 @@ def generate(
     try:
         while since < _PATIENCE:
             number += 1
-            master.solve(accuracy, deadline)
+            in_time = master.solve(accuracy, deadline)
             found = pricing(master, gap)
             if np.isfinite(found.upper):
                 candidate = master.proof(found.upper)
@@ -150,6 +150,8 @@ def generate(
                 return Outcome("optimal", proof, priced, gap)
             if deadline.over:
                 return Outcome("time limit", proof, priced, gap)
+            if not in_time:
+                break
             master.prune()
             if master.add(found.atoms, deadline):
                 # Where nothing improves, the dual vector is too far from the optimal one to tell what is missing.
@@ -158,6 +160,7 @@ def generate(
                 break
             else:
                 accuracy = max(0.01 * accuracy, _FINEST)
+        # Where columns find no time, a round of the floor may.
         while not deadline.over and raise_floor():
             number += 1
             gap = relative_gap()
@@ -165,4 +168,4 @@ def generate(
                 return Outcome("optimal", proof, priced, gap)
     except KeyboardInterrupt:
         return Outcome("interrupted", proof, priced, gap)
-    return Outcome("time limit" if deadline.over else "stalled", proof, priced, gap)
+    return Outcome("time limit" if deadline.over or not in_time else "stalled", proof, priced, gap)

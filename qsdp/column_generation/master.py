@@ -16,7 +16,14 @@ from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, predict, solve_restricted, sparsify
+from qsdp.column_generation.restricted import (
+    GrowingColumns,
+    RestrictedSolution,
+    newton_operations,
+    predict,
+    solve_restricted,
+    sparsify,
+)
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
 
@@ -242,20 +249,27 @@ class Master:
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
 
-    def solve(self, tol: float, deadline: Deadline = NEVER) -> None:
-        """Solve to a relative duality gap `tol`, or keep the last solution where the deadline leaves no better one."""
+    def solve(self, tol: float, deadline: Deadline = NEVER) -> bool:
+        """Solve to a relative duality gap `tol`; return whether there was time.
+
+        If not, the last solution is kept unless the new one is better.
+        """
         if not len(self.atoms):
-            return
+            return True
         solution = self._solve(tol, deadline=deadline)
         if self._reduction is not None:
             true = self._objective(solution.weights)
             if abs(solution.objective + self._constant - true) > _LOST * true:
                 self._restore()
                 solution = self._solve(tol, deadline=deadline)
-        if not deadline.over or solution.objective < self._inner_objective():
+        rows = self._columns if self._growing is None else self._growing.rows
+        gap = solution.objective - solution.lower_bound
+        in_time = gap <= tol * (solution.objective + self._constant) or deadline.affords(newton_operations(*rows.shape))
+        if in_time or solution.objective < self._inner_objective():
             self.weights = solution.weights
             self.objective = (solution.objective + self._constant) * self.units.value
             self._dual = self._lifted(solution.nu)
+        return in_time
 
     def _objective(self, weights: FloatArray) -> float:
         """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
@@ -347,6 +361,8 @@ class Master:
         if len(self.atoms) > most:
             # All weights are positive until the end, and inversely as the reduced cost of an atom.
             self.select(np.sort(np.argsort(-self.weights)[: most // 2]))
+            value = self._evaluate(np.arange(len(self.atoms)), self.weights)
+            self.objective = (value + self._constant) * self.units.value
 
     def select(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep some of the atoms, by their numbers."""

@@ -158,10 +158,14 @@ def gram_in_basis(
     reductions: Reductions | None = None,
     deadline: Deadline = NEVER,
     dtype: Any = np.float64,
+    device: str | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the Gram matrix (p, p) of weighted samples, in `symmetric_basis`, and products (p, C) with targets."""
+    """Return the Gram matrix (p, p) of weighted samples, in `symmetric_basis`, and products (p, C) with targets.
+
+    It is formed on a device of torch, if one is given.
+    """
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline, dtype)
+    gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline, dtype, device)
     _, _, factors = symmetric_basis(instance.size)
     gram *= factors
     gram *= factors[:, None]

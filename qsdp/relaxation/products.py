@@ -9,22 +9,17 @@ Without a device that is NumPy; with one, such as "cpu" or "cuda", torch, which 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.numeric import symmetrised
+from qsdp._utils.arrays import library_of, squared_rows
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidInputError, UnavailableSolverError
-from qsdp.lifting import QuadraticMap
+from qsdp.lifting import QuadraticMap, bordered
 
 __all__ = ["Image", "Products"]
-
-#: Floats of the temporary arrays of products with dense matrices.
-_BLOCK_FLOATS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,44 +42,6 @@ class Image:
         return Image(self.x * products.take(factors), self.t * factors)
 
 
-class _NumPy:
-    """The library of the arrays; a NumPy array in double precision is given back."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._dtype = dtype
-
-    def take(self, array: Any) -> Any:
-        return np.asarray(array, dtype=self._dtype)
-
-    def give(self, array: Any) -> FloatArray:
-        return np.asarray(array, dtype=np.float64)
-
-
-class _Torch(_NumPy):
-    def __init__(self, dtype: Any, device: str) -> None:
-        try:
-            torch = importlib.import_module("torch")
-        except ImportError as error:
-            raise UnavailableSolverError(f"device={device!r} needs torch: pip install torch") from error
-        self._torch = torch
-        self._dtype = {"float32": torch.float32, "float64": torch.float64}[np.dtype(dtype).name]
-        try:
-            self._device = torch.device(device)
-            torch.empty(1, device=self._device)
-        except (RuntimeError, AssertionError) as error:
-            raise InvalidInputError(f"device {device!r} is not available to torch: {error}") from error
-
-    def take(self, array: Any) -> Any:
-        if not isinstance(array, self._torch.Tensor):
-            # Arrays that may not be written to are copied: torch would share their memory.
-            array = np.asarray(array)
-            array = np.ascontiguousarray(array if array.flags.writeable else array.copy())
-        return self._torch.as_tensor(array, dtype=self._dtype, device=self._device)
-
-    def give(self, array: Any) -> FloatArray:
-        return np.asarray(array.cpu().numpy(), dtype=np.float64)
-
-
 class Products:
     r"""The products of a quadratic map with dense matrices and with columns.
 
@@ -96,9 +53,8 @@ class Products:
 
     def __init__(self, data: QuadraticMap, dtype: Any = np.float64, device: str | None = None) -> None:
         self._data = data
-        self._library = _NumPy(dtype) if device is None else _Torch(dtype, device)
+        self._library = library_of(device, dtype)
         self._X = self._library.take(data.X)
-        self._step = max(1, _BLOCK_FLOATS // max(1, data.size))
         #: Floating-point operations so far, about.
         self.operations = 0.0
 
@@ -117,7 +73,8 @@ class Products:
         a, b, c = self._data.coefficients
         d = self._data.X.shape[1]
         inner, ones = self.take(a * T[:d, :d]), self.take(np.ones(d))
-        values = np.concatenate([self._library.give(((x @ inner) * x) @ ones) for x in self._blocks()])
+        parts = (self._X[rows] for rows in self._library.blocks(*self._X.shape))
+        values = np.concatenate([self._library.give(((x @ inner) * x) @ ones) for x in parts])
         if self._data.lifted:
             values += self._library.give(self._X @ self.take(b * T[:d, d])) + c * T[d, d]
         return values
@@ -131,20 +88,11 @@ class Products:
         return self._weighted(np.ones(self._data.n_rows) if weights is None else weights, 1.0, 2.0, 1.0)
 
     def _weighted(self, nu: FloatArray, a: float, b: float, c: float) -> FloatArray:
-        d = self._data.X.shape[1]
-        inner, start = None, 0
-        self.operations += 2.0 * self._data.X.size * d
-        for x in self._blocks():
-            weights = self.take(a * nu[start : start + len(x)])
-            product = self._library.give((x * weights[:, None]).T @ x)
-            inner = product if inner is None else np.add(inner, product, out=inner)
-            start += len(x)
-        if inner is None:
-            inner = np.zeros((d, d))
-        if self._data.lifted:
-            edge = 0.5 * b * self._library.give(self._X.T @ self.take(nu))
-            inner = np.block([[inner, edge[:, None]], [edge[None, :], np.array([[c * nu.sum()]])]])
-        return symmetrised(inner)
+        self.operations += 2.0 * self._data.X.size * self._data.X.shape[1]
+        inner = squared_rows(self._library, self._X, a * nu)
+        if not self._data.lifted:
+            return inner
+        return bordered(inner, 0.5 * b * self._library.give(self._X.T @ self.take(nu)), c * float(nu.sum()))
 
     # -- columns -------------------------------------------------------------------------------------
 
@@ -194,6 +142,3 @@ class Products:
             slopes = slopes + self.take(0.5 * b * image.t[columns])
         product = slopes.T @ (slopes * self.take(weights)[:, None])
         return self._library.give(product) / self._data.n_rows
-
-    def _blocks(self) -> list[Any]:
-        return [self._X[start : start + self._step] for start in range(0, self._data.n_rows, self._step)]

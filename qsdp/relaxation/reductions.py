@@ -56,6 +56,7 @@ class Reductions:
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
         dtype: Any = np.float64,
+        device: str | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``data.gram(targets, weights)``, computed or scaled; the arrays are the caller's own."""
         known = self._known
@@ -64,7 +65,7 @@ class Reductions:
             if factor is not None and unit is not None:
                 gram = np.multiply(known.gram, factor**2, dtype=dtype, casting="same_kind")
                 return gram, (factor * unit) * known.products
-        gram, products = data.gram(targets, weights, deadline, dtype)
+        gram, products = data.gram(targets, weights, deadline, dtype, device)
         self._known = _Known(data, targets, weights, gram.copy(), products.copy())
         return gram, products
 
@@ -76,11 +77,12 @@ def gram_of(
     reductions: Reductions | None,
     deadline: Deadline = NEVER,
     dtype: Any = np.float64,
+    device: str | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return ``data.gram(targets, weights)``, from the cache if one is given."""
     if reductions is None:
-        return data.gram(targets, weights, deadline, dtype)
-    return reductions.gram(data, targets, weights, deadline, dtype)
+        return data.gram(targets, weights, deadline, dtype, device)
+    return reductions.gram(data, targets, weights, deadline, dtype, device)
 
 
 def _map_ratio(data: DataMap, known: DataMap) -> float | None:

@@ -19,6 +19,7 @@ from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, 
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units
+from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
@@ -37,7 +38,7 @@ _SMALL = 5e10
 #: Operations of the certificate of an output, as multiples of N^3: decompositions of the point and of bounds, all of
 #: them at the rate of a factorisation; and of n N^2: passes over the samples, of 60000 x 101 four tenths of a second.
 #: The share of the time that is kept for it at most.
-_CERTIFICATE, _PASSES, _LARGEST_RESERVE = 60.0, 16.0, 0.5
+_CERTIFICATE, _PASSES, _LARGEST_RESERVE = 100.0, 20.0, 0.5
 
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one. To 1e-6
 #: the interior-point method stalls at gaps below 2e-5 on columns of 1e-2 to 1e2, and above 2e-3 on some of 1e-4 to 1e4.
@@ -83,7 +84,8 @@ def solve_relaxation(
         a third in coarse solves, unless samples are many times the weights. Where the chosen one will take long, and
         the loss has no kinks, low rank is tried first with a twentieth or a tenth of its operations: on correlated
         columns it is often many times as fast. Where the interior-point method runs out of digits, "auto" tries
-        operator splitting as well. The others go through CVXPY.
+        operator splitting as well. With a `time_limit` one that is expected to end in time comes before one that is
+        not, and has that time. The others go through CVXPY.
     tol : float, default=1e-6
         > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
         the others their own accuracy: one that reports success with a certified relative gap above ``100 tol``
@@ -109,8 +111,9 @@ def solve_relaxation(
         Solution of a problem with the same data, as for another beta, to start one of this package's own solvers
         from.
     device : str, optional
-        Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank"
-        only: every other solver runs on the processor and refuses a device.
+        Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank", and
+        of "splitting" (its Gram matrix and its passes over the data; factorisations and cones stay on the processor):
+        every other solver refuses a device, and so do problems from statistics.
 
     Returns
     -------
@@ -202,36 +205,16 @@ def solve_with(
     with few_threads(small=small):
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
         tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first) if first is not None else None
-        if tried is not None and (tried.status == "optimal" or tried.solver_status in FINAL):
+        if tried is not None and (tried.status == "optimal" or tried.solver_status in FINAL or settings.deadline.over):
             return tried
         relaxation = _best_of_attempts(scaled, backend, settings)
         if tried is not None:
-            relaxation = _best_pair(scaled, relaxation, tried, settings)
+            relaxation = better_of(relaxation, tried)
         if solver == "auto" and _worth_another_try(relaxation, settings):
             limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
             other = _best_of_attempts(scaled, BACKENDS["splitting"], limited)
-            relaxation = _best_pair(scaled, relaxation, other, settings)
+            relaxation = better_of(relaxation, other)
     return relaxation
-
-
-def _best_pair(scaled: ScaledProblem, one: Relaxation, other: Relaxation, settings: Settings) -> Relaxation:
-    """Return the better of two relaxations, or the point of one with the bound of the other."""
-    best = min(one, other, key=lambda found: found.relative_gap)
-    point = min(one, other, key=lambda found: found.objective)
-    bound = max(one, other, key=lambda found: found.lower_bound)
-    if best.status == "optimal" or point is bound or settings.deadline.over:
-        return best
-    raw = scaled.inside(point.Z_stack, point.V_stack, bound.dual.nu, bound.dual.z)
-    joined = finish(
-        scaled,
-        replace(raw, status=best.solver_status, iterations=best.iterations),
-        solver=best.solver,
-        tol=settings.tol,
-        certified=True,
-        deadline=settings.deadline,
-    )
-    joined = replace(joined, solve_time=one.solve_time + other.solve_time)
-    return min(joined, best, key=lambda found: found.relative_gap)
 
 
 def _best_of_attempts(
@@ -250,9 +233,8 @@ def _best_of_attempts(
         if best is not None and solver_settings.deadline.over:
             break
         raw = backend.solve(reduced or scaled.instance, replace(solver_settings, tol=settings.tol * factor))
-        if backend.certified and raw.status == "time limit" and not np.any(raw.Z) and not deadline.over:
-            Z, V = along_gradient(scaled.instance, deadline)
-            raw = replace(raw, Z=Z, V=V, W=V)
+        if backend.certified and raw.status == "time limit" and not deadline.over:
+            raw = _without_zeros(raw, scaled.instance, deadline)
         compiled += float(raw.timings.get("compile", 0.0))
         if reduction and reduced and raw.nu is not None and np.all(np.isfinite(raw.nu)):
             raw = replace(raw, nu=reduction.lift_dual(raw.nu, reduced, scaled.instance))
@@ -267,6 +249,21 @@ def _best_of_attempts(
             solver_settings = replace(solver_settings, start=raw)
     assert best is not None
     return replace(best, compile_time=compiled, solve_time=time.perf_counter() - began - compiled)
+
+
+def _without_zeros(raw: RawSolution, instance: Instance, deadline: Deadline) -> RawSolution:
+    """Return what a solver leaves, with the best points along the gradient for outputs that it has not begun."""
+    assert raw.Z is not None
+    assert raw.V is not None
+    parts = instance.parts
+    missing = [k for k, Z in enumerate(raw.Z) if not np.any(Z)] if len(parts) > 1 else [0] * (not np.any(raw.Z))
+    if not missing:
+        return raw
+    Z, V = raw.Z.copy(), raw.V.copy()
+    for k in missing:
+        own = slice(None) if len(parts) == 1 else slice(k, k + 1)
+        Z[own], V[own] = along_gradient(parts[k], deadline)
+    return replace(raw, Z=Z, V=V, W=V)
 
 
 def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:

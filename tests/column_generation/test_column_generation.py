@@ -27,6 +27,7 @@ from qsdp.certificates import certificate_of
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.loop import Round
+from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, OracleResult, PolynomialOracle
@@ -424,6 +425,29 @@ def test_time_limits(problem: TrainingProblem) -> None:
         assert result.lower_bound <= optimum
         assert result.objective >= optimum * (1 - 1e-7)
     assert solve(problem, time_limit=None).objective == pytest.approx(optimum, rel=1e-7)
+
+
+def test_a_master_without_time_ends_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
+    monkeypatch.setattr(BILINEAR, "_ENUMERATED", 0)
+    solves, rounds = Master.solve, 3
+    calls: list[float] = []
+
+    def solve_in_time(self: Master, tol: float, deadline: Deadline) -> bool:
+        calls.append(tol)
+        return solves(self, tol, deadline) and len(calls) != rounds
+
+    monkeypatch.setattr(Master, "solve", solve_in_time)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 12))
+    problem = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(40), beta=0.1)
+    result = column_generation(problem, time_limit=None)
+    check_valid(result, problem)
+    assert result.status == "time limit"
+    # After that only the floor has rounds, and there is one solution more, the last.
+    assert len(calls) == rounds + 1
+    objectives = [one.objective for one in result.history[rounds - 1 :]]
+    assert objectives == [objectives[0]] * len(objectives)
 
 
 def stop_after(rounds: int) -> Callable[[Round], None]:

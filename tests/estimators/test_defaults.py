@@ -284,3 +284,14 @@ def test_an_unknown_argument_is_one_of_the_class_that_was_called(kind: type) -> 
     message = rf"^{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'neurons'"
     with pytest.raises(TypeError, match=message):
         kind(neurons=3)
+
+
+@pytest.mark.parametrize(
+    "loss", ["squared", "logistic", "cross_entropy", "hinge", "squared_hinge", "absolute", "huber"]
+)
+def test_classes_of_fewer_samples_than_folds(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.repeat([0, 1, 2], [20, 18, 2])
+    model = QuantizedNetworkClassifier(loss=loss, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.45
+    assert model.predict_proba(X).shape == (40, 3)

@@ -13,7 +13,7 @@ from test_interior import data
 
 import qsdp
 from qsdp._utils.deadline import Deadline
-from qsdp.exceptions import SolverError
+from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend
@@ -171,14 +171,33 @@ def test_low_rank_on_a_device():
     here, there = (qsdp.solve_relaxation(problem, solver="low-rank", device=device) for device in (None, "cpu"))
     assert there.status == "optimal"
     assert there.objective == pytest.approx(here.objective, rel=2e-6)
-    # "auto" takes the only solver with a device.
-    assert qsdp.solve_relaxation(problem, device="cpu").solver == "low-rank"
 
 
-@pytest.mark.parametrize("solver", ["interior", "splitting"])
-def test_solvers_without_devices_refuse_one(solver):
-    with pytest.raises(SolverError, match=f"'{solver}' takes no device"):
-        qsdp.solve_relaxation(problem_of(), solver=solver, device="cpu")
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge", "cross_entropy"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_splitting_on_a_device(loss, weighted):
+    pytest.importorskip("torch")
+    X, y = data(90, 5, loss)
+    weights = np.linspace(0.5, 2.0, 90) if weighted else None
+    problem = qsdp.TrainingProblem(X, y, beta=0.3, loss=loss, activation=(0.5, 0.4, 0.3), sample_weight=weights)
+    here, there = (qsdp.solve_relaxation(problem, solver="splitting", device=device) for device in (None, "cpu"))
+    assert (there.solver, there.status) == ("splitting", "optimal")
+    assert there.objective == pytest.approx(here.objective, rel=2e-6)
+    # "auto" takes one of the solvers with a device.
+    assert qsdp.solve_relaxation(problem, device="cpu").solver == "splitting"
+
+
+def test_only_the_interior_point_method_has_no_device():
+    with pytest.raises(SolverError, match="'interior' takes no device"):
+        qsdp.solve_relaxation(problem_of(), solver="interior", device="cpu")
+
+
+@pytest.mark.parametrize("solver", ["splitting", "auto"])
+def test_problems_without_rows_have_no_device(solver):
+    statistics = qsdp.SufficientStatistics().partial_fit(*data(50, 4, "squared"))
+    problem = qsdp.TrainingProblem.from_statistics(statistics, beta=1.0)
+    with pytest.raises((SolverError, UnavailableSolverError), match="takes no device"):
+        qsdp.solve_relaxation(problem, solver=solver, device="cpu")
 
 
 def test_memory_of_low_rank_is_that_of_the_data_and_the_images_of_the_factors(monkeypatch):

@@ -87,11 +87,13 @@ class TestAgainstTheMap:
         np.testing.assert_allclose(found, expected, rtol=0, atol=10 * accuracy * np.abs(expected).max())
 
 
-def test_blocks_change_nothing(monkeypatch):
+@pytest.mark.parametrize("device", DEVICES)
+def test_blocks_change_nothing(monkeypatch, device):
     data = quadratic_map((1.0, 0.0, 0.0), False, n=50)
-    whole = Products(data)
-    monkeypatch.setattr("qsdp.relaxation.products._BLOCK_FLOATS", 7 * data.size)
-    cut = Products(data)
+    whole = Products(data, device=device)
+    monkeypatch.setattr("qsdp._utils.parallel.WORK_FLOATS", 7 * data.size)
+    monkeypatch.setattr("qsdp._utils.arrays._DEVICE_FLOATS", 7 * data.size)
+    cut = Products(data, device=device)
     T, nu = np.eye(data.size), np.linspace(-1.0, 1.0, data.n_rows)
     np.testing.assert_allclose(cut.forward(T), whole.forward(T), rtol=1e-14)
     np.testing.assert_allclose(cut.adjoint(nu), whole.adjoint(nu), rtol=0, atol=1e-13)

@@ -15,8 +15,7 @@ from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.solve import _best_pair
+from qsdp.relaxation.scaled import RawSolution
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 
@@ -283,21 +282,6 @@ class TestFirstTry:
 
     def test_a_limit_of_iterations_is_for_one_method(self):
         assert qsdp.solve_relaxation(correlated(0.05), max_iter=3).solver != "low-rank"
-
-    def test_the_point_of_one_has_the_bound_of_the_other(self):
-        problem = correlated(0.5, n=200, d=6)
-        found = qsdp.solve_relaxation(problem, tol=1e-8)
-        zero = np.zeros_like(found.Z_stack)
-        at_zero = problem.relaxed_objective(zero[0], 0.0)
-        weak = replace(found.dual, nu=0.5 * found.dual.nu, value=0.5 * found.lower_bound)
-        point = replace(found, dual=weak, lower_bound=weak.value, status="inaccurate")
-        bound = replace(
-            found, Z_stack=zero, V_stack=zero, rho_stack=np.zeros(1), objective=at_zero, status="inaccurate"
-        )
-        joined = _best_pair(ScaledProblem.of(problem, "tight"), bound, point, Settings(1e-6, "two-block", None))
-        assert joined.status == "optimal"
-        assert joined.objective == pytest.approx(found.objective, rel=1e-12)
-        assert joined.lower_bound == pytest.approx(found.lower_bound, rel=1e-7)
 
 
 class TestRegistry:

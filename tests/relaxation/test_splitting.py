@@ -1,5 +1,6 @@
 """Operator splitting: against other solvers, at every stop, and on data that degenerate."""
 
+import importlib.util
 import math
 from dataclasses import replace
 
@@ -26,6 +27,9 @@ from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, precision
 
 STEPS = ("kernel", "gram", "iterative")
+
+#: None, and the processor by torch where that is installed.
+DEVICES = (None, "cpu") if importlib.util.find_spec("torch") else (None,)
 
 
 def raw_solution(
@@ -74,15 +78,18 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
             for k in range(outputs)
         ]
     )
-    gram, products = gram_in_basis(replace(Instance.of(problem), fit=DataFit(problem.loss, q)))
     own = np.arange(outputs)
     size = np.abs(expected).max() + np.abs(q).max()
-    for step in (
-        KernelStep(problem.map),
-        GramStep(problem.map, gram),
-        GramStep(problem.map, gram, products),
-        IterativeStep(problem.map),
-    ):
+    steps = []
+    for device in DEVICES:
+        gram, products = gram_in_basis(replace(Instance.of(problem), fit=DataFit(problem.loss, q)), device=device)
+        steps += [
+            KernelStep(problem.map, device=device),
+            GramStep(problem.map, gram, device=device),
+            GramStep(problem.map, gram, products, device=device),
+            IterativeStep(problem.map, device=device),
+        ]
+    for step in steps:
         step.prepare(delta, w)
         for _ in range(30 if isinstance(step, IterativeStep) else 1):
             T, predictions = step.solve(T0, q, own)

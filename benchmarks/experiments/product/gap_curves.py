@@ -3,8 +3,9 @@
 Column generation with its default settings and a time limit, on problems of 30 to 61 inputs whose relaxation is far
 below every network: planted targets with noise, labels of smooth curves (neighbouring inputs correlated, as in sonar
 echoes), ionosphere and spambase. Without: the same loop without cutting planes. The bound of a curve is proven at that
-time, the objective that of the restricted problem; the last gap is the certificate's. The limit is on the clock; the
-processor seconds of one thread tell how much of it other work on the machine has left.
+time, the objective that of the restricted problem; the last gap is the certificate's. The limit is on the clock of the
+process; where that is the wall's, the processor seconds of one thread tell how much of it other work has left, and
+where both are equal the limit was one of processor seconds.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from qsdp.relaxation.cuts import CuttingPlanes
 
 #: Data and beta.
 PROBLEMS = (("planted", 0.1), ("curves", 0.1), ("curves", 1.0), ("ionosphere", 0.1), ("spambase", 100.0))
-#: Those that have the long limit, too.
-LONG = PROBLEMS[:2]
+#: Those that have the long limit, too: all that a minute does not prove, at one beta.
+LONG = (*PROBLEMS[:2], PROBLEMS[4])
 MINUTE, LONG_LIMIT = 60.0, 600.0
 #: Certified gaps that are aimed at, after a minute and after ten.
 TARGETS = {MINUTE: 0.05, LONG_LIMIT: 0.02}
@@ -144,7 +145,8 @@ def tables(records: Records) -> list[Table]:
         ("seconds", show.first("seconds", ".1f")),
         ("of the processor", show.first("processor_seconds", ".1f")),
     ]
-    note = "One thread, on a machine that others used, too: compare by the seconds of the processor."
+    note = "One thread, on a machine that others used, too: compare by the seconds of the processor. Where both kinds "
+    note += "of seconds are equal, limits counted those of the processor."
     return [show.table("Certified gaps with a time limit", records, columns, note)]
 
 

@@ -9,6 +9,7 @@ quadratic cone; Clarabel and CVXOPT have the smaller program of `solve_relaxatio
 from __future__ import annotations
 
 import importlib.util
+import math
 import shutil
 import subprocess
 import tempfile
@@ -34,6 +35,13 @@ _SECOND_ORDER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 LADDERS = {"scs": _FIRST_ORDER, "clarabel": _SECOND_ORDER, "cvxopt": _SECOND_ORDER, "sdpa": _SECOND_ORDER}
 #: On the two graphs of SDPLIB and on G1: what reaches, or nearly reaches, 1e-4 first.
 INNER_LADDERS = {"mcp100": _FIRST_ORDER[2:], "mcp124-1": _FIRST_ORDER[4:], "G1": _FIRST_ORDER[2:]}
+
+#: Options that are tolerances, of solvers through CVXPY.
+_INNER_TOLERANCES = {
+    "clarabel": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
+    "cvxopt": ("abstol", "reltol", "feastol"),
+    "sdpa": ("epsilonStar", "epsilonDash"),
+}
 
 
 def missing(solver):
@@ -175,7 +183,11 @@ def inner(name, M, solver, tolerance, time_limit=None):
         start = time.perf_counter()
         bound = qsdp.maxcut_bound(M, tol=tolerance)
         return Bound(time.perf_counter() - start, bound.value, bound.upper_bound, peak() / 2**20)
+    if solver == "mixing":
+        return _inner_mixing(M, tolerance, time_limit)
     dense = M.toarray() if scipy.sparse.issparse(M) else M
+    if solver in _INNER_TOLERANCES:
+        return _inner_conic(dense, solver, tolerance)
     return {"scs": _inner_scs, "csdp": _inner_csdp}[solver](dense, tolerance, time_limit)
 
 
@@ -186,7 +198,7 @@ def inner_missing(solver, cutnorm_python):
     if solver == "cutnorm":
         found = subprocess.run([cutnorm_python, "-c", "import cutnorm"], capture_output=True, check=False)
         return None if found.returncode == 0 else "not installed"
-    return None
+    return missing(solver) if solver in _INNER_TOLERANCES else None
 
 
 def _inner_scs(M, tolerance, time_limit):
@@ -200,6 +212,56 @@ def _inner_scs(M, tolerance, time_limit):
     # The sign of a multiplier is a convention.
     upper = min(_safe_bound(M, unit.dual_value), _safe_bound(M, -unit.dual_value))
     return Bound(seconds, _feasible_value(M, K.value), upper, largest)
+
+
+def _inner_conic(M, solver, tolerance):
+    """Solve the dual program, of n numbers, whose multiplier is the point: that in n^2 is out of reach for these."""
+    start = time.perf_counter()
+    z = cp.Variable(len(M))
+    dominates = cp.diag(z) - M >> 0
+    least = cp.Problem(cp.Minimize(cp.sum(z)), [dominates])
+    least.solve(solver=solver.upper(), **dict.fromkeys(_INNER_TOLERANCES[solver], tolerance))
+    seconds, largest = time.perf_counter() - start, peak() / 2**20
+    if z.value is None or dominates.dual_value is None:
+        raise RuntimeError(f"{solver} ended after {seconds:.0f} s with status {least.status!r} and no solution")
+    return Bound(seconds, _feasible_value(M, dominates.dual_value), _safe_bound(M, z.value), largest)
+
+
+def _inner_mixing(M, tolerance, time_limit):
+    r"""Ascend over one unit vector after the other: the mixing method of Wang, Chang and Kolter (2017).
+
+    Of :math:`\max \langle M, V V^T \rangle` over rows :math:`v_i` of norm one, in :math:`\lceil\sqrt{2n}\rceil + 1`
+    dimensions, the best :math:`v_i` for the others fixed is :math:`g_i = \sum_{j \ne i} M_{ij} v_j` over its norm. It
+    ends when a sweep raises the value by less than the tolerance. Multipliers are :math:`M_{ii} + \|g_i\|`.
+    """
+    start = time.perf_counter()
+    rows = scipy.sparse.csr_array(M, copy=True)
+    diagonal = rows.diagonal()
+    rows = rows - scipy.sparse.diags_array(diagonal, format="csr")
+    rows.eliminate_zeros()
+    n = len(diagonal)
+    # The neighbours of every row, and their entries.
+    entries = [slice(rows.indptr[i], rows.indptr[i + 1]) for i in range(n)]
+    neighbours = [(rows.indices[own], rows.data[own]) for own in entries]
+    V = np.random.default_rng(0).standard_normal((n, math.ceil(math.sqrt(2 * n)) + 1))
+    V /= np.linalg.norm(V, axis=1)[:, None]
+    value = float(diagonal.sum() + np.sum(V * (rows @ V)))
+    while True:
+        rise = 0.0
+        for i, (others, weights) in enumerate(neighbours):
+            g = weights @ V[others]
+            norm = math.sqrt(g @ g)
+            if norm > 0.0:
+                rise += 2.0 * (norm - float(g @ V[i]))
+                V[i] = g / norm
+        value += rise
+        over = time_limit is not None and time.perf_counter() - start > time_limit
+        if over or rise <= tolerance * abs(value):
+            break
+    seconds, largest = time.perf_counter() - start, peak() / 2**20
+    images = rows @ V
+    upper = _safe_bound(M.toarray() if scipy.sparse.issparse(M) else M, diagonal + np.linalg.norm(images, axis=1))
+    return Bound(seconds, float(diagonal.sum() + np.sum(V * images)), upper, largest)
 
 
 def _inner_csdp(M, tolerance, time_limit):

@@ -15,7 +15,9 @@ def _interior(instance: Instance, settings: Settings) -> RawSolution:
 
 
 def _splitting(instance: Instance, settings: Settings) -> RawSolution:
-    return splitting.solve_splitting(instance, settings.limits(20_000), settings.start, settings.reductions)
+    return splitting.solve_splitting(
+        instance, settings.limits(20_000), settings.start, settings.reductions, settings.device
+    )
 
 
 def _low_rank(instance: Instance, settings: Settings) -> RawSolution:
@@ -26,7 +28,7 @@ def _low_rank(instance: Instance, settings: Settings) -> RawSolution:
 INTERIOR = Backend("interior", _interior, operations=interior.operations, unfit=interior.unfit)
 
 #: A first-order method for many samples and columns.
-SPLITTING = Backend("splitting", _splitting, operations=splitting.operations)
+SPLITTING = Backend("splitting", _splitting, devices=True, operations=splitting.operations)
 
 #: A second-order method in factors, for hundreds of columns.
 LOW_RANK = Backend("low-rank", _low_rank, devices=True, rows=True, operations=lowrank.operations, unfit=lowrank.unfit)

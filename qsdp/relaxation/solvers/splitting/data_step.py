@@ -29,6 +29,7 @@ from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.products import Products
 
 __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations", "precision"]
 
@@ -59,8 +60,10 @@ class KernelStep:
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
         dtype: npt.DTypeLike = np.float64,
+        device: str | None = None,
     ) -> None:
         self._data, self._weights, self._deadline = data, _column(weights), deadline
+        self.passes = _passes(data, device)
         self.side = data.n_rows
         self._kernel = np.empty((self.side, self.side), dtype=dtype)
 
@@ -77,9 +80,9 @@ class KernelStep:
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and its predictions."""
-        missing = q - forward(self._data, T0 / self._outer)
+        missing = q - forward(self.passes, T0 / self._outer)
         a = _solved(self._factor, missing)
-        T = T0 + adjoint(self._data, a) / self._outer
+        T = T0 + adjoint(self.passes, a) / self._outer
         return T, q - self._compliance * a
 
 
@@ -96,8 +99,9 @@ class GramStep:
         products: FloatArray | None = None,
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
+        device: str | None = None,
     ) -> None:
-        self._data, self._gram, self._products = data, gram, products
+        self.passes, self._gram, self._products = _passes(data, device), gram, products
         self._weights, self._deadline = _column(weights), deadline
         self.side = len(gram)
         self._first, self._second, _ = symmetric_basis(data.size)
@@ -118,7 +122,7 @@ class GramStep:
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T, and no predictions: they would take a pass over the data."""
         if self._products is None:
-            products = to_vectors(adjoint(self._data, self._weights * q))
+            products = to_vectors(adjoint(self.passes, self._weights * q))
         else:
             products = self._products[:, outputs]
         right = products * self._scale[:, None] + self._ridge * to_vectors(T0)
@@ -135,8 +139,14 @@ class IterativeStep:
 
     side = 0
 
-    def __init__(self, data: QuadraticMap, weights: FloatArray | None = None, deadline: Deadline = NEVER) -> None:
-        self._data, self._deadline = data, deadline
+    def __init__(
+        self,
+        data: QuadraticMap,
+        weights: FloatArray | None = None,
+        deadline: Deadline = NEVER,
+        device: str | None = None,
+    ) -> None:
+        self.passes, self._deadline = _passes(data, device), deadline
         self._weights = np.ones(data.n_rows) if weights is None else weights
         self._moments = second_moments(data, weights)
         self._outer: FloatArray = np.ones_like(self._moments)
@@ -162,7 +172,7 @@ class IterativeStep:
             self._last = np.zeros((int(outputs.max()) + 1, *T0.shape[1:]))
             self._last[outputs] = T0
         T = self._last[outputs]
-        predictions = forward(self._data, T / self._outer)
+        predictions = forward(self.passes, T / self._outer)
         for k in range(len(T)):
             T[k], predictions[:, k] = self._solve(T[k], predictions[:, k], T0[k], q[:, k])
         self._last[outputs] = T
@@ -171,19 +181,19 @@ class IterativeStep:
     def _solve(
         self, T: FloatArray, prediction: FloatArray, T0: FloatArray, q: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        residual = self._data.adjoint(self._weights * (q - prediction)) / self._outer + self._ridge * (T0 - T)
+        residual = self.passes.adjoint(self._weights * (q - prediction)) / self._outer + self._ridge * (T0 - T)
         direction = shaped = self._precondition(residual)
         size = start = float(np.vdot(residual, shaped))
         for _ in range(_PRODUCTS):
             if not size > _REDUCTION**2 * start:
                 break
             self._deadline.check()
-            image = self._data.forward(direction / self._outer)
+            image = self.passes.forward(direction / self._outer)
             weighted = self._weights * image
             curved = float(image @ weighted) + self._ridge * float(np.vdot(direction, direction))
             length = size / curved
             T, prediction = T + length * direction, prediction + length * image
-            residual = residual - length * (self._data.adjoint(weighted) / self._outer + self._ridge * direction)
+            residual = residual - length * (self.passes.adjoint(weighted) / self._outer + self._ridge * direction)
             shaped = self._precondition(residual)
             size, last = float(np.vdot(residual, shaped)), size
             direction = shaped + size / last * direction
@@ -196,9 +206,12 @@ class IterativeStep:
         return preconditioned
 
 
-#: A solver of the step through the data. `prepare` sets the scales of the coordinates, of shape (N,), and the weight of
-#: the predictions, and factors a matrix of that `side`, 0 where there is none. `solve` returns T of shape (C, N, N),
-#: and its predictions of shape (n, C) where they are a by-product.
+#: What predictions and matrices of dual vectors are computed by: the data, or their products on a device.
+Passes = DataMap | Products
+
+#: A solver of the step through the data, with what its `passes` over them are by. `prepare` sets the scales of the
+#: coordinates, of shape (N,), and the weight of the predictions, and factors a matrix of that `side`, 0 where there is
+#: none. `solve` returns T of shape (C, N, N), and its predictions of shape (n, C) where they are a by-product.
 DataStep = KernelStep | GramStep | IterativeStep
 
 
@@ -270,12 +283,19 @@ def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
     return costs
 
 
-def forward(data: DataMap, T: FloatArray) -> FloatArray:
+def _passes(data: DataMap, device: str | None) -> Passes:
+    if device is None:
+        return data
+    assert isinstance(data, QuadraticMap)
+    return Products(data, np.float64, device)
+
+
+def forward(data: Passes, T: FloatArray) -> FloatArray:
     """Return predictions of shape (n, C) of matrices of shape (C, N, N)."""
     return np.stack([data.forward(matrix) for matrix in T], axis=1)
 
 
-def adjoint(data: DataMap, nu: FloatArray) -> FloatArray:
+def adjoint(data: Passes, nu: FloatArray) -> FloatArray:
     """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
     return np.stack([data.adjoint(column) for column in nu.T])
 

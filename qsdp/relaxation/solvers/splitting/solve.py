@@ -68,6 +68,7 @@ def solve_splitting(
     limits: Limits,
     start: RawSolution | None = None,
     reductions: Reductions | None = None,
+    device: str | None = None,
     *,
     step: str = "auto",
     rule: MetricRule | None = None,
@@ -75,6 +76,7 @@ def solve_splitting(
     """Return the best certified pair that operator splitting meets on a normalised instance, all outputs together.
 
     It starts from a solution of a neighbouring instance, in this one's units, and uses Gram matrices of `reductions`.
+    The Gram matrix, and the passes over the data of the steps, run on the `device`, one of torch.
     See `data_step` for the steps "kernel", "gram" and "iterative".
     """
     began = time.perf_counter()
@@ -83,7 +85,7 @@ def solve_splitting(
     try:
         name = choose_step(instance, limits.tol, deadline) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
-        data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline)
+        data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
         # Beside iterations with large systems the search costs nothing.
@@ -140,19 +142,24 @@ def _check_distance(k: int) -> int:
 
 
 def _make_steps(
-    instance: Instance, step: str, dtype: npt.DTypeLike, reductions: Reductions | None, deadline: Deadline
+    instance: Instance,
+    step: str,
+    dtype: npt.DTypeLike,
+    reductions: Reductions | None,
+    deadline: Deadline,
+    device: str | None,
 ) -> tuple[DataStep, Evaluation]:
     """Return the step through the data of that name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
     if isinstance(data, QuadraticMap) and step == "kernel":
-        return KernelStep(data, weights, deadline, dtype), DirectEvaluation(instance)
+        return KernelStep(data, weights, deadline, dtype, device), DirectEvaluation(instance)
     if isinstance(data, QuadraticMap) and step == "iterative":
-        return IterativeStep(data, weights, deadline), DirectEvaluation(instance)
-    gram, products = gram_in_basis(instance, reductions, deadline, dtype)
+        return IterativeStep(data, weights, deadline, device), DirectEvaluation(instance)
+    gram, products = gram_in_basis(instance, reductions, deadline, dtype, device)
     if not instance.fit.quadratic:
-        return GramStep(data, gram, weights=weights, deadline=deadline), DirectEvaluation(instance)
-    return GramStep(data, gram, products, deadline=deadline), GramEvaluation(instance, gram, products)
+        return GramStep(data, gram, None, weights, deadline, device), DirectEvaluation(instance)
+    return GramStep(data, gram, products, None, deadline, device), GramEvaluation(instance, gram, products)
 
 
 class _Iteration:
@@ -272,7 +279,7 @@ class _Iteration:
         images = [half * (S + T) + kept * A + UA, half * (S - T) + kept * B + UB]
         points = [A + UA, B + UB]
         if not self._squared:
-            moved = predictions if predictions is not None else forward(self._data, T / self._outer)
+            moved = predictions if predictions is not None else forward(self._step.passes, T / self._outer)
             images.append(self._roots * (rule.relaxation * moved + kept * self._p[:, own] + self._u[:, own]))
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)

@@ -1,0 +1,136 @@
+"""Proven global optima on every UCI set of up to 35 inputs, at four betas, within two minutes.
+
+Column generation with its default settings on all samples of a set, standardised, with a constant column and the
+squared loss; of several classes the most frequent one against the rest. Seconds are the processor's, of one thread.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import qsdp
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped
+from benchmarks.experiments._data import with_constant
+from qsdp.bench import Claim, Table, exact
+
+SETS = (
+    "banknote",
+    "pima",
+    "breast-cancer",
+    "glass",
+    "wine-quality",
+    "heart",
+    "adult",
+    "credit-approval",
+    "letter",
+    "vehicle",
+    "ionosphere",
+)
+BETAS = (0.1, 1.0, 10.0, 100.0)
+#: Relative gap that counts as proven, and seconds in which it must be.
+PROVEN, LIMIT = 1e-6, 120.0
+
+ALL = (
+    TARGET,
+    f"Optima are proven (relative gap at most {PROVEN:g}, kind exact) on every UCI set of up to 35 inputs at every "
+    f"beta, each within {LIMIT:g} seconds of one thread.",
+)
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """Return a case for each set and beta."""
+    return grid(data="breast-cancer", beta=10.0) if quick else grid(data=SETS, beta=BETAS)
+
+
+def problem_of(case: dict[str, Any]) -> qsdp.TrainingProblem:
+    """Return the training problem of a case."""
+    data = qsdp.datasets.load_uci(case["data"])
+    deviation = data.X.std(axis=0)
+    X = (data.X - data.X.mean(axis=0))[:, deviation > 0.0] / deviation[deviation > 0.0]
+    classes, counts = np.unique(data.y, return_counts=True)
+    y = data.y if len(classes) == 2 else np.where(data.y == classes[np.argmax(counts)], 1.0, -1.0)
+    (X,) = with_constant(X)
+    return qsdp.TrainingProblem(X, y, beta=case["beta"])
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Generate columns to a proof, or for two minutes."""
+    with threadpool_limits(limits=1):
+        problem = problem_of(case)
+        began = time.process_time()
+        result = qsdp.column_generation(problem, tol=PROVEN, time_limit=LIMIT)
+        seconds = time.process_time() - began
+    return {
+        "n": problem.n_samples,
+        "D": problem.dimension,
+        "objective": result.objective,
+        "lower_bound": result.lower_bound,
+        "gap": result.relative_gap,
+        "kind": result.certificate.bound_type,
+        "status": result.status,
+        "rounds": result.rounds,
+        "neurons": result.network.n_neurons,
+        "seconds": seconds,
+    }
+
+
+def is_proven(record: Any) -> bool:
+    """Return whether the optimum is proven, in time."""
+    m = record.measured
+    return bool(m["gap"] <= PROVEN and m["kind"] == "exact" and m["seconds"] <= LIMIT)
+
+
+def tables(records: Records) -> list[Table]:
+    """Return what was proven."""
+    columns = [
+        ("data", show.param("data")),
+        ("beta", show.param("beta", "g")),
+        ("n", show.first("n")),
+        ("D", show.first("D")),
+        ("objective", show.first("objective", ".8g")),
+        ("gap", show.first("gap", ".1e")),
+        ("kind", show.first("kind")),
+        ("neurons", show.first("neurons")),
+        ("rounds", show.first("rounds")),
+        ("seconds", show.first("seconds", ".2f")),
+    ]
+    return [show.table("Proofs", records, columns, "Seconds: of the processor, one thread, one run.")]
+
+
+def claims(records: Records) -> list[Claim]:
+    """Judge all proofs."""
+    holds = {f"{r.case['data']}, beta {r.case['beta']:g}": is_proven(r) for r in records}
+    figures = ""
+    if records:
+        slowest = max(records, key=lambda r: r.measured["seconds"])
+        figures = f"{sum(holds.values())} proven; {slowest.measured['seconds']:.1f} s at most ({slowest.case['data']})"
+    return [exact(*ALL, holds, figures, needed=len(SETS) * len(BETAS))]
+
+
+def plot(records: Records, path: Path) -> None:
+    """Draw the seconds against beta, a line for each set."""
+    figure, axis = draw.subplots(figsize=(7.0, 4.0))
+    for (name,), group in grouped(records, "data").items():
+        size = group[0].measured["D"]
+        axis.plot(
+            [r.case["beta"] for r in group],
+            [r.measured["seconds"] for r in group],
+            marker="o",
+            label=f"{name}, {size} inputs",
+        )
+    axis.axhline(LIMIT, color="0.5", linestyle=":", linewidth=1)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("beta")
+    axis.set_ylabel("seconds of the processor to the proof")
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    draw.save(figure, path)
+
+
+EXPERIMENT = experiment_in(__name__, "Proven optima of small sets", "Targets of the package: proven optima")

@@ -1,0 +1,110 @@
+"""The library that heavy products run in: NumPy on the processor, or torch on a device.
+
+Products take arrays of the library and give NumPy arrays in double precision back. torch is imported where a device is
+asked for, and then only.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.numeric import symmetrised
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import InvalidInputError, UnavailableSolverError
+
+__all__ = ["ArrayLibrary", "library_of", "squared_rows"]
+
+#: Floats of the temporary arrays on a device, whose products are at their speed for larger ones only.
+_DEVICE_FLOATS = 2**24
+
+
+class ArrayLibrary:
+    """NumPy: an array that has the precision already is given back."""
+
+    def __init__(self, dtype: Any = np.float64) -> None:
+        self.dtype = dtype
+
+    def take(self, array: Any) -> Any:
+        """Return an array as the library keeps it, in its precision and on its device."""
+        return np.asarray(array, dtype=self.dtype)
+
+    def give(self, array: Any) -> FloatArray:
+        """Return an array of the library as one of NumPy, in double precision."""
+        return np.asarray(array, dtype=np.float64)
+
+    def joined(self, arrays: Sequence[Any]) -> Any:
+        """Return arrays of the library, one below the other."""
+        return np.concatenate(arrays)
+
+    def zeros(self, shape: tuple[int, ...]) -> Any:
+        """Return zeros in double precision, to add products up in."""
+        return np.zeros(shape)
+
+    def blocks(self, count: int, floats: int) -> Iterator[slice]:
+        """Yield slices of so many items, of so many floats each, whose products are done at once."""
+        return blocks(count, floats)
+
+
+class _Torch(ArrayLibrary):
+    def __init__(self, dtype: Any, device: str) -> None:
+        super().__init__(dtype)
+        try:
+            torch = importlib.import_module("torch")
+        except ImportError as error:
+            raise UnavailableSolverError(f"device={device!r} needs torch: pip install torch") from error
+        self._torch = torch
+        self._dtype = {"float32": torch.float32, "float64": torch.float64}[np.dtype(dtype).name]
+        try:
+            self._device = torch.device(device)
+            torch.empty(1, device=self._device)
+        except (RuntimeError, AssertionError) as error:
+            raise InvalidInputError(f"device {device!r} is not available to torch: {error}") from error
+
+    def take(self, array: Any) -> Any:
+        if not isinstance(array, self._torch.Tensor):
+            # Arrays that may not be written to are copied: torch would share their memory.
+            array = np.asarray(array)
+            array = np.ascontiguousarray(array if array.flags.writeable else array.copy())
+        return self._torch.as_tensor(array, dtype=self._dtype, device=self._device)
+
+    def give(self, array: Any) -> FloatArray:
+        return np.asarray(array.cpu().numpy(), dtype=np.float64)
+
+    def joined(self, arrays: Sequence[Any]) -> Any:
+        return self._torch.cat(list(arrays))
+
+    def zeros(self, shape: tuple[int, ...]) -> Any:
+        return self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
+
+    def blocks(self, count: int, floats: int) -> Iterator[slice]:
+        step = max(1, _DEVICE_FLOATS // max(1, floats))
+        return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def library_of(device: str | None = None, dtype: Any = np.float64) -> ArrayLibrary:
+    """Return NumPy, or torch on a device such as "cpu" or "cuda", in a precision.
+
+    Raises
+    ------
+    UnavailableSolverError
+        torch is not installed.
+    InvalidInputError
+        It has no such device.
+    """
+    return ArrayLibrary(dtype) if device is None else _Torch(dtype, device)
+
+
+def squared_rows(library: ArrayLibrary, X: Any, weights: FloatArray) -> FloatArray:
+    r"""Return :math:`X^T \mathrm{Diag}(w) X`, symmetric, for an array of the library of shape (n, d), by blocks."""
+    total = None
+    for rows in library.blocks(*X.shape):
+        # In this order: rows of a C-contiguous array times a column stay contiguous for the product.
+        product = library.give(X[rows].T @ (library.take(weights[rows, None]) * X[rows]))
+        # The sum begins with the first product: zeros would be one more matrix of wide data.
+        total = product if total is None else np.add(total, product, out=total)
+    return np.zeros((X.shape[1],) * 2) if total is None else symmetrised(total)

@@ -1,0 +1,106 @@
+"""The best of what several solves, and networks, say of one relaxation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
+from qsdp._utils.validation import FloatArray, read_only
+from qsdp.networks import BilinearNetwork
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.bounds import DualBound
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import Relaxation, finish, verdict
+
+__all__ = ["better_of", "joining_operations", "point_of", "with_network"]
+
+#: Operations of `with_network` for one output, as multiples of N^3 beside the eigenvectors of two matrices, and of
+#: n N^2.
+_WEIGHTS, _PASSES = 40.0, 5.0
+
+
+def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
+    """Return the better point and the better bound of two relaxations, of every output apart if they do not interact.
+
+    The rest is of the one with the smaller gap, and the time of both.
+    """
+    best = min(one, other, key=lambda found: found.relative_gap)
+    seconds = {name: getattr(one, name) + getattr(other, name) for name in ("compile_time", "solve_time")}
+    if best.status == "optimal":
+        return replace(best, **seconds)
+    better, tighter = other.objectives < one.objectives, other.lower_bounds > one.lower_bounds
+    objectives = np.where(better, other.objectives, one.objectives)
+    bounds = np.where(tighter, other.lower_bounds, one.lower_bounds)
+    objective, bound = float(objectives.sum()), float(bounds.sum())
+
+    def chosen(theirs: np.ndarray, name: str) -> FloatArray:
+        # Where there is one part, its blocks are taken together.
+        mine, others = getattr(one, name), getattr(other, name)
+        mask = theirs.reshape(-1, *[1] * (mine.ndim - 1))
+        return read_only(np.where(mask, others, mine))
+
+    dual = DualBound(
+        bound,
+        np.where(tighter if len(tighter) > 1 else tighter[0], other.dual.nu, one.dual.nu),
+        np.where(tighter[:, None] if one.dual.z.ndim == 2 else tighter[0], other.dual.z, one.dual.z),
+    )
+    joined = replace(
+        best,
+        Z_stack=chosen(better, "Z_stack"),
+        V_stack=chosen(better, "V_stack"),
+        rho_stack=chosen(better, "rho_stack"),
+        objective=objective,
+        lower_bound=bound,
+        objectives=read_only(objectives),
+        lower_bounds=read_only(bounds),
+        dual=dual,
+        **seconds,
+    )
+    return replace(joined, status=verdict(joined.relative_gap, best.tol, bool(np.any(joined.rho_stack > 0.0))))
+
+
+def with_network(relaxation: Relaxation, network: BilinearNetwork, deadline: Deadline = NEVER) -> Relaxation:
+    r"""Return the relaxation with the point of a network where that is better, and the bound of its gradient.
+
+    Every network is a feasible point, see `point_of`, whose objective is at most its own; and minus the gradient of the
+    loss at its predictions is a dual vector like any other. Of a solve that ended early both are often better.
+    """
+    problem = relaxation.problem
+    scaled = ScaledProblem.of(problem, relaxation.regularization)
+    Z, V = point_of(network, problem)
+    weight = scaled.units.weight
+    raw = RawSolution(Z / weight, V / weight, V / weight, status=relaxation.solver_status)
+    own = finish(scaled, raw, solver=relaxation.solver, tol=relaxation.tol, certified=True, deadline=deadline)
+    return better_of(relaxation, replace(own, iterations=relaxation.iterations))
+
+
+def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
+    r"""Return Z and V of shape (C, N, N), the point of the relaxation that a network is.
+
+    That is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
+    :math:`V = \frac14 \sum_j |\alpha_j| (u_j u_j^T + v_j v_j^T)`, with weights in units of the largest: then
+    :math:`V \pm Z` are positive semidefinite, and no entry of the diagonal of V exceeds half the sum of
+    :math:`|\alpha_j|`.
+    """
+    largest = np.ones(problem.size)
+    largest[: problem.n_features] = problem.levels - 1.0
+    one, other = network.U.astype(np.float64) / largest, network.V.astype(np.float64) / largest
+    plus, minus = one + other, one - other
+    # With p = u + v and m = u - v, 4 sym(u v') is p p' - m m', and 2 (u u' + v v') is p p' + m m'.
+    Z, V = [], []
+    for alpha in network.alpha.reshape(network.n_neurons, -1).T:
+        used = alpha != 0.0
+        signs, sizes = np.sign(alpha[used]), np.sqrt(np.abs(alpha[used]))[:, None]
+        p, m = sizes * plus[used], sizes * minus[used]
+        Z.append(0.125 * ((p.T * signs) @ p - (m.T * signs) @ m))
+        V.append(0.125 * (p.T @ p + m.T @ m))
+    return np.stack(Z), np.stack(V)
+
+
+def joining_operations(problem: TrainingProblem) -> float:
+    """Return the floating-point operations of `with_network`."""
+    N = float(problem.size)
+    each = (2.0 * EIGENVECTORS + _WEIGHTS) * N**3 + _PASSES * problem.weight_map.n_rows * N**2
+    return problem.n_outputs * each

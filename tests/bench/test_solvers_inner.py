@@ -1,0 +1,93 @@
+"""Bounds of forms over sign vectors by other solvers: against this package's, and verdicts that turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import qsdp
+from qsdp.bench import Record
+
+peers = pytest.importorskip("benchmarks.experiments.solvers._peers", reason="not in the installed package")
+study = pytest.importorskip("benchmarks.experiments.solvers.inner", reason="not in the installed package")
+
+
+def laplacian(n: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    W = np.triu((rng.random((n, n)) < 0.3) * rng.integers(1, 5, (n, n)), 1).astype(float)
+    W = W + W.T
+    return (np.diag(W.sum(axis=1)) - W) / 4.0
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_mixing_method_and_its_bound(sparse: bool) -> None:
+    M = laplacian(40)
+    # A vertex without edges keeps its vector.
+    M[7], M[:, 7] = 0.0, 0.0
+    ours = qsdp.maxcut_bound(M, tol=1e-8)
+    found = peers.inner("random", scipy.sparse.csr_array(M) if sparse else M, "mixing", 1e-12)
+    assert found.value <= ours.upper_bound * (1.0 + 1e-12)
+    assert ours.value * (1.0 - 1e-12) <= found.upper_bound
+    assert found.relative_gap < 1e-5
+    rough = peers.inner("random", M, "mixing", 1e-2)
+    assert rough.value <= found.upper_bound
+    assert ours.value <= rough.upper_bound
+    assert rough.relative_gap > found.relative_gap
+
+
+def test_the_mixing_method_looks_at_its_limit() -> None:
+    found = peers.inner("random", laplacian(40), "mixing", 0.0, 1e-9)
+    assert found.value <= found.upper_bound
+
+
+@pytest.mark.parametrize("solver", ["clarabel", "cvxopt"])
+def test_conic_solvers_on_the_dual_program(solver: str) -> None:
+    if peers.inner_missing(solver, "") is not None:
+        pytest.skip(f"{solver} is not installed")
+    M = laplacian(12, seed=1)
+    ours = qsdp.maxcut_bound(M, tol=1e-8)
+    found = peers.inner("random", M, solver, 1e-8)
+    assert found.value <= ours.upper_bound * (1.0 + 1e-9)
+    assert ours.value * (1.0 - 1e-9) <= found.upper_bound
+    assert found.relative_gap < 1e-5
+
+
+def records(**changes: Any) -> list[Record]:
+    found = []
+    for case in study.cases(quick=False):
+        if "clock" in case:
+            own = case["solver"] == "qsdp"
+            measured = {"status": "ok", "seconds": 0.1 if own else 1.0, "reached": True}
+            measured.update(objective=-1.0, lower_bound=-1.1, relative_gap=1e-5)
+            if case["solver"] in changes and case["graph"] == "G1":
+                measured = changes[case["solver"]]
+            found.append(Record(case, measured, 1.0, 0))
+    return found
+
+
+def first(found: list[Record]) -> Any:
+    return study._first(found)
+
+
+def test_the_first_of_one_thread() -> None:
+    assert first(records()).verdict == "supported"
+    assert first(records(mixing={"status": "ok", "seconds": 0.05, "reached": True})).verdict == "contradicted"
+    # What was stopped has not reached the gap; what is not installed says nothing.
+    assert first(records(sdpa={"status": "stopped after 150 s"})).verdict == "supported"
+    assert first(records(sdpa={"status": "not installed"})).verdict == "not measured"
+
+
+def test_a_process_is_ended_at_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "measure", _busy)
+    assert study.run({"graph": "G1", "solver": "mixing", "threads": 1, "stop": 1}) == {"status": "stopped after 1 s"}
+
+
+def _busy(case: dict[str, Any]) -> dict[str, Any]:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (case["stop"], case["stop"]))
+    while True:
+        pass
