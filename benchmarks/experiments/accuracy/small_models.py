@@ -324,7 +324,8 @@ def quotes(records: Sequence[Record]) -> dict[str, str]:
         bits, accuracy = points[model]
         return f"{100 * accuracy:.1f} %, {kilobits(bits)}"
 
-    what = f"{len(grid)} classification sets, nothing set, mean test accuracy over ten splits (three of the large) and bits"
+    splits = "ten splits (of the large three)"
+    what = f"{len(grid)} classification sets, nothing set, mean test accuracy over {splits} and bits"
     boosting = f"boosted trees {shown('boosting')}, less accurate on {len(won)} of the sets"
     chosen = f"on the inputs that the network chose {shown(f'{DEFAULT} logistic')}"
     logistic = f"logistic regression {shown('logistic')}, and {chosen}"
