@@ -404,9 +404,7 @@ def quotes(records: Records) -> dict[str, str]:
     first, *_, last = (by(own[name,], "test", "split") for name in names)
     claim = paired_claim("", "", first, last, names=("", ""))
     what = f"vehicle, {M} neurons of ±1 weights, test accuracy over {len(first)} splits and bits"
-    return {
-        "vehicle": show.row(what, f"{'; '.join(shown)}; the first less the last, in points with 95 %, {gained(claim)}")
-    }
+    return {"vehicle": show.row(what, f"{'; '.join(shown)}; the first minus the last: {gained(claim)} points, 95 %")}
 
 
 EXPERIMENT = experiment_in(

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped
+from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, grouped, small
 from benchmarks.experiments._data import with_constant
 from qsdp.bench import Claim, Table, exact
 
@@ -111,6 +111,18 @@ def claims(records: Records) -> list[Claim]:
         slowest = max(records, key=lambda r: r.measured["seconds"])
         figures = f"{sum(holds.values())} proven; {slowest.measured['seconds']:.1f} s at most ({slowest.case['data']})"
     return [exact(*ALL, holds, figures, needed=len(SETS) * len(BETAS))]
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return how many optima are proven, for README."""
+    if not records:
+        return {}
+    what = (
+        f"proven global optima over all networks, {len(grouped(records, 'data'))} UCI sets at {len(BETAS)} betas each"
+    )
+    slowest, median = (function([r.measured["seconds"] for r in records]) for function in (np.max, np.median))
+    shown = f"{sum(map(is_proven, records))} of {len(records)} to a relative gap of {small(PROVEN)}"
+    return {"optima": show.row(what, f"{shown}; {duration(median)} in the median, {duration(slowest)} at most")}
 
 
 def plot(records: Records, path: Path) -> None:
