@@ -101,14 +101,14 @@ def summary_of(found: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], 
     for paper in PAPERS:
         own = [(name, claim) for name, claim in placed if claim.kind == "paper" and claim.family == paper]
         if own:
-            parts += [f"## {paper}", _claims_table(own, link, paper)]
+            parts.append(f"## {paper}\n{_claims_table(own, link, paper)}")
     theory = [(name, claim) for name, claim in placed if claim.kind == "theory"]
     if theory:
-        parts += [f"## {KINDS['theory'].capitalize()}", _claims_table(theory, link, THEORY)]
+        parts.append(f"## {KINDS['theory'].capitalize()}\n{_claims_table(theory, link, THEORY)}")
     targets = {name: [claim for claim in claims if claim.kind == "target"] for name, claims in found.items()}
     rows = [(f"[{titles[name]}]({link(name)})", *_verdicts(own)) for name, own in targets.items() if own]
     if rows:
-        parts += [f"## {KINDS['target'].capitalize()}", markdown_table(("experiment", *VERDICTS), rows)]
+        parts.append(f"## {KINDS['target'].capitalize()}\n{markdown_table(('experiment', *VERDICTS), rows)}")
     return "\n\n".join(parts) + "\n"
 
 
