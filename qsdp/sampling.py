@@ -14,6 +14,7 @@ from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.shaping import SignCovariance
+from qsdp.shaping.covariance import halves
 
 __all__ = ["ALLOCATIONS", "allocate", "sample_network"]
 
@@ -181,6 +182,15 @@ def _checked(covariances: Any) -> list[SignCovariance]:
 def _root(Q: FloatArray) -> FloatArray:
     # Q is often singular, so that it has no Cholesky factor. The symmetric root is the one unique factor: others keep
     # the arbitrary signs of eigenvectors, with which a seed would draw another network on another processor.
+    roots = [_symmetric_root(half) for half in halves(Q)]
+    if len(roots) == 1:
+        return roots[0]
+    plus, minus = roots
+    own, other = 0.5 * (plus + minus), 0.5 * (plus - minus)
+    return np.block([[own, other], [other, own]])
+
+
+def _symmetric_root(Q: FloatArray) -> FloatArray:
     eigenvalues, vectors = scipy.linalg.eigh(Q)
     root: FloatArray = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
     return root

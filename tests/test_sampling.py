@@ -16,8 +16,9 @@ from scipy import stats
 import qsdp
 from qsdp._utils import parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.sampling import allocate
+from qsdp.sampling import _root, allocate
 from qsdp.shaping import SHAPINGS
+from qsdp.shaping.covariance import halves
 
 
 @pytest.fixture(scope="module")
@@ -515,3 +516,21 @@ def test_where_all_relaxations_are_zero_neurons_are_divided():
     assert not np.any(result.network.alpha)
     assert result.network.shared_alpha
     assert result.certificate.relative_gap < 1e-12
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_root_is_the_symmetric_one(symmetric: bool) -> None:
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(2, 5, 3))
+    plus, minus = A @ A.T, B @ B.T
+    P, S = 0.5 * (plus + minus), 0.5 * (plus - minus)
+    Q = np.block([[P, S], [S, P]])
+    if not symmetric:
+        Q[:5, :5] *= 2.0
+    assert len(halves(Q)) == 1 + symmetric
+    values = np.concatenate([np.linalg.eigvalsh(half) for half in halves(Q)])
+    np.testing.assert_allclose(np.sort(values), np.linalg.eigvalsh(Q), atol=1e-12)
+    root = _root(Q)
+    np.testing.assert_allclose(root, root.T, atol=1e-12)
+    np.testing.assert_allclose(root @ root, Q, atol=1e-12)
+    assert np.linalg.eigvalsh(root).min() >= -1e-12

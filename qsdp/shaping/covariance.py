@@ -20,7 +20,7 @@ from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
 from qsdp.shaping.completion import largest_constant, weighted_absolute
 
-__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_block", "shape_covariance", "smallest_diagonal"]
+__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "halves", "shape_block", "shape_covariance", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
@@ -191,7 +191,7 @@ def shape_block(
     # The covariance of all replicas acts on their means, which have the length 1 / sqrt(M), and on deviations.
     root = np.sqrt(replicas)
     means = _mean_covariance(Q, replicas, within) * np.outer(root, root)
-    lowest = scipy.linalg.eigvalsh(means, subset_by_index=[0, 0])[0]
+    lowest = min(float(scipy.linalg.eigvalsh(half, subset_by_index=[0, 0])[0]) for half in halves(means))
     if M > 1:
         lowest = min(lowest, float((1.0 - within[replicas > 1]).min()))
     return SignCovariance(
@@ -207,6 +207,17 @@ def shape_block(
         levels=levels,
         activation=activation,
     )
+
+
+def halves(Q: FloatArray) -> list[FloatArray]:
+    r"""Return P + S and P - S, which have the eigenvalues of Q = [P S; S P] for symmetric S; any other Q itself.
+
+    Their eigenvectors x are those of Q as (x, x) and (x, -x): two decompositions of half the side take a quarter of the
+    operations.
+    """
+    N = len(Q) // 2
+    P, S = Q[:N, :N], Q[:N, N:]
+    return [P + S, P - S] if np.array_equal(P, Q[N:, N:]) and np.array_equal(S, S.T) else [Q]
 
 
 def _mean_covariance(Q: FloatArray, replicas: npt.NDArray[np.intp], within: FloatArray) -> FloatArray:
