@@ -33,6 +33,9 @@ PROBLEMS = (("planted", 0.1), ("curves", 0.1), ("curves", 1.0), ("ionosphere", 0
 #: Those that have the long limit, too: all that a minute does not prove, at one beta.
 LONG = (*PROBLEMS[:2], PROBLEMS[4])
 MINUTE, LONG_LIMIT = 60.0, 600.0
+
+#: Percent, in the picture.
+LEAST_SHOWN = 0.1
 #: Certified gaps that are aimed at, after a minute and after ten.
 TARGETS = {MINUTE: 0.05, LONG_LIMIT: 0.02}
 SAMPLES, INPUTS = 208, 60
@@ -187,10 +190,13 @@ def plot(records: Records, path: Path) -> None:
             gap = np.minimum.accumulate(1.0 - bound / np.minimum.accumulate(objective))
             color, style = "C0" if r.case["cuts"] else "C1", "-" if r.case["limit"] == MINUTE else ":"
             name = f"{'with' if r.case['cuts'] else 'without'} cuts, {r.case['limit']:g} s"
-            axis.plot(processor, 100 * gap, color=color, linestyle=style, label=name)
+            # A proof is a gap of zero up to its tolerance, and would take all of the axis.
+            axis.plot(processor, np.maximum(100 * gap, LEAST_SHOWN), color=color, linestyle=style, label=name)
         axis.set_title(label(group[0].case), fontsize=9)
         axis.set_xscale("log")
         axis.set_yscale("log")
+        axis.set_ylim(bottom=LEAST_SHOWN)
+        draw.label_decades(axis)
         axis.set_xlabel("seconds of the processor")
     axes[0][0].set_ylabel("gap, %")
     draw.legend(figure, axes, loc="outside upper center", ncols=3, fontsize=8, frameon=False)

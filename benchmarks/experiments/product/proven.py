@@ -128,12 +128,14 @@ def quotes(records: Records) -> dict[str, str]:
 def plot(records: Records, path: Path) -> None:
     """Draw the seconds against beta, a line for each set."""
     figure, axis = draw.subplots(figsize=(7.0, 4.0))
-    for (name,), group in grouped(records, "data").items():
+    for k, ((name,), group) in enumerate(grouped(records, "data").items()):
         size = group[0].measured["D"]
         axis.plot(
             [r.case["beta"] for r in group],
             [r.measured["seconds"] for r in group],
-            marker="o",
+            # Colors come again after ten.
+            marker="os"[k // 10 % 2],
+            linestyle=("-", "--")[k // 10 % 2],
             label=f"{name}, {size} inputs",
         )
     axis.axhline(LIMIT, color="0.5", linestyle=":", linewidth=1)
