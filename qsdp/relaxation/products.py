@@ -69,14 +69,14 @@ class Products:
     # -- dense matrices ------------------------------------------------------------------------------
 
     def forward(self, T: FloatArray) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, T \rangle` of shape (n,) for a symmetric matrix."""
+        r"""Return :math:`\langle \mathcal{X}_i, T \rangle` of shape (n,) for a matrix, symmetric or not."""
         a, b, c = self._data.coefficients
         d = self._data.X.shape[1]
         inner, ones = self.take(a * T[:d, :d]), self.take(np.ones(d))
         parts = (self._X[rows] for rows in self._library.blocks(*self._X.shape))
         values = np.concatenate([self._library.give(((x @ inner) * x) @ ones) for x in parts])
         if self._data.lifted:
-            values += self._library.give(self._X @ self.take(b * T[:d, d])) + c * T[d, d]
+            values += self._library.give(self._X @ self.take(0.5 * b * (T[:d, d] + T[d, :d]))) + c * T[d, d]
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:

@@ -37,7 +37,7 @@ class TestAgainstTheMap:
 
     def test_forward(self, coefficients, lifted, dtype, accuracy, device):
         data, products = self.both(coefficients, lifted, dtype, device)
-        T = columns(data, 1) @ columns(data, 1).T
+        T = columns(data, 1) @ columns(data, 2).T
         values = products.forward(T)
         assert values.dtype == np.float64
         np.testing.assert_allclose(values, data.forward(T), rtol=0, atol=accuracy * np.abs(data.forward(T)).max())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from brute_force import global_optimum
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_interior import KINKED, data, reference, standardised
 from test_interior_stops import assert_certified, problem_of
@@ -52,6 +52,8 @@ def raw_solution(
 
 
 @settings(max_examples=40, deadline=None)
+# Rounding makes directions of conjugate gradients unsymmetric, which products must not amplify.
+@example(seed=0, n=4, d=1, outputs=1, w=30.0, activation="relu_like")
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 20),
