@@ -82,8 +82,7 @@ class _Torch(ArrayLibrary):
         return self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
 
     def blocks(self, count: int, floats: int) -> Iterator[slice]:
-        step = max(1, _DEVICE_FLOATS // max(1, floats))
-        return (slice(start, min(start + step, count)) for start in range(0, count, step))
+        return blocks(count, floats, work=_DEVICE_FLOATS)
 
 
 def library_of(device: str | None = None, dtype: Any = np.float64) -> ArrayLibrary:
