@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,10 @@ from qsdp._utils.validation import FloatArray
 __all__ = ["STRATEGIES", "Distribution"]
 
 STRATEGIES = ("quantile", "uniform")
+
+#: Tails of the quantiles that tell outliers, of which the first at a distance are taken, and by how many times that
+#: distance an outlier is beyond them: 6.6 standard deviations of normal entries from their mean.
+_FENCES = ((0.25, 4.4), (0.05, 1.5), (0.01, 0.9))
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
@@ -54,6 +59,18 @@ class Distribution:
     def quantile(self, share: float) -> float:
         """Return the smallest value that as much of the weight is not above."""
         return float(self.values[min(np.searchsorted(self.below, share * self.below[-1]), len(self.values) - 1)])
+
+    def fences(self) -> tuple[float, float]:
+        """Return limits of which entries beyond are outliers; infinite where nearly all of the weight is on one value.
+
+        They bear outliers of up to a quarter of the weight on either side, if no half of it is on one value.
+        """
+        for tail, factor in _FENCES:
+            low, high = self.quantile(tail), self.quantile(1.0 - tail)
+            if high > low:
+                margin = factor * (high - low)
+                return low - margin, high + margin
+        return -math.inf, math.inf
 
     def thresholds(self, most: int, strategy: str) -> list[float]:
         """Return at most `most` ascending thresholds t, which divide the values x by x > t into nonempty parts.

@@ -192,7 +192,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""
-        return TargetScaling.of(target, weights)
+        return TargetScaling.of_numbers(target, weights, get_loss(self.loss))
 
     def _expose(self) -> None:
         self.network_ = self.result_.network

@@ -8,6 +8,8 @@ import numpy as np
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding.cuts import Distribution
+from qsdp.losses import Loss
 
 __all__ = ["TargetScaling"]
 
@@ -42,6 +44,17 @@ class TargetScaling:
         deviation = np.where(deviation > len(target) * EPS, deviation, 1.0)
         return cls(units * mean if centre else zero, units * deviation if scale else one)
 
+    @classmethod
+    def of_numbers(cls, target: FloatArray, weights: FloatArray | None, loss: Loss) -> TargetScaling:
+        """Return the map by means and standard deviations, for losses of bounded slope of targets without outliers.
+
+        Those losses bear outliers only if the units are those of the other targets.
+        """
+        if not loss.bounded_dual:
+            return cls.of(target, weights)
+        columns = [_without_outliers(one, weights) for one in np.atleast_2d(target.T)]
+        return cls.of(np.stack(columns, axis=1).reshape(target.shape), weights)
+
     def encode(self, target: FloatArray) -> FloatArray:
         """Return targets as outputs of a network."""
         coded: FloatArray = (target - self.offset) / self.scale
@@ -51,3 +64,8 @@ class TargetScaling:
         """Return outputs of a network as targets."""
         decoded: FloatArray = self.offset + self.scale * outputs
         return decoded
+
+
+def _without_outliers(target: FloatArray, weights: FloatArray | None) -> FloatArray:
+    moved: FloatArray = np.clip(target, *Distribution.of(target, weights).fences())
+    return moved

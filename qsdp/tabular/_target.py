@@ -34,7 +34,7 @@ class Target:
         For each output what is added to it: the mean over the training rows, of numbers or of coded classes; empty
         stands for zeros.
     scale : float
-        Standard deviation over the training rows for regression; 1 for classes.
+        Standard deviation over the training rows for regression, see `TargetScaling.of_numbers`; 1 for classes.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Target:
     def fit(cls, table: Table, name: str, task: str, rows: Iterable[int]) -> Target:
         """Learn the target from a table without missing targets.
 
-        The task is decided on the whole table; classes, mean and deviation are learned from `rows`.
+        The task is decided on the whole table, classes are learned from `rows`, and units of numbers by `scaled`.
         """
         numbers, labels = table.numbers(name), _labels(table, name)
         if len(labels) < 2:
@@ -58,14 +58,16 @@ class Target:
                 raise _too_many_classes(table, name, labels, numeric=numbers is not None)
             return cls(name, _learned_classes(labels, table.take(rows), name))
         values = table.all_numbers(name)[rows]
-        scale = float(values.std())
-        if values.min() == values.max() or scale == 0.0:
+        if values.min() == values.max() or values.std() == 0.0:
             raise InvalidInputError(f"target {name!r} is constant in the {len(values)} training rows")
-        return cls(name, None, (float(values.mean()),), scale)
+        return cls(name, None)
 
-    def centred(self, table: Table, loss: Loss, weights: FloatArray | None) -> Target:
-        """Return the target with the offset of coded classes, as `QuantizedNetworkClassifier` has it."""
-        if self.classes is None or not centres(loss):
+    def scaled(self, table: Table, loss: Loss, weights: FloatArray | None) -> Target:
+        """Return the target with the units in training that estimators give it."""
+        if self.classes is None:
+            units = TargetScaling.of_numbers(table.all_numbers(self.name), weights, loss)
+            return replace(self, offset=(float(units.offset),), scale=float(units.scale))
+        if not centres(loss):
             return self
         coded = encode_classes(self._codes(table), len(self.classes), loss)
         return replace(self, offset=tuple(np.atleast_1d(TargetScaling.of(coded, weights).offset).tolist()))

@@ -138,7 +138,7 @@ def prepare(
         raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
     training = labelled.take(train)
     row_weights = weighting.weights(training, encoded_target)
-    encoded_target = encoded_target.centred(training, kind, row_weights)
+    encoded_target = encoded_target.scaled(training, kind, row_weights)
     return Training(
         X=network_inputs(encoder.encode(training), activation),
         y=encoded_target.encode(training, kind),

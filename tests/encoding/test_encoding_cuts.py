@@ -76,3 +76,19 @@ def test_neighbouring_floats_are_divided():
     values = np.array([1.0, np.nextafter(1.0, 2.0), 2.0])
     first, _ = Distribution.of(values).thresholds(5, "quantile")
     assert values[0] <= first < values[1]
+
+
+@pytest.mark.parametrize(
+    ("entries", "limits"),
+    [
+        # Quartiles 1 and 3; 0 and 1 at the twentieths; at the hundredths.
+        ([0.0, 1.0, 2.0, 3.0], (0.0 - 4.4 * 2.0, 2.0 + 4.4 * 2.0)),
+        ([0.0] * 90 + [1.0] * 10, (-1.5, 2.5)),
+        ([0.0] * 97 + [1.0] * 3, (-0.9, 1.9)),
+        ([0.0] * 999 + [1.0], (-np.inf, np.inf)),
+        ([2.0], (-np.inf, np.inf)),
+        ([-1.5e308, -1.5e308, 1.5e308, 1.5e308], (-np.inf, np.inf)),
+    ],
+)
+def test_fences_stand_by_the_first_quantiles_that_differ(entries, limits):
+    np.testing.assert_allclose(Distribution.of(np.array(entries)).fences(), limits, rtol=1e-15)

@@ -30,7 +30,7 @@ SQUARED = get_loss("squared")
     ],
 )
 def test_task_and_classes(entries: list[str | None], task: str, classes: tuple[str, ...] | None) -> None:
-    target = Target.fit(table({"y": entries}), "y", task, range(4))
+    target = Target.fit(table({"y": entries}), "y", task, range(4)).scaled(table({"y": entries}), SQUARED, None)
     assert target.classes == classes
     if classes is None:
         numbers = np.array([float(entry or "nan") for entry in entries])
