@@ -10,7 +10,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["STRATEGIES", "Distribution"]
+__all__ = ["STRATEGIES", "Distribution", "without_outliers"]
 
 STRATEGIES = ("quantile", "uniform")
 
@@ -99,6 +99,12 @@ class Distribution:
             gaps = np.searchsorted(values, (1.0 - shares) * values[0] + shares * values[-1], side="right") - 1
             gaps = np.unique(np.clip(gaps, 0, len(values) - 2))
         return [_between(float(values[gap]), float(values[gap + 1])) for gap in gaps.tolist()]
+
+
+def without_outliers(entries: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Return entries (n,) of which those beyond the fences of their distribution are moved there."""
+    moved: FloatArray = np.clip(entries, *Distribution.of(entries, weights).fences())
+    return moved
 
 
 def _quantile_gaps(below: FloatArray, n_thresholds: int) -> np.ndarray:

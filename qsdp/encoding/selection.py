@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.cuts import Distribution
+from qsdp.encoding.cuts import without_outliers
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem, quadratic_map
 
@@ -30,10 +30,6 @@ _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
 #: those sets accuracies did not depend on the second between 0.5 and 3, though bits were a fifth fewer at 2 than at 1;
 #: on 100 to 400 rows of made problems that bits help, gains between one and two were gains on new rows.
 _GAIN, _STANDARD_ERRORS = 0.01, 1.0
-
-#: Share of the weight on either side beyond which a target may be an outlier, and by how many times the distance of
-#: these quantiles it is one: 6.6 standard deviations of normal targets from their mean.
-_TAIL, _FENCE = 0.05, 1.5
 
 Candidate = TypeVar("Candidate")
 
@@ -118,16 +114,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
     """
     if loss.quadratic or loss.labels or loss.coupled:
         return targets
-    return np.stack([_without_outliers(one, weights) for one in targets.T], axis=1)
-
-
-def _without_outliers(target: FloatArray, weights: FloatArray | None) -> FloatArray:
-    spread = Distribution.of(target, weights)
-    low, high = (spread.quantile(share) for share in (_TAIL, 1.0 - _TAIL))
-    # Where most targets are equal, these quantiles have no distance to measure by.
-    margin = _FENCE * (high - low) or np.inf
-    cut: FloatArray = np.clip(target, low - margin, high + margin)
-    return cut
+    return np.stack([without_outliers(one, weights) for one in targets.T], axis=1)
 
 
 def first_clear_best(

@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.cuts import Distribution
+from qsdp.encoding.cuts import without_outliers
 from qsdp.losses import Loss
 
 __all__ = ["TargetScaling"]
@@ -52,7 +52,7 @@ class TargetScaling:
         """
         if not loss.bounded_dual:
             return cls.of(target, weights)
-        columns = [_without_outliers(one, weights) for one in np.atleast_2d(target.T)]
+        columns = [without_outliers(one, weights) for one in np.atleast_2d(target.T)]
         return cls.of(np.stack(columns, axis=1).reshape(target.shape), weights)
 
     def encode(self, target: FloatArray) -> FloatArray:
@@ -64,8 +64,3 @@ class TargetScaling:
         """Return outputs of a network as targets."""
         decoded: FloatArray = self.offset + self.scale * outputs
         return decoded
-
-
-def _without_outliers(target: FloatArray, weights: FloatArray | None) -> FloatArray:
-    moved: FloatArray = np.clip(target, *Distribution.of(target, weights).fences())
-    return moved
