@@ -60,15 +60,16 @@ class Distribution:
         """Return the smallest value that as much of the weight is not above."""
         return float(self.values[min(np.searchsorted(self.below, share * self.below[-1]), len(self.values) - 1)])
 
-    def fences(self) -> tuple[float, float]:
+    def fences(self, times: float = 1.0) -> tuple[float, float]:
         """Return limits of which entries beyond are outliers; infinite where nearly all of the weight is on one value.
 
-        They bear outliers of up to a quarter of the weight on either side, if no half of it is on one value.
+        They bear outliers of up to a quarter of the weight on either side, if no half of it is on one value, and stand
+        so many times as far from the quantiles as is usual.
         """
         for tail, factor in _FENCES:
             low, high = self.quantile(tail), self.quantile(1.0 - tail)
             if high > low:
-                margin = factor * (high - low)
+                margin = times * factor * (high - low)
                 return low - margin, high + margin
         return -math.inf, math.inf
 

@@ -31,6 +31,10 @@ MISSING = ("indicator", "fill")
 #: with columns of rare categories rose by three points.
 CUT = 3.0
 
+#: Where numbers are cut, how many times as far away as outliers begin those are that have no say in units, 660 standard
+#: deviations: beside one of 1e20 all others were equal. Of 233 columns of 18 data sets one has such entries.
+_EXTREME = 100.0
+
 #: Thresholds of a column that are chosen from, and what is taken unasked. On thirteen data sets 5 or 20 a column, where
 #: samples held out chose them, had half a point of accuracy more than 3, 6 or 12.
 _THRESHOLDS, _UNASKED = (5, 20), 3
@@ -116,7 +120,10 @@ class EncodingRule:
             else InputColumn(name, fill=medians.get(position))
             for position, name in enumerate(names)
         ]
-        filled = [np.where(known[position], table[position], medians[position]) for position in spread]
+        filled = [
+            self._usual(np.where(known[position], table[position], medians[position]), one)
+            for position, one in spread.items()
+        ]
         moments = dict(zip(spread, _moments(filled, weights), strict=True))
         expressions: list[Expression] = []
         dropped = {}
@@ -134,6 +141,13 @@ class EncodingRule:
             columns[0], zero = _zero(columns[0])
             expressions = [zero]
         return Encoding(tuple(columns), tuple(expressions)), dropped
+
+    def _usual(self, numbers: FloatArray, spread: Distribution) -> FloatArray:
+        """Return numbers to take the mean and deviation of: where they are cut, extreme ones are moved first."""
+        if self.cut is None:
+            return numbers
+        low, high = spread.fences(_EXTREME)
+        return np.where((low <= numbers) & (numbers <= high), numbers, np.clip(numbers, *spread.fences()))
 
     def _categories(self, entries: Column, weights: FloatArray | None) -> tuple[Symbol | None, ...]:
         totals: dict[Symbol | None, float] = {}

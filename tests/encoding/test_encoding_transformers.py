@@ -192,6 +192,28 @@ def test_weight_zero_is_a_row_left_out():
     assert TableEncoder().fit(X, sample_weight=[0, 1, 1, 1, 1, 1]).encoding_ == kept.encoding_
 
 
+@pytest.mark.parametrize("extreme", [1e4, -1e20, 1e308])
+def test_extreme_numbers_have_no_say_in_units_where_columns_are_cut(extreme):
+    X = np.random.default_rng(0).standard_normal((400, 1))
+    plain = TableEncoder(encoding="standard", cut=3.0).fit(X).transform(X)
+    X[0] = extreme
+    encoded = TableEncoder(encoding="standard", cut=3.0).fit(X).transform(X)
+    assert encoded[0, 0] == pytest.approx(np.copysign(3.0, extreme))
+    np.testing.assert_allclose(encoded[1:], plain[1:], atol=0.2)
+    assert np.ptp(TableEncoder(encoding="standard").fit(X).transform(X)[1:]) < 0.1
+
+
+def test_extreme_numbers_are_counted_by_weight():
+    rng = np.random.default_rng(0)
+    X, counts = rng.standard_normal((60, 2)), rng.integers(1, 5, size=60)
+    X[:3] *= 1e6
+    weighted, repeated = (
+        TableEncoder(encoding="standard", cut=3.0).fit(rows, sample_weight=weights).transform(X)
+        for rows, weights in ((X, counts), (np.repeat(X, counts, axis=0), None))
+    )
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-12)
+
+
 WRONG = {
     "encoding must be one of 'both', 'standard', 'thresholds'; got 'boht'": {"encoding": "boht"},
     "n_thresholds must be an integer >= 1; got 0": {"n_thresholds": 0},
