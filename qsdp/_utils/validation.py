@@ -177,7 +177,8 @@ def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
             raw.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in raw.flat)
         )
         if text:
-            raise TypeError(f"got text or dates, such as {_show(raw.flat[0])}")
+            entries = raw.flat if raw.dtype.kind != "O" else (one for one in raw.flat if isinstance(one, (str, bytes)))
+            raise TypeError(f"got text or dates, such as {_show(next(iter(entries)))}")
         array = check_array(
             value,
             dtype=np.float64,

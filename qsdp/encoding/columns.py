@@ -16,6 +16,9 @@ __all__ = ["as_numbers", "as_symbols", "chosen_columns", "is_frame", "is_symboli
 #: Classes of missing entries of pandas, known by name: it need not be there.
 _PANDAS_MISSING = {"NAType", "NaTType"}
 
+#: Kinds of NumPy's types of times and of their differences.
+_DATES = "Mm"
+
 
 def is_frame(X: Any) -> bool:
     """Return whether X is a data frame of pandas or polars, whose columns have types of their own."""
@@ -37,6 +40,8 @@ def is_symbolic(column: Any) -> bool:
 def as_numbers(column: Any, name: str) -> npt.NDArray[np.float64]:
     """Return a column as floats, nan where missing."""
     entries = np.asarray(column)
+    if entries.dtype.kind in _DATES and len(entries):
+        raise _unknown(entries[0], name)
     if entries.dtype.kind in "biuf":
         numbers: npt.NDArray[np.float64] = entries.astype(np.float64)
     else:
@@ -109,6 +114,16 @@ def _symbol(entry: Any, name: str) -> Any:
 
 
 def _unknown(entry: Any, name: str) -> InvalidTypeError:
+    if getattr(getattr(entry, "dtype", None), "kind", "") == "m" or hasattr(entry, "total_seconds"):
+        return InvalidTypeError(
+            f"column {name!r} of X holds times, such as {entry!s:.60}: a network takes numbers or categories, such as "
+            f"X[{name!r}].dt.total_seconds()"
+        )
+    if getattr(getattr(entry, "dtype", None), "kind", "") == "M" or hasattr(entry, "year"):
+        return InvalidTypeError(
+            f"column {name!r} of X holds dates, such as {entry!s:.60}: a network takes numbers or categories, such as "
+            f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a day"
+        )
     # scikit-learn's own words, by which its checks know the error.
     return InvalidTypeError(
         f"column {name!r} of X: every entry (argument) must be a string or a number; "

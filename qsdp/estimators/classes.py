@@ -33,6 +33,42 @@ def centres(loss: Loss) -> bool:
     return not (loss.labels or loss.coupled)
 
 
+def check_labels(y: Any) -> None:
+    """Raise if labels are missing, or neither all texts nor all numbers: they could not be put in order."""
+    if isinstance(y, list):
+        entries = y
+    elif (
+        getattr(y, "dtype", None) is not None
+        and not hasattr(y, "toarray")
+        and (array := np.asarray(y)).dtype.kind == "O"
+    ):
+        entries = array.ravel().tolist()
+    else:
+        return
+    for row, entry in enumerate(entries):
+        if entry is None or (isinstance(entry, float) and entry != entry):
+            raise InvalidInputError(f"y must have a label in every row; got {entry!r} in row {row}")
+    kinds = {"text" if isinstance(entry, str) else type(entry).__name__ for entry in entries}
+    if "text" in kinds and len(kinds) > 1 and not isinstance(y, list):
+        raise InvalidInputError(f"labels of y must be all text or all numbers; got {' and '.join(sorted(kinds))}")
+
+
+def check_label_columns(y: npt.NDArray[Any], loss: Loss) -> None:
+    """Raise unless targets with a column for each label are zeros and ones, for losses of labels both in each."""
+    others = y[(y != 0) & (y != 1)]
+    if others.size:
+        raise InvalidInputError(
+            "y must have shape (n,), or hold zeros and ones, a column for each label; "
+            f"got shape {y.shape} with {others.tolist()[0]!r}"
+        )
+    for column, entries in enumerate(y.T if loss.labels else []):
+        if np.all(entries == entries[0]):
+            raise InvalidInputError(
+                f"y must have zeros and ones in every column for the {loss.name} loss; column {column} holds only "
+                f"{entries[0]:g} among the rows of positive weight: leave it out, or take loss='squared'"
+            )
+
+
 def check_class_weight(name: str, class_weight: Any) -> None:
     """Raise unless `class_weight` is None, "balanced" or a mapping of labels to positive weights."""
     if isinstance(class_weight, Mapping):

@@ -20,6 +20,8 @@ from qsdp.estimators.blocks import rows_here
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
     centres,
+    check_label_columns,
+    check_labels,
     choose_classes,
     class_factors,
     class_logits,
@@ -129,6 +131,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
         X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_missing)
+        check_labels(y)
         with errors_of("y"):
             self._several = _is_multilabel(y)
         y = y.toarray() if self._several and hasattr(y, "toarray") else y
@@ -151,6 +154,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
                 raise InvalidInputError(f"class_weight must be None for several labels; got {self.class_weight!r:.60}")
             if loss.coupled:
                 raise InvalidInputError(f"loss must be one that adds up over several labels; got {self.loss!r}")
+            check_label_columns(counting.y, loss)
             self.classes_ = np.arange(counting.y.shape[1])
             return
         self.classes_, codes = np.unique(counting.y, return_inverse=True)
@@ -251,9 +255,12 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
 
 def _is_multilabel(y: Any) -> bool:
-    """Return whether targets are zeros and ones, a column for each label."""
+    """Return whether targets have a column for each label, two or more."""
     if y is None:
         return False
     # Missing ones are refused later, by name.
     with np.errstate(invalid="ignore"):
-        return bool(type_of_target(y, input_name="y") == "multilabel-indicator")
+        kind = type_of_target(y, input_name="y")
+    if kind.endswith("multioutput"):
+        raise ValueError(f"labels of several columns must be zeros and ones, a column for each; got {kind} targets")
+    return bool(kind == "multilabel-indicator")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, column_or_1d
 
@@ -15,7 +16,15 @@ from qsdp.encoding.fitting import ENCODINGS as NUMBERS
 from qsdp.encoding.scales import scaled_to_rows
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["ENCODINGS", "check_encoding", "check_targets_of_frame", "fit_encoder", "fit_rule", "rows_of"]
+__all__ = [
+    "ENCODINGS",
+    "check_encoding",
+    "check_kind_of_array",
+    "check_targets_of_frame",
+    "fit_encoder",
+    "fit_rule",
+    "rows_of",
+]
 
 ENCODINGS = (AUTO, *NUMBERS, "none")
 
@@ -32,6 +41,21 @@ def check_encoding(name: str, encoding: Any) -> None:
 def rows_of(X: Any, rows: Any) -> Any:
     """Return some rows of an array or a data frame."""
     return _safe_indexing(X, rows)
+
+
+def check_kind_of_array(X: Any, *, frames: bool) -> None:
+    """Raise for arrays of dates and of texts that are no numbers; the flag says whether data frames may have text."""
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind in ("m", "M"):
+        raise InvalidTypeError(f"X must hold numbers; got times ({X.dtype}): make numbers of them first, such as days")
+    if kind in ("U", "S"):
+        try:
+            X.astype(np.float64)
+        except ValueError as error:
+            remedy = "" if frames else " and encoding must not be 'none'"
+            raise InvalidInputError(
+                f"X must hold numbers as an array: {error}; columns of text are those of a data frame{remedy}"
+            ) from None
 
 
 def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_numeric: bool = False) -> Any:

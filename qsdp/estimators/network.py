@@ -26,7 +26,7 @@ from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.selection import DistinctRows, first_clear_best
 from qsdp.estimators.blocks import rows_here, train_on_blocks
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.inputs import check_targets_of_frame, fit_encoder, fit_rule
+from qsdp.estimators.inputs import check_kind_of_array, check_targets_of_frame, fit_encoder, fit_rule
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
@@ -100,6 +100,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return self._options_class.of(self.get_params(deep=False))
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
+        check_kind_of_array(X, frames=self._takes_frames)
         with errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are the encoder's to read.

@@ -352,7 +352,11 @@ def _some_neuron_pays(instance: Instance) -> bool:
 def _warn_of_zero(problem: TrainingProblem) -> None:
     zero = {"X": not np.any(problem.map.active_coordinates()[: problem.n_features]), "y": not np.any(problem.y)}
     empty = [name for name, holds in zero.items() if holds]
-    remedy = f"{empty[0]} is all zero" if empty else "choose a smaller beta to get one that predicts"
+    why = {
+        "X": "X is all zero, as constant columns are once centred",
+        "y": "y is all zero, as equal targets are once centred",
+    }
+    remedy = why[empty[0]] if empty else "choose a smaller beta to get one that predicts"
     warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
 
 

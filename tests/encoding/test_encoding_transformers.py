@@ -243,7 +243,13 @@ def test_wrong_tables():
     with pytest.raises(InvalidInputError, match="feature names should match"):
         encoder.transform(frame().rename(columns={"age": "years"}))
     with pytest.raises(InvalidTypeError, match=r"column 'when' of X: every entry .* must be a string or a number"):
-        TableEncoder().fit(frame().assign(when=pd.Timestamp("2020-01-01")))
+        TableEncoder().fit(frame().assign(when=1j))
+    dates = pd.Series(pd.date_range("2020-01-01", periods=6))
+    for when in (dates, dates.astype("datetime64[ns]"), dates.dt.tz_localize("UTC"), dates.dt.date, pd.NaT):
+        with pytest.raises(InvalidTypeError, match=r"column 'when' of X holds dates, such as .*X\['when'\].dt.year"):
+            TableEncoder().fit(frame().assign(when=when))
+    with pytest.raises(InvalidTypeError, match=r"column 'when' of X holds times, .*X\['when'\].dt.total_seconds"):
+        TableEncoder().fit(frame().assign(when=dates - dates[0]))
     with pytest.raises(InvalidInputError, match="must have a row and a column at least"):
         TableEncoder().fit(frame().iloc[:0])
     with pytest.raises(InvalidInputError, match="sample_weight must be >= 0"):

@@ -576,6 +576,21 @@ def test_accuracy_on_breast_cancer(seed: int) -> None:
     assert model.fit(X_train, y_train).score(X_test, y_test) >= 0.85
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("datetime64[ns]", "X must hold numbers; got times"),
+        ("timedelta64[s]", "X must hold numbers; got times"),
+        ("S4", "could not convert string to float: .*; columns of text are those of a data frame"),
+        ("U4", "could not convert string to float: .*; columns of text are those of a data frame"),
+    ],
+)
+def test_arrays_of_dates_and_texts_are_refused(kind: str, message: str) -> None:
+    values = np.full((len(X), 1), "two") if kind[0] in "SU" else np.arange(len(X))[:, None]
+    with pytest.raises(InvalidInputError, match=message):
+        Regressor().fit(values.astype(kind), X[:, 0])
+
+
 # -- several outputs, activations, levels --------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit
@@ -218,7 +219,20 @@ def test_sparse_labels_are_dense_ones() -> None:
     [
         ({"class_weight": "balanced"}, LABELS, "class_weight must be None for several labels; got 'balanced'"),
         ({"loss": "cross_entropy"}, LABELS, "loss must be one that adds up over several labels; got 'cross_entropy'"),
-        ({}, np.stack([THREE, CODES], axis=1), "y is not valid|y should be a 1d array|X or y is not valid"),
+        ({}, np.stack([THREE, CODES], axis=1), "labels of several columns must be zeros and ones.*; got multiclass-"),
+        ({}, 2 * LABELS - 1, r"y must have shape \(n,\), or hold zeros and ones.*; got shape .* with -1"),
+        (
+            {"loss": "logistic"},
+            np.column_stack([LABELS[:, 0], np.ones(len(LABELS))]),
+            "zeros and ones in every column for the logistic loss; column 1 holds only 1 among",
+        ),
+        ({}, np.where(CODES == 1, "a", None), "y must have a label in every row; got None in row"),
+        ({}, pd.Series(CODES).map({0: "a"}), "y must have a label in every row; got nan in row"),
+        (
+            {},
+            np.array([1, "a"] * (len(X) // 2), dtype=object),
+            "labels of y must be all text or all numbers; got int and",
+        ),
     ],
 )
 def test_bad_labels(options: dict[str, Any], y: Any, message: str) -> None:
