@@ -116,7 +116,7 @@ class TrainingOptions(Options):
         `QSDPResult.resample`; sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
-        "Neurons to sample, by default as few as do what the relaxation does; `qsdp resample` changes it later.",
+        "Neurons to sample, by default as few as match the relaxation; `qsdp resample` changes it later.",
     )
     beta: float | str = option(
         0.1,

@@ -1,4 +1,4 @@
-"""How many neurons a network needs to do what the relaxation does that it was drawn from."""
+"""How many neurons a network needs to match the relaxation that it was drawn from."""
 
 from __future__ import annotations
 

@@ -135,7 +135,11 @@ def prepare(
     rule = EncodingRule.recommended(encoding, len(names))
     encoder = TabularEncoder.fit(labelled, names, train, rule) if names else None
     if encoder is None or len(encoder.dropped) == len(names):
-        raise InvalidInputError(f"{table.path!r} has no column left to learn from besides the target {target!r}")
+        dropped = {} if encoder is None else encoder.dropped
+        why = "".join(f"; {name!r}: {reason}" for name, reason in dropped.items())
+        raise InvalidInputError(
+            f"{table.path!r} has no column left to learn from besides the target {target!r}{why:.200}"
+        )
     training = labelled.take(train)
     row_weights = weighting.weights(training, encoded_target)
     encoded_target = encoded_target.scaled(training, kind, row_weights)
