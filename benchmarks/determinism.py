@@ -2,9 +2,10 @@
 
     python benchmarks/determinism.py [--json FILE]
 
-Adds a row to the file for this interpreter, its NumPy and SciPy, the kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses
-others) and its threads (`OPENBLAS_NUM_THREADS`); a row that is there is replaced. The first fit is an estimator of
-wisconsin's breast cancers with its defaults, the second 200 sampled neurons for the progress of diabetes.
+Adds a row to the file for this interpreter, its NumPy, SciPy and scikit-learn (bundled data differ in last digits), the
+kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses others) and its threads (`OPENBLAS_NUM_THREADS`); a row that is there is
+replaced. The first fit is an estimator of wisconsin's breast cancers with its defaults but for beta, the second 200
+sampled neurons for the progress of diabetes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from pathlib import Path
 
 import numpy as np
 import scipy
+import sklearn
 from _results import save
 from threadpoolctl import threadpool_info
 
 import qsdp
 
 #: What tells rows apart.
-KEY = ("python", "numpy", "scipy", "kernels", "threads")
+KEY = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
 
 
 def main():
@@ -54,6 +56,7 @@ def measure():
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
+        "sklearn": sklearn.__version__,
         "kernels": f"{blas['internal_api']} {blas.get('architecture')}",
         "threads": blas["num_threads"],
         "estimator": digest(model.network_),
