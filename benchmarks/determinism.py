@@ -3,9 +3,9 @@
     python benchmarks/determinism.py [--json FILE]
 
 Adds a row to the file for this interpreter, its NumPy, SciPy and scikit-learn (bundled data differ in last digits), the
-kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses others) and its threads (`OPENBLAS_NUM_THREADS`); a row that is there is
-replaced. The first fit is an estimator of wisconsin's breast cancers with its defaults but for beta, the second 200
-sampled neurons for the progress of diabetes.
+kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses others) and its threads (`OPENBLAS_NUM_THREADS`), or replaces it. The
+first fit is an estimator of wisconsin's breast cancers with its defaults but for beta, the second 200 sampled neurons
+for the progress of diabetes.
 """
 
 from __future__ import annotations
