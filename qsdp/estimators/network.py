@@ -175,8 +175,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 
     def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
         """Return the encoder of the rules for "auto" that does best on rows left out."""
-        n_columns = counting.X.shape[1]
-        standard = fit_rule(EncodingRule.recommended("standard", n_columns), counting.X, counting.weights)
+        rule = EncodingRule.recommended("standard", counting.X.shape[1])
+        standard = fit_rule(rule, counting.X, counting.weights)
         encoded = standard.transform(counting.X)
         rows = DistinctRows.of(encoded)
 
@@ -185,7 +185,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 
         def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
             yield candidate(standard, encoded)
-            for rule in EncodingRule.finer(n_columns, coded[:1].size, encoded.shape[1], rows.count):
+            for rule in EncodingRule.finer(standard.encoding_, encoded, coded[:1].size, rows.count):
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoder.transform(counting.X))
 
