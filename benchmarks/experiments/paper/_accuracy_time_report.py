@@ -22,7 +22,7 @@ from benchmarks.experiments._common import (
     values,
     where,
 )
-from benchmarks.experiments.paper._accuracy_time import TRAINED, cases_of, run
+from benchmarks.experiments.paper._accuracy_time import RATES, RELU_RATES, TRAINED, cases_of, run
 from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
 
 #: Colour and marker of each network, in the order of legends.
@@ -80,9 +80,18 @@ def experiment(
 
 def networks(records: Records) -> list[Record]:
     """Return a record for each network, in the order of tables and legends."""
-    found = unfolded(records, "variants", "network", shared=("search_seconds", "gap", "course"))
+    found = unfolded(records, "variants", "network", shared=("search_seconds", "gap", "course", "beta"))
     place = list(STYLES).index
     return sorted(found, key=lambda record: (record.case["m"] or 0, place(record.case["network"])))
+
+
+def at_an_edge(record: Record) -> bool:
+    """Return whether a hyper-parameter that validation chose is the first or the last of its grid."""
+    case, measured = record.case, record.measured
+    rates = RELU_RATES if case["method"] == "ReLU" else RATES
+    grids = {"beta": case["betas" if "betas" in case else "decays"], "learning_rate": rates}
+    chosen = measured.get("parameters") or {"beta": measured["beta"]}
+    return any(value in (min(grids[name]), max(grids[name])) for name, value in chosen.items())
 
 
 def in_all(record: Record) -> float:
@@ -107,11 +116,13 @@ def networks_table(records: Records) -> Table:
         ("proven optimal", show.of(lambda proven: f"{proven.sum():.0f} of {len(proven)}", "proven", none="")),
         ("fit s", show.median("seconds", ".3g")),
         ("search s", show.median("search_seconds", ".3g")),
+        ("at an edge", lambda group: f"{sum(map(at_an_edge, group))} of {len(group)}"),
         ("splits", show.count),
     ]
     note = (
         "Accuracies: mean and deviation over splits; neurons and bits: means; gap and seconds: medians. Gaps are to a "
-        "bound on all networks at the chosen beta."
+        "bound on all networks at the chosen beta. At an edge: splits in which beta or the learning rate that "
+        "validation chose is the first or the last of its grid, so that a wider one may do better."
     )
     return show.table("accuracy and time", grouped(networks(records), "m", "network"), columns, note)
 

@@ -181,6 +181,13 @@ def objective(record: Record) -> float | None:
     return None if found is None else found / record.measured["zero"]
 
 
+def at_an_edge(group: Records) -> str:
+    """Return in how many runs the learning rate that validation chose is the first or the last of its grid."""
+    chosen = [record.measured["learning_rate"] for record in group if "learning_rate" in record.measured]
+    rates = RELU_RATES if group[0].case["method"] == "ReLU" else RATES
+    return f"{sum(rate in (min(rates), max(rates)) for rate in chosen)} of {len(chosen)}" if chosen else ""
+
+
 def bound(record: Record) -> float:
     """Return the lower bound relative to the zero network's objective."""
     return float(record.measured["lower_bound"] / record.measured["zero"])
@@ -208,12 +215,14 @@ def tables(records: Records) -> list[Table]:
         ("test loss %", show.median("test_loss", ".3g", 100.0)),
         ("fit s", show.median("seconds", ".3g")),
         ("search s", show.median("search_seconds", ".3g", none="")),
+        ("at an edge", at_an_edge),
         ("runs", show.count),
     ]
     note = (
         "Medians over draws of the data; objective (24) with beta = 1e-4 and its lower bound, relative to the zero "
         "network's objective: above 100 % a network is worse than none; test loss relative to the targets' squares. "
-        "Seconds of a sampled network include the solve, which all sizes share."
+        "Seconds of a sampled network include the solve, which all sizes share. At an edge: runs in which the learning "
+        "rate that validation chose is the first or the last of three, so that another may do better."
     )
     groups = grouped(networks(records), "name", "m")
     return [show.table("planted data: objective against the number of neurons", groups, columns, note)]
