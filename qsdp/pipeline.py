@@ -227,7 +227,7 @@ def sample_from(
     exact = None
     with progress(verbose) as stages:
         with timed_stage(timings, "shape"):
-            covariance = covariances_of(relaxation, options.shaping, deadline, verbose, within=True)
+            covariance = _shaped(relaxation, options, deadline)
         limit = options.refinement_deadline(deadline)
         joins = options.refine in _JOINED and relaxation.status != "optimal"
         kept_time = limit.seconds(joining_operations(problem))
@@ -240,7 +240,7 @@ def sample_from(
             with timed_stage(timings, "solve"):
                 relaxation = with_network(relaxation, network, deadline)
             with timed_stage(timings, "shape"):
-                covariance = covariances_of(relaxation, options.shaping, deadline, verbose, within=True)
+                covariance = _shaped(relaxation, options, deadline)
         if options.refine == "exact":
             with timed_stage(timings, "refine"):
                 exact = column_generation(
@@ -256,6 +256,12 @@ def sample_from(
         with timed_stage(timings, "certify"):
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
+
+
+def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline) -> Any:
+    # A search for a larger constant leaves a refinement its part.
+    own = deadline.share(0.5) if options.refine in LIMITED else deadline
+    return covariances_of(relaxation, options.shaping, own, options.verbose, within=True)
 
 
 def _enough_neurons(

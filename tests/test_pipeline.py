@@ -602,3 +602,18 @@ def test_wide_data_whose_covariance_would_come_too_late_keep_their_limit(monkeyp
     assert result.certificate.objective == result.problem.data_fit.value(np.zeros_like(Y))
     polished = solve_and_sample(X, Y, n_neurons=20, beta=0.1, refine="polish", time_limit=100.0, random_state=0)
     assert polished.certificate.objective < 0.5 * result.certificate.objective
+
+
+@pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("polish", 0.5)])
+def test_shaping_leaves_a_refinement_its_part(monkeypatch: pytest.MonkeyPatch, refine: str, share: float) -> None:
+    limits = []
+
+    def shaped(relaxation: Any, method: str, deadline: Any, *rest: Any, **options: Any) -> Any:
+        limits.append(deadline.left)
+        return shape(relaxation, method, deadline, *rest, **options)
+
+    shape = qsdp.pipeline.covariances_of
+    monkeypatch.setattr(qsdp.pipeline, "covariances_of", shaped)
+    settings: dict[str, Any] = {"beta": 0.1, "shaping": "adaptive", "refine": refine, "random_state": 0}
+    solve_and_sample(X, Y, n_neurons=5, time_limit=1000.0, **settings)
+    assert limits[0] == pytest.approx(1000.0 * share, rel=0.05)
