@@ -276,5 +276,5 @@ class TrainingOptions(Options):
         if self.beta == AUTO:
             return problem.with_beta(choose_beta(problem, deadline=limit, bar=bar))
         # Where zero is optimal for every beta any will do.
-        largest = useful_beta_max(problem, limit.time_limit) or 1.0
+        largest = useful_beta_max(problem, limit) or 1.0
         return problem.with_beta(share_of_beta_max("beta", self.beta) * largest)

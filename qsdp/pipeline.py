@@ -27,7 +27,7 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import joining_operations, with_network
 from qsdp.result import QSDPResult, refined, timed_stage
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, shape_covariance
+from qsdp.shaping import SignCovariance, covariances_of, root_operations
 from qsdp.statistics import SufficientStatistics
 from qsdp.width import more_neurons
 
@@ -46,6 +46,9 @@ _EXACT = 1e-6
 #: Refinements whose networks may be better than a relaxation that ended early ("exact" has bounds of its own), and the
 #: largest share of the refinement's time that is kept for joining both.
 _JOINED, _JOINING_TIME = frozenset({"refit", "polish"}), 0.15
+
+#: Largest share of a time limit that a solve leaves to shaping and sampling.
+_SAMPLING_TIME = 0.5
 
 #: Passes that certify a network on rows in batches.
 _PASSES = 3
@@ -187,7 +190,9 @@ def _run(
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
-        own = deadline.share(0.5) if options.refine in LIMITED else deadline
+        following = deadline.seconds(problem.n_outputs * root_operations(problem.size))
+        own = deadline.before(min(following, _SAMPLING_TIME * deadline.left))
+        own = own.share(0.5) if options.refine in LIMITED else own
         if start is not None and not _leads(start, problem):
             start = None
         relaxation = solve_relaxation(
@@ -222,7 +227,7 @@ def sample_from(
     exact = None
     with progress(verbose) as stages:
         with timed_stage(timings, "shape"):
-            covariance = shape_covariance(relaxation, method=options.shaping, verbose=verbose)
+            covariance = _shaped(relaxation, options, deadline)
         limit = options.refinement_deadline(deadline)
         joins = options.refine in _JOINED and relaxation.status != "optimal"
         kept_time = limit.seconds(joining_operations(problem))
@@ -235,7 +240,7 @@ def sample_from(
             with timed_stage(timings, "solve"):
                 relaxation = with_network(relaxation, network, deadline)
             with timed_stage(timings, "shape"):
-                covariance = shape_covariance(relaxation, method=options.shaping, verbose=verbose)
+                covariance = _shaped(relaxation, options, deadline)
         if options.refine == "exact":
             with timed_stage(timings, "refine"):
                 exact = column_generation(
@@ -251,6 +256,12 @@ def sample_from(
         with timed_stage(timings, "certify"):
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
+
+
+def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline) -> Any:
+    # A search for a larger constant leaves a refinement its part.
+    own = deadline.share(0.5) if options.refine in LIMITED else deadline
+    return covariances_of(relaxation, options.shaping, own, options.verbose, within=True)
 
 
 def _enough_neurons(

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from qsdp._utils.parallel import blocks, count_jobs, in_threads
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.shaping import SignCovariance
-from qsdp.shaping.covariance import halves
+from qsdp.shaping.roots import CovarianceRoot, root_of
 
 __all__ = ["ALLOCATIONS", "allocate", "sample_network"]
 
@@ -128,7 +127,7 @@ class _Chunk(NamedTuple):
     """Random numbers of some neurons of one output, with the covariance that turns them into weights."""
 
     covariance: SignCovariance
-    root: FloatArray
+    root: CovarianceRoot
     noise: FloatArray
     rows: slice
 
@@ -137,9 +136,11 @@ def _chunks(covariances: Sequence[SignCovariance], sizes: Sequence[int], rng: np
     """Draw the random numbers of all neurons, a chunk at a time."""
     first = 0
     for covariance, size in zip(covariances, sizes, strict=True):
-        root = _root(covariance.mean_covariance)
+        if size == 0:
+            continue
+        root = root_of(covariance.mean_covariance)
         M = int(covariance.replicas.max())
-        width = len(root) * (M + 1 if M > 1 else 1)
+        width = root.side * (M + 1 if M > 1 else 1)
         for part in blocks(size, width):
             noise = rng.standard_normal((part.stop - part.start, width))
             yield _Chunk(covariance, root, noise, slice(first + part.start, first + part.stop))
@@ -149,8 +150,8 @@ def _chunks(covariances: Sequence[SignCovariance], sizes: Sequence[int], rng: np
 def _weights(chunk: _Chunk) -> npt.NDArray[np.int8]:
     """Return the weights [u; v] of a chunk's neurons, of shape (count, 2d)."""
     covariance, root, noise, _ = chunk
-    side, M = len(root), int(covariance.replicas.max())
-    gaussian = noise[:, :side] @ root.T
+    side, M = root.side, int(covariance.replicas.max())
+    gaussian = root.products(noise[:, :side])
     if M == 1:
         return _signs(gaussian)
     # Replicas of a coordinate deviate from their mean independently of all else.
@@ -177,20 +178,3 @@ def _checked(covariances: Any) -> list[SignCovariance]:
             f"covariance must be a SignCovariance, or a list of one for each output; got {type(covariances).__name__}"
         )
     return listed
-
-
-def _root(Q: FloatArray) -> FloatArray:
-    # Q is often singular, so that it has no Cholesky factor. The symmetric root is the one unique factor: others keep
-    # the arbitrary signs of eigenvectors, with which a seed would draw another network on another processor.
-    roots = [_symmetric_root(half) for half in halves(Q)]
-    if len(roots) == 1:
-        return roots[0]
-    plus, minus = roots
-    own, other = 0.5 * (plus + minus), 0.5 * (plus - minus)
-    return np.block([[own, other], [other, own]])
-
-
-def _symmetric_root(Q: FloatArray) -> FloatArray:
-    eigenvalues, vectors = scipy.linalg.eigh(Q)
-    root: FloatArray = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
-    return root

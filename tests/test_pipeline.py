@@ -46,7 +46,7 @@ def no_solve(result: QSDPResult, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name, backend in BACKENDS.items():
         monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    for name in ("solve_relaxation", "shape_covariance"):
+    for name in ("solve_relaxation", "covariances_of"):
         monkeypatch.setattr(qsdp.pipeline, name, explode)
 
 
@@ -569,3 +569,51 @@ def test_jobs_of_a_resample_change_nothing(result: QSDPResult) -> None:
         np.testing.assert_array_equal(together.network.U, alone.network.U)
         np.testing.assert_array_equal(together.network.V, alone.network.V)
         assert together.certificate.objective == alone.certificate.objective
+
+
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+@pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("polish", 0.5)])
+def test_a_solve_leaves_time_for_shaping_and_sampling(
+    monkeypatch: pytest.MonkeyPatch, refine: str, share: float
+) -> None:
+    limits = []
+
+    def solved(problem: TrainingProblem, **options: Any) -> Any:
+        limits.append(options["time_limit"])
+        return relax(problem, **options)
+
+    relax = qsdp.pipeline.solve_relaxation
+    monkeypatch.setattr(qsdp.pipeline, "solve_relaxation", solved)
+    # A quarter of the limit, and more than all of it, of which half is left.
+    for needed, left in ((10.0, 0.75), (100.0, 0.5)):
+        monkeypatch.setattr(qsdp.pipeline.Deadline, "seconds", lambda self, operations, needed=needed: needed)
+        solve_and_sample(X, Y, n_neurons=5, beta=10.0, refine=refine, time_limit=40.0, random_state=0)
+        assert limits.pop() == pytest.approx(40.0 * left * share, rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+def test_wide_data_whose_covariance_would_come_too_late_keep_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is polished then begins at the zero network, which no sampled one is worse than.
+    # Decompositions of the solve are of fewer operations.
+    monkeypatch.setattr(qsdp.pipeline.Deadline, "tolerates", lambda self, operations: operations < 5000.0)
+    result = solve_and_sample(X, Y, n_neurons=20, beta=0.1, time_limit=100.0, random_state=0)
+    assert result.relaxation.objective < 0.5 * result.problem.data_fit.value(np.zeros_like(Y))
+    np.testing.assert_array_equal(result.covariance.Q, np.eye(8))
+    assert result.certificate.objective == result.problem.data_fit.value(np.zeros_like(Y))
+    polished = solve_and_sample(X, Y, n_neurons=20, beta=0.1, refine="polish", time_limit=100.0, random_state=0)
+    assert polished.certificate.objective < 0.5 * result.certificate.objective
+
+
+@pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("polish", 0.5)])
+def test_shaping_leaves_a_refinement_its_part(monkeypatch: pytest.MonkeyPatch, refine: str, share: float) -> None:
+    limits = []
+
+    def shaped(relaxation: Any, method: str, deadline: Any, *rest: Any, **options: Any) -> Any:
+        limits.append(deadline.left)
+        return shape(relaxation, method, deadline, *rest, **options)
+
+    shape = qsdp.pipeline.covariances_of
+    monkeypatch.setattr(qsdp.pipeline, "covariances_of", shaped)
+    settings: dict[str, Any] = {"beta": 0.1, "shaping": "adaptive", "refine": refine, "random_state": 0}
+    solve_and_sample(X, Y, n_neurons=5, time_limit=1000.0, **settings)
+    assert limits[0] == pytest.approx(1000.0 * share, rel=0.05)

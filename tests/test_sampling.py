@@ -16,9 +16,8 @@ from scipy import stats
 import qsdp
 from qsdp._utils import parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.sampling import _root, allocate
-from qsdp.shaping import SHAPINGS
-from qsdp.shaping.covariance import halves
+from qsdp.sampling import allocate
+from qsdp.shaping import SHAPINGS, roots
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +41,11 @@ def largest_z(count, alarm):
     return stats.norm.isf(alarm / (2 * count))
 
 
-def test_grothendieck_identity(covariance):
+@pytest.mark.parametrize("triangular", [False, True])
+def test_grothendieck_identity(covariance, triangular, monkeypatch):
     # 66 distinct entries of E[w w'] = (2 / pi) arcsin(Q), w = [u; v]; false alarm below 1e-6.
+    if triangular:
+        monkeypatch.setattr(roots, "_LARGEST_SYMMETRIC", 0)
     network = qsdp.sample_network(covariance, 200_000, random_state=0)
     w = np.hstack([network.U, network.V]).astype(float)
     first, second = np.triu_indices(w.shape[1], k=1)
@@ -516,21 +518,3 @@ def test_where_all_relaxations_are_zero_neurons_are_divided():
     assert not np.any(result.network.alpha)
     assert result.network.shared_alpha
     assert result.certificate.relative_gap < 1e-12
-
-
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_root_is_the_symmetric_one(symmetric: bool) -> None:
-    rng = np.random.default_rng(0)
-    A, B = rng.normal(size=(2, 5, 3))
-    plus, minus = A @ A.T, B @ B.T
-    P, S = 0.5 * (plus + minus), 0.5 * (plus - minus)
-    Q = np.block([[P, S], [S, P]])
-    if not symmetric:
-        Q[:5, :5] *= 2.0
-    assert len(halves(Q)) == 1 + symmetric
-    values = np.concatenate([np.linalg.eigvalsh(half) for half in halves(Q)])
-    np.testing.assert_allclose(np.sort(values), np.linalg.eigvalsh(Q), atol=1e-12)
-    root = _root(Q)
-    np.testing.assert_allclose(root, root.T, atol=1e-12)
-    np.testing.assert_allclose(root @ root, Q, atol=1e-12)
-    assert np.linalg.eigvalsh(root).min() >= -1e-12

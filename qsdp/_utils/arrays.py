@@ -15,9 +15,9 @@ import numpy as np
 from qsdp._utils.numeric import symmetrised
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidInputError, UnavailableSolverError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, UnavailableSolverError
 
-__all__ = ["ArrayLibrary", "library_of", "squared_rows"]
+__all__ = ["ON_PROCESSOR", "ArrayLibrary", "check_device", "library_of", "squared_rows"]
 
 #: Floats of the temporary arrays on a device, whose products are at their speed for larger ones only.
 _DEVICE_FLOATS = 2**24
@@ -44,6 +44,22 @@ class ArrayLibrary:
     def zeros(self, shape: tuple[int, ...]) -> Any:
         """Return zeros in double precision, to add products up in."""
         return np.zeros(shape)
+
+    def ones(self, shape: tuple[int, ...]) -> Any:
+        """Return ones in the library's precision."""
+        return np.ones(shape, dtype=self.dtype)
+
+    def mean(self, array: Any, weights: FloatArray | None = None) -> float:
+        """Return the mean of an array (..., n), weighted along its last axis."""
+        return float(np.mean(array if weights is None else np.average(array, axis=-1, weights=weights)))
+
+    def einsum(self, subscripts: str, *arrays: Any) -> Any:
+        """Return the sum of products that subscripts say, as of `numpy.einsum`."""
+        return np.einsum(subscripts, *arrays)
+
+    def roots(self, array: Any) -> Any:
+        """Return square roots, of negative entries zero."""
+        return np.sqrt(np.maximum(array, 0.0))
 
     def blocks(self, count: int, floats: int) -> Iterator[slice]:
         """Yield slices of so many items, of so many floats each, whose products are done at once."""
@@ -81,8 +97,40 @@ class _Torch(ArrayLibrary):
     def zeros(self, shape: tuple[int, ...]) -> Any:
         return self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
 
+    def ones(self, shape: tuple[int, ...]) -> Any:
+        return self._torch.ones(shape, dtype=self._dtype, device=self._device)
+
+    def mean(self, array: Any, weights: FloatArray | None = None) -> float:
+        array = self.take(array)
+        if weights is not None:
+            array = array @ self.take(weights) / float(np.sum(weights))
+        return float(array.mean())
+
+    def einsum(self, subscripts: str, *arrays: Any) -> Any:
+        return self._torch.einsum(subscripts, *arrays)
+
+    def roots(self, array: Any) -> Any:
+        return array.clamp(min=0.0).sqrt()
+
     def blocks(self, count: int, floats: int) -> Iterator[slice]:
         return blocks(count, floats, work=_DEVICE_FLOATS)
+
+
+#: NumPy, in double precision.
+ON_PROCESSOR = ArrayLibrary()
+
+
+def check_device(device: object) -> str | None:
+    """Return the argument `device`, a string or None.
+
+    Raises
+    ------
+    InvalidTypeError
+        It is neither.
+    """
+    if device is not None and not isinstance(device, str):
+        raise InvalidTypeError(f"device must be a string or None; got {type(device).__name__}")
+    return device
 
 
 def library_of(device: str | None = None, dtype: Any = np.float64) -> ArrayLibrary:

@@ -29,15 +29,15 @@ def suits_statistics(problem: TrainingProblem) -> bool:
     return problem.size <= _LARGEST
 
 
-def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER) -> Samples | Moments:
-    """Return the data of descents for all outputs of a problem."""
+def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: str | None = None) -> Samples | Moments:
+    """Return the data of descents for all outputs of a problem, whose products run on a device of torch or in NumPy."""
     if isinstance(problem.weight_map, FormMap):
-        return Moments.of(problem)
+        return Moments.of(problem, device)
     # By their weight, so that a weight of two is the same as two equal rows.
     many = problem.size**3 <= _MULTIPLE * problem.data_fit.total_weight
     cheaper = problem.loss.quadratic and suits_statistics(problem) and many
     in_time = cheaper and deadline.affords(gram_operations(problem.n_samples, problem.size))
-    return Moments.of(problem) if in_time else Samples(problem)
+    return Moments.of(problem, device) if in_time else Samples(problem, device)
 
 
 def descent_of(

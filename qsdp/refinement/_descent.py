@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.arrays import ArrayLibrary
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap, QuadraticMap
@@ -40,6 +42,8 @@ class DescentData:
         A number that no neuron exceeds on any row.
     weights : ndarray of shape (n,) or None
         Of the rows.
+    library : ArrayLibrary
+        In which the batched products run.
     """
 
     map: DataMap
@@ -47,10 +51,21 @@ class DescentData:
     large: bool
     largest_image: float
     weights: FloatArray | None
+    library: ArrayLibrary
 
-    def mean(self, values: FloatArray) -> float:
+    def mean(self, values: Any) -> float:
         """Return the mean of values (..., n) over rows, weighted as they are, and all else."""
-        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
+        return self.library.mean(values, self.weights)
+
+    def predictions(self, network: BilinearNetwork) -> FloatArray:
+        """Return the predictions (n, C) of a network."""
+        if isinstance(self.map, QuadraticMap) and is_narrow(network):
+            return self.map.combinations(network.U.astype(np.float64), network.V.astype(np.float64), network.alpha)
+        return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i` of shape (N, N)."""
+        return self.map.adjoint(nu)
 
 
 class Descent(ABC):
@@ -76,7 +91,7 @@ class Descent(ABC):
         self, problem: TrainingProblem, network: BilinearNetwork, data: DescentData, deadline: Deadline = NEVER
     ) -> None:
         self.problem, self.data, self.deadline = problem, data, deadline
-        self.map, self.unit = data.map, data.unit
+        self.unit = data.unit
         self.penalty = problem.beta * problem.dimension / self.unit
         self.fit = DataFit(problem.loss, problem.y.reshape(len(problem.y), -1), problem.sample_weight)
         self.largest = np.full(problem.size, problem.levels - 1)
@@ -125,10 +140,9 @@ class Descent(ABC):
 
     def predictions(self, alpha: FloatArray) -> FloatArray:
         """Return the predictions of shape (n, C) for another second layer."""
-        network = BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
-        if isinstance(self.map, QuadraticMap) and is_narrow(network):
-            return self.map.combinations(self.U.astype(np.float64), self.V.astype(np.float64), alpha)
-        return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
+        return self.data.predictions(
+            BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
+        )
 
     @property
     def objective(self) -> float:

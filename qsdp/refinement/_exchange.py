@@ -67,7 +67,7 @@ def greedy_network(
             break
         k = owners[j]
         base = sums * magnitudes
-        M = descent.map.adjoint(-descent.fit.gradient(base)[:, k])
+        M = descent.data.adjoint(-descent.fit.gradient(base)[:, k])
         U, V = alternate(M, descent.largest, random_sides(rng, _STARTS, descent.largest))
         best = int(np.argmax(_values(U, M, V)))
         descent.U[j], descent.V[j] = U[best], V[best]
@@ -130,7 +130,7 @@ def _replacements(
     gradient = descent.fit.gradient(rest)
     found: list[tuple[float, int, FloatArray, FloatArray, FloatArray]] = []
     for k in [int(np.argmax(np.abs(own)))] if shared else range(len(own)):
-        M = descent.map.adjoint(-gradient[:, k])
+        M = descent.data.adjoint(-gradient[:, k])
         if shared and own[k] < 0.0:
             M = -M
         starts = random_sides(rng, _STARTS, descent.largest)

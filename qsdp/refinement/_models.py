@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import SolverError
 from qsdp.losses import DataFit, Loss
@@ -41,19 +43,33 @@ def side_by_side(fit: DataFit, count: int) -> DataFit:
     return replace(fit, target=np.broadcast_to(fit.target.reshape(-1, 1), (len(fit.target), count)))
 
 
-def sampled_curvature(fit: DataFit, f: FloatArray, alpha: FloatArray, step: float) -> FloatArray:
+def sampled_curvature(
+    fit: DataFit, f: FloatArray, alpha: FloatArray, step: float, library: ArrayLibrary = ON_PROCESSOR
+) -> Any:
     r"""Return the curvature of the loss along each row of `alpha` (B, C), per sample: shape (B, n).
 
-    Where outputs are coupled it is :math:`\alpha^T H_i \alpha`, else what a typical step meets at kinks, too.
+    Where outputs are coupled it is :math:`\alpha^T H_i \alpha`, else what a typical step meets at kinks, too. It is an
+    array of the library.
     """
+    squares = library.take(np.square(alpha))
     if not fit.loss.coupled:
-        return np.square(alpha) @ fit.typical_curvature(f, step).T
+        return squares @ library.take(fit.typical_curvature(f, step)).T
     curvature = fit.curvature(f)
-    along: FloatArray = np.square(alpha) @ curvature.diagonal.T
-    return along if curvature.coupling is None else along - np.square(alpha @ curvature.coupling.T)
+    along = squares @ library.take(curvature.diagonal).T
+    if curvature.coupling is None:
+        return along
+    coupled = library.take(alpha) @ library.take(curvature.coupling).T
+    return along - coupled * coupled
 
 
-def curvature_floor(fit: DataFit, f: FloatArray, alpha: FloatArray, curvature: FloatArray, reach: float) -> FloatArray:
+def curvature_floor(
+    fit: DataFit,
+    f: FloatArray,
+    alpha: FloatArray,
+    curvature: Any,
+    reach: float,
+    library: ArrayLibrary = ON_PROCESSOR,
+) -> Any:
     r"""Return w (B, n) with :math:`\ell(f + s \alpha) \ge \ell(f) + s\, g^T \alpha + w s^2 / 2`.
 
     The bound holds for steps that change no prediction by more than `reach`; `curvature` is the exact one of a
@@ -61,25 +77,26 @@ def curvature_floor(fit: DataFit, f: FloatArray, alpha: FloatArray, curvature: F
     """
     if fit.loss.coupled:
         return curvature * fit.loss.curvature_share(reach)
-    return np.square(alpha) @ fit.curvature_floor(f, reach).T
+    return library.take(np.square(alpha)) @ library.take(fit.curvature_floor(f, reach)).T
 
 
-def cross_curvatures(images: FloatArray, curvature: FloatArray) -> FloatArray:
+def cross_curvatures(images: FloatArray, curvature: FloatArray, library: ArrayLibrary = ON_PROCESSOR) -> FloatArray:
     r"""Return :math:`\sum_i w_{ic} g_{ij} g_{il}` of shape (C, B, B) for images g (B, n) and curvatures w (C, n)."""
-    return np.stack([(images * w) @ images.T for w in curvature])
+    taken = library.take(images)
+    return np.stack([library.give((taken * library.take(w)) @ taken.T) for w in curvature])
 
 
-def cross_changes(images: FloatArray, curvature: FloatArray, alpha: FloatArray) -> FloatArray:
+def cross_changes(images: Any, curvature: Any, alpha: FloatArray, library: ArrayLibrary = ON_PROCESSOR) -> FloatArray:
     r"""Return about :math:`\sum_i g_{ij} g_{il}\, \alpha_j^T H_i \alpha_l` of shape (B, B).
 
     H is the curvature of the loss, of which :math:`\alpha_j^T H_i \alpha_j` are known, shape (B, n). Exact for one
     output, and where the weights of all neurons are multiples of one another.
     """
-    # Rounding makes curvatures of almost zero negative.
-    scaled = images * np.sqrt(np.maximum(curvature, 0.0))
+    # Rounding makes curvatures of almost zero negative, of which there are no roots.
+    scaled = images * library.roots(curvature)
     norms = np.linalg.norm(alpha, axis=1)
     directions = alpha / np.where(norms > 0.0, norms, 1.0)[:, None]
-    cross: FloatArray = (scaled @ scaled.T) * (directions @ directions.T)
+    cross: FloatArray = library.give(scaled @ scaled.T) * (directions @ directions.T)
     return cross
 
 

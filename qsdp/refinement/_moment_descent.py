@@ -42,7 +42,7 @@ class MomentDescent(Descent):
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
-        return self.map.products(self.U[rows], self.V[rows])
+        return self.moments.map.products(self.U[rows], self.V[rows])
 
     @property
     def batch_size(self) -> int:
@@ -55,7 +55,7 @@ class MomentDescent(Descent):
         A cheap sweep leaves out neurons of which no single move would help; a thorough one moves pairs of weights of a
         batch as well, once no single move helps.
         """
-        slopes = np.stack([self.map.adjoint(column) for column in self.gradient.T])
+        slopes = np.stack([self.moments.adjoint(column) for column in self.gradient.T])
         accepted = 0
         for rows in self.batches():
             accepted += self._move(self.U, self.V, rows, slopes, thorough)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from qsdp._utils.arrays import library_of
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import pair_places
@@ -34,19 +36,20 @@ class Moments(DescentData):
     gram: FloatArray
 
     @classmethod
-    def of(cls, problem: TrainingProblem) -> Moments:
-        """Return the moments of the rows of a problem, or those of its statistics."""
+    def of(cls, problem: TrainingProblem, device: str | None = None) -> Moments:
+        """Return the moments of the rows of a problem, or those of its statistics, on a device of torch or in NumPy."""
         weights, target = problem.sample_weight, problem.y.reshape(len(problem.y), -1)[:, :1]
         data = problem.weight_map
         if not isinstance(data, FormMap):
             samples = Samples(problem)
-            gram, _ = samples.map.gram(target, weights)
-            return cls(samples.map, samples.unit, samples.large, samples.largest_image, weights, gram)
+            gram, _ = samples.map.gram(target, weights, device=device)
+            own = samples.map, samples.unit, samples.large, samples.largest_image, weights
+            return cls(*own, library_of(device), gram)
         unit = power_of_two(abs(data.factor) * float(np.abs(data.rows).max(initial=0.0)))
         data = data.scaled(1.0 / unit)
         gram, _ = data.gram(target)
         largest = data.with_levels(problem.levels - 1.0).absolute_sums().max(initial=0.0)
-        return cls(data, unit, False, float(largest), None, gram)
+        return cls(data, unit, False, float(largest), None, library_of(device), gram)
 
     @property
     def size(self) -> int:
@@ -62,12 +65,19 @@ class Moments(DescentData):
 
         Shape (B, N) to (B, N, B, N): how the outputs of neurons with these other sides go together.
         """
-        place = pair_places(self.size)
-        halves = np.empty((len(others), self.size, len(self.gram)))
+        # Of an index that may not be written to torch warns.
+        place, library = pair_places(self.size).copy(), self.library
+        sides = library.take(others)
+        halves = library.zeros((len(others), self.size, len(self.gram)))
         for entry, rows in enumerate(place):
-            np.matmul(others, self.gram[rows], out=halves[:, entry])
-        curvature: FloatArray = np.ascontiguousarray((halves[:, :, place] @ others.T).swapaxes(2, 3))
+            halves[:, entry] = sides @ self._taken[rows]
+        curvature: FloatArray = np.ascontiguousarray(library.give((halves[:, :, place] @ sides.T).swapaxes(2, 3)))
         return curvature
+
+    @cached_property
+    def _taken(self) -> Any:
+        """The Gram matrix as the library keeps it."""
+        return self.library.take(self.gram)
 
     def own_curvature(self, others: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i w_i (\mathcal{X}_i v)_a^2` for rows v of `others` and all a, shape (B, N)."""
@@ -86,5 +96,6 @@ class Moments(DescentData):
         first, second = np.triu_indices(self.size)
         entries = S[first, second] + S[second, first]
         entries[first == second] *= 0.5
-        matrix: FloatArray = (self.gram @ entries)[pair_places(self.size)]
+        values = self.library.give(self._taken @ self.library.take(entries))
+        matrix: FloatArray = values[pair_places(self.size)]
         return matrix

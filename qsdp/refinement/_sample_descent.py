@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +61,7 @@ class SampleDescent(Descent):
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
-        return self.samples.images(self.V[rows]).combined(self.U[rows]).T
+        return self.samples.library.give(self.samples.images(self.V[rows]).combined(self.U[rows])).T
 
     @property
     def batch_size(self) -> int:
@@ -82,20 +83,20 @@ class SampleDescent(Descent):
         return accepted
 
     def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
-        weights, alpha = moving[rows], self.alpha[rows]
+        weights, alpha, library = moving[rows], self.alpha[rows], self.samples.library
         images = self.samples.images(other[rows])
-        slopes = images.products(alpha @ self.gradient.T)
+        slopes = images.products(library.take(alpha) @ library.take(self.gradient).T)
         steps = np.where(slopes > 0.0, -2, 2)
         downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
         if not np.any(downhill):
             return 0
         size = float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(self.samples.mean(images.squares[0])))
-        curvature = sampled_curvature(self.fit, self.f, alpha, 2.0 * size * self.samples.width)
+        curvature = sampled_curvature(self.fit, self.f, alpha, 2.0 * size * self.samples.width, library)
         change = 2.0 * (images.square_products(curvature) - np.abs(slopes))
         change[~downhill] = math.inf
         if thorough:
             reach = 2.0 * images.largest * float(np.abs(alpha).max())
-            floor = curvature_floor(self.fit, self.f, alpha, curvature, reach)
+            floor = curvature_floor(self.fit, self.f, alpha, curvature, reach, library)
             least = 2.0 * (images.square_products(floor) - np.abs(slopes))
             candidates = downhill & (least < -self.tolerance)
             return sum(
@@ -112,13 +113,13 @@ class SampleDescent(Descent):
         delta = np.zeros((len(chosen), len(self.largest)))
         delta[np.arange(len(chosen)), entries] = steps[chosen, entries]
         sides = images[chosen]
-        moves = sides.of(entries) * steps[chosen, entries][:, None]
+        moves = sides.of(entries) * library.take(steps[chosen, entries][:, None])
         if self.samples.large:
             several = self._several(change[chosen], steps[chosen])
             self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
         order = np.argsort(predicted, kind="stable")
         if self.samples.large:
-            cross = cross_changes(moves, curvature[chosen], alpha)
+            cross = cross_changes(moves, curvature[chosen], alpha, library)
             order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
         taken = order[self._take(moves[order], alpha[order], predicted[order])]
         moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
@@ -136,29 +137,31 @@ class SampleDescent(Descent):
     def _replace(
         self,
         delta: FloatArray,
-        moves: FloatArray,
+        moves: Any,
         predicted: FloatArray,
         several: FloatArray,
         slopes: FloatArray,
-        curvature: FloatArray,
+        curvature: Any,
         sides: Images,
     ) -> None:
         """Make several moves of a side in place of one where the model of all of them together is better."""
-        images = sides.combined(several)
-        change = np.einsum("ij,ij->i", slopes, several) + 0.5 * np.einsum("ij,ij,ij->i", curvature, images, images)
+        images, library = sides.combined(several), self.samples.library
+        curved = library.give(library.einsum("ij,ij,ij->i", curvature, images, images))
+        change = np.einsum("ij,ij->i", slopes, several) + 0.5 * curved
         better = change < predicted
         delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
         # Twice as many where that helped most sides, else half of them.
         most = max(2, int(_SHARE_OF_SIDE * len(self.largest)))
         self.n_moves = min(2 * self.n_moves, most) if np.mean(better) > 0.5 else max(2, self.n_moves // 2)
 
-    def _take(self, moves: FloatArray, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
+    def _take(self, moves: Any, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
         """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
         taken = np.zeros(len(moves), dtype=bool)
         pending = [(0, len(moves))]
         while pending and not self.deadline.over:
             start, stop = pending.pop()
-            f = self.f + moves[start:stop].T @ alpha[start:stop]
+            library = self.samples.library
+            f = self.f + library.give(moves[start:stop].T @ library.take(alpha[start:stop]))
             value = self.fit.value(f)
             fall = self.value - value
             needed = 0.0 if stop - start == 1 else -_AGREEMENT * float(predicted[start:stop].sum())
@@ -189,7 +192,8 @@ class SampleDescent(Descent):
             if self.deadline.over:
                 break
             # The other side stands still: the image of a move is right whatever was accepted before.
-            f = self.f + np.multiply.outer(steps[k] * images.of(np.array([k]))[0], self.alpha[j])
+            image = self.samples.library.give(images.of(np.array([k]))[0])
+            f = self.f + np.multiply.outer(steps[k] * image, self.alpha[j])
             value = self.fit.value(f)
             if self.value - value > self.tolerance:
                 self.accept(f, value)
@@ -208,7 +212,7 @@ class SampleDescent(Descent):
             if self.deadline.over:
                 return np.zeros(len(entries))
             some = entries[start : start + chunk]
-            moves = images.of(some) * (steps[some] * alpha)[:, None]
+            moves = self.samples.library.give(images.of(some)) * (steps[some] * alpha)[:, None]
             after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)
             falls[start : start + chunk] = (before - after).sum(axis=0)
         return falls

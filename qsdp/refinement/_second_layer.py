@@ -112,7 +112,7 @@ def reweight(descent: Descent) -> None:
 def _block_step(descent: Descent, rows: slice, images: FloatArray, curvature: FloatArray, typical: float) -> None:
     """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
     alpha, slopes = descent.alpha[rows], images @ descent.gradient
-    cross = cross_curvatures(images, curvature)
+    cross = cross_curvatures(images, curvature, descent.data.library)
     # As for single neurons: steps are held to a few typical weights where there is no curvature.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
     diagonals = np.einsum("cjj->jc", cross)
@@ -166,7 +166,7 @@ def revive(descent: Descent, rng: np.random.Generator) -> None:
     for k in np.unique(outputs):
         rows = dead[outputs == k]
         descent.U[rows], descent.V[rows] = alternate(
-            descent.map.adjoint(-gradient[:, k]), descent.largest, random_sides(rng, len(rows), descent.largest)
+            descent.data.adjoint(-gradient[:, k]), descent.largest, random_sides(rng, len(rows), descent.largest)
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
@@ -49,6 +50,7 @@ def polish(
     random_state: RandomState = None,
     callback: Callback | None = None,
     n_jobs: int | None = None,
+    device: str | None = None,
     verbose: bool = False,
 ) -> BilinearNetwork:
     r"""Lower a network's objective by single changes of its weights, at equal storage.
@@ -83,6 +85,10 @@ def polish(
     n_jobs : int, optional
         Threads for outputs that do not interact (one magnitude an output, and a loss that adds up over outputs), as
         in joblib; None is one. Without a time limit the result is the same for any number.
+    device : str, optional
+        Device of torch on which the products of batches of neurons with the data, or with their Gram matrix, run, such
+        as "cuda"; None is NumPy on the processor. They are in double precision, so the network is as a rule the same;
+        moves that rounding decides may differ.
     verbose : bool, default=False
         Show objective and sweeps on the standard error, or in the notebook.
 
@@ -95,9 +101,11 @@ def polish(
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, or the network is of another kind than the problem's.
+        An argument is not allowed, the network is of another kind than the problem's, or torch has no such device.
     SolverError
         The loss couples outputs and has no curvature.
+    UnavailableSolverError
+        A device is asked for, and torch is not installed.
 
     Warns
     -----
@@ -135,13 +143,14 @@ def polish(
     starts = 1 + check_integer("restarts", restarts, minimum=0)
     deadline = Deadline.after(time_limit)
     jobs = count_jobs(n_jobs)
+    check_device(device)
     check_flag("verbose", verbose)
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
     best = Incumbent(problem, network)
     count = 0
-    data = descent_data(problem, deadline)
+    data = descent_data(problem, deadline, device)
     run = Run(problem, network, deadline, rng, data=data)
     try:
         with (

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
@@ -49,6 +49,13 @@ _BOUND_GAP = 1e-9
 #: Ratio of two betas up to which the solution for one is worth starting from: measured, beyond it takes as many
 #: iterations as a cold start, or a few more.
 _NEAR = 4.0
+
+#: Operations of a proof of the largest beta for one output at least, as multiples of N^3 (factorisations) and of N^2
+#: (passes over memory): of side 3000, 1.5 s.
+_PROOF, _PASSES = 1.0, 1000.0
+
+#: Products of a sign alternation: most end sooner.
+_ALTERNATIONS = 20
 
 #: Statuses of this package's solvers that end the path.
 _STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
@@ -164,9 +171,14 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
     return _zero(problem, regularization, Deadline.after(time_limit))[0]
 
 
-def useful_beta_max(problem: TrainingProblem, time_limit: float | None = None) -> float:
-    """Return `beta_max`, 0 where it is no more than rounding: of targets that the inputs say nothing about."""
-    largest = beta_max(problem, time_limit=time_limit)
+def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
+    """Return `beta_max`, 0 where it is no more than rounding: of targets that the inputs say nothing about.
+
+    Of data so wide that a proof would take longer than the deadline, it is where sign alternation finds no neuron that
+    lowers the objective: no more than beta_max, and 0.56 of it where the neurons found are the best.
+    """
+    proof = problem.n_outputs * (_PROOF * float(problem.size) ** 3 + _PASSES * float(problem.size) ** 2)
+    largest = beta_max(problem, time_limit=deadline.time_limit) if deadline.affords(proof) else _found_beta_max(problem)
     slopes = np.abs(problem.data_fit.zero_dual).reshape(len(problem.y), -1).sum(axis=1)
     rounding = len(problem.y) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
     return largest if largest * problem.dimension > rounding else 0.0
@@ -350,6 +362,20 @@ def check_fraction(fraction: Any) -> float:
 def _check_problem(problem: object) -> None:
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+
+
+def _found_beta_max(problem: TrainingProblem) -> float:
+    """Return the beta from which on no neuron that sign alternation finds, for any output, lowers the objective."""
+    scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
+    instance, units = scaled.instance, scaled.units
+    values = []
+    for M in instance.adjoints(instance.zero_dual):
+        # From the row of the largest sum on: any start will do.
+        v = np.where(M[np.argmax(np.abs(M).sum(axis=1))] < 0.0, -1.0, 1.0)
+        for _ in range(_ALTERNATIONS):
+            v = np.where(M @ v < 0.0, -1.0, 1.0)
+        values.append(float(np.abs(M @ v).sum()))
+    return max(values) * (units.value / units.weight) / (0.5 * REGULARIZATIONS["tight"] * problem.dimension)
 
 
 def _zero(problem: TrainingProblem, regularization: str, deadline: Deadline) -> tuple[float, FloatArray]:

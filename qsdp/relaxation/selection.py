@@ -60,7 +60,7 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
     bar : ProgressBar
         Shows how many shares are done.
     """
-    largest = useful_beta_max(problem, deadline.share(0.3).time_limit)
+    largest = useful_beta_max(problem, deadline.share(0.3))
     if largest == 0.0:
         return 1.0
     folds = _folds(problem)

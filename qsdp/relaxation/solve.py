@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
+from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
@@ -158,7 +159,7 @@ def solve_relaxation(
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
         deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
-        device=_check_device(device),
+        device=check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
@@ -385,12 +386,6 @@ def check_callback(callback: object) -> Callable[[Progress], object] | None:
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {type(callback).__name__}")
     return callback
-
-
-def _check_device(device: object) -> str | None:
-    if device is not None and not isinstance(device, str):
-        raise InvalidTypeError(f"device must be a string or None; got {type(device).__name__}")
-    return device
 
 
 def _check_start(start: object, problem: TrainingProblem) -> None:

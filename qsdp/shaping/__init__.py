@@ -1,5 +1,23 @@
 """Covariance shaping: a Gaussian whose signs have the correlations that the relaxation asks for."""
 
-from qsdp.shaping.covariance import GAMMA, SHAPINGS, SignCovariance, shape_block, shape_covariance, smallest_diagonal
+from qsdp.shaping.covariance import (
+    GAMMA,
+    SHAPINGS,
+    SignCovariance,
+    covariances_of,
+    shape_block,
+    shape_covariance,
+    smallest_diagonal,
+)
+from qsdp.shaping.roots import root_operations
 
-__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "shape_block", "shape_covariance", "smallest_diagonal"]
+__all__ = [
+    "GAMMA",
+    "SHAPINGS",
+    "SignCovariance",
+    "covariances_of",
+    "root_operations",
+    "shape_block",
+    "shape_covariance",
+    "smallest_diagonal",
+]

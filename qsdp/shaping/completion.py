@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
@@ -26,6 +27,9 @@ _FIRST_GAP, _LAST_GAP, _SHRINKAGE = 0.1, 4e-9, 0.2
 #: Share of the largest part of the curvature below which parts are left out: Newton's method takes as many steps as
 #: with all of them, each in a third of the time.
 _NEGLIGIBLE = 1e-7
+
+#: Operations of a step, as a multiple of N^3: eigenvectors, singular vectors of a half, and some twenty products.
+_STEP = 3.0 * EIGENVECTORS
 
 
 class _Bounds(NamedTuple):
@@ -70,7 +74,9 @@ def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, F
     return 0.5 * (P + P.T), eigenvalues, vectors
 
 
-def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[float, FloatArray] | None:
+def largest_constant(
+    Z: FloatArray, least: float, tolerance: float, deadline: Deadline = NEVER
+) -> tuple[float, FloatArray] | None:
     r"""Return the largest c >= `least` for which sin(c Z) has a completion, and the completion.
 
     Parameters
@@ -81,6 +87,8 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
         A constant known to be feasible, at most pi / 2.
     tolerance : float
         Relative accuracy of c, from below.
+    deadline : Deadline
+        No step begins that would end later.
 
     Returns
     -------
@@ -110,6 +118,8 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
         return None
     weights, gap, c, found = np.full(N, 1.0 / N), _FIRST_GAP, least, None
     for _ in range(_MAX_STEPS):
+        if not deadline.affords(_STEP * float(N) ** 3):
+            break
         P, lower, slope, curvature = _bounds(Z, weights, c)
         if P.diagonal().max() <= 1.0:
             least, found, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)

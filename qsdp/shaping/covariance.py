@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
+from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
+from qsdp._utils.parallel import blocks
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
@@ -19,8 +22,17 @@ from qsdp.relaxation import Relaxation
 from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
 from qsdp.shaping.completion import largest_constant, weighted_absolute
+from qsdp.shaping.roots import root_operations, smallest_eigenvalue
 
-__all__ = ["GAMMA", "SHAPINGS", "SignCovariance", "halves", "shape_block", "shape_covariance", "smallest_diagonal"]
+__all__ = [
+    "GAMMA",
+    "SHAPINGS",
+    "SignCovariance",
+    "covariances_of",
+    "shape_block",
+    "shape_covariance",
+    "smallest_diagonal",
+]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
@@ -29,6 +41,9 @@ GAMMA = math.asinh(1.0)
 #: no inner level occurs: where there are several, a hundredth of c keeps some and as a rule lowers the sampling
 #: variance, by up to a tenth.
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
+
+#: Iterations of the paper's program for which there must be time, to begin it.
+_ITERATIONS = 10.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +101,8 @@ class SignCovariance(Summarized):
     @property
     def mean_covariance(self) -> FloatArray:
         """Covariance (2N, 2N) of the means over replicas; `Q` where there is one replica each."""
+        if self.replicas.max() == 1:
+            return self.Q
         return _mean_covariance(self.Q, self.replicas, self.replica_correlation)
 
     def __repr__(self) -> str:
@@ -109,7 +126,9 @@ class SignCovariance(Summarized):
         return Summary("SignCovariance", rows)
 
 
-def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose: bool = False) -> Any:
+def shape_covariance(
+    relaxation: Relaxation, method: str = "krivine", *, time_limit: float | None = None, verbose: bool = False
+) -> Any:
     r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
 
     Then :math:`[u; v] = \mathrm{sign}(\mathcal N(0, Q))` has
@@ -132,6 +151,9 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose
         and :math:`\pi / 2` where Z is one outer product of signs. The sum of the weights is inversely
         proportional to c, the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
         program (27): Q12 of the closed form, other diagonal blocks, the cost of a solve.
+    time_limit : float, optional
+        Seconds, > 0, after which "adaptive" takes the largest constant found, "sdp" the blocks found, and both the
+        closed form where there is none. The closed form itself is not ended.
     verbose : bool, default=False
         Show a bar of the outputs that are done, on the standard error or in the notebook.
 
@@ -158,13 +180,35 @@ def shape_covariance(relaxation: Relaxation, method: str = "krivine", *, verbose
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     check_choice("method", method, SHAPINGS)
+    return covariances_of(relaxation, method, Deadline.after(time_limit), check_flag("verbose", verbose))
+
+
+def covariances_of(
+    relaxation: Relaxation, method: str, deadline: Deadline, verbose: bool = False, *, within: bool = False
+) -> Any:
+    """Do what `shape_covariance` does, until a deadline.
+
+    If `within` says so, outputs whose covariance and root would end too late have those of the zero point.
+    """
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("shape") as bar:
+    with progress(verbose) as stages, stages.stage("shape") as bar:
         for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True):
             bar.count(len(covariances), problem.n_outputs)
+            # What sampling decomposes comes after.
+            needed = (1.0 + len(covariances)) * root_operations(len(Z))
+            if within and not deadline.tolerates(needed):
+                rho = 0.0
             covariances.append(
-                shape_block(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
+                shape_block(
+                    Z,
+                    V,
+                    float(rho),
+                    levels=problem.levels,
+                    activation=problem.activation,
+                    method=method,
+                    deadline=deadline,
+                )
             )
     return covariances if problem.vector else covariances[0]
 
@@ -177,6 +221,7 @@ def shape_block(
     levels: int,
     activation: PolynomialActivation | None,
     method: str,
+    deadline: Deadline = NEVER,
 ) -> SignCovariance:
     """Return the covariance of one output, as `shape_covariance`, from the blocks of a feasible point."""
     M, N = levels - 1, len(Z)
@@ -185,21 +230,15 @@ def shape_block(
     replicas[N - lifted :] = 1
     if rho == 0.0:
         Z, V = np.zeros((N, N)), np.zeros((N, N))
-    Q, within, constant, rho = SHAPINGS[method](Z, V, rho, replicas)
-    Q = 0.5 * (Q + Q.T)
+    Q, within, constant, rho = SHAPINGS[method](Z, V, rho, replicas, deadline)
     replicas = np.concatenate([replicas, replicas])
-    # The covariance of all replicas acts on their means, which have the length 1 / sqrt(M), and on deviations.
-    root = np.sqrt(replicas)
-    means = _mean_covariance(Q, replicas, within) * np.outer(root, root)
-    lowest = min(float(scipy.linalg.eigvalsh(half, subset_by_index=[0, 0])[0]) for half in halves(means))
-    if M > 1:
-        lowest = min(lowest, float((1.0 - within[replicas > 1]).min()))
+    lowest = _smallest_eigenvalue(Q, replicas, within)
     return SignCovariance(
         Q=read_only(Q),
         constant=constant,
         rho=float(rho),
         method=method,
-        residual=float(np.abs(np.arcsin(np.clip(Q[:N, N:], -1.0, 1.0)) - constant * _scaled(Z, rho)).max()),
+        residual=_residual(Q[:N, N:], Z, rho, constant),
         diagonal_error=float(np.abs(Q.diagonal() - 1.0).max()),
         min_eigenvalue=float(lowest),
         replicas=replicas,
@@ -209,15 +248,22 @@ def shape_block(
     )
 
 
-def halves(Q: FloatArray) -> list[FloatArray]:
-    r"""Return P + S and P - S, which have the eigenvalues of Q = [P S; S P] for symmetric S; any other Q itself.
+def _smallest_eigenvalue(Q: FloatArray, replicas: npt.NDArray[np.intp], within: FloatArray) -> float:
+    """Return the smallest eigenvalue of the covariance of all replicas."""
+    if replicas.max() == 1:
+        return smallest_eigenvalue(Q)
+    # It acts on their means, which have the length 1 / sqrt(M), and on deviations.
+    root = np.sqrt(replicas)
+    means = _mean_covariance(Q, replicas, within) * np.outer(root, root)
+    return min(smallest_eigenvalue(means), float((1.0 - within[replicas > 1]).min()))
 
-    Their eigenvectors x are those of Q as (x, x) and (x, -x): two decompositions of half the side take a quarter of the
-    operations.
-    """
-    N = len(Q) // 2
-    P, S = Q[:N, :N], Q[:N, N:]
-    return [P + S, P - S] if np.array_equal(P, Q[N:, N:]) and np.array_equal(S, S.T) else [Q]
+
+def _residual(S: FloatArray, Z: FloatArray, rho: float, constant: float) -> float:
+    """Return the largest entry of arcsin(S) - c Z / rho, by blocks: of wide data every matrix counts."""
+    return max(
+        float(np.abs(np.arcsin(np.clip(S[rows], -1.0, 1.0)) - constant * _scaled(Z[rows], rho)).max())
+        for rows in blocks(*Z.shape)
+    )
 
 
 def _mean_covariance(Q: FloatArray, replicas: npt.NDArray[np.intp], within: FloatArray) -> FloatArray:
@@ -227,7 +273,14 @@ def _mean_covariance(Q: FloatArray, replicas: npt.NDArray[np.intp], within: Floa
 
 
 def smallest_diagonal(
-    Z: FloatArray, V: FloatArray, rho: float, *, rounds: int = 200, tol: float = 1e-3, largest_excess: float = 2e-2
+    Z: FloatArray,
+    V: FloatArray,
+    rho: float,
+    *,
+    rounds: int = 200,
+    tol: float = 1e-3,
+    largest_excess: float = 2e-2,
+    deadline: Deadline = NEVER,
 ) -> tuple[FloatArray, float]:
     r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
 
@@ -240,6 +293,8 @@ def smallest_diagonal(
         Largest number of reweightings.
     tol, largest_excess : float, default=1e-3, 2e-2
         Relative excess of the diagonal over `rho` at which to stop, and beyond which the given V is kept.
+    deadline : Deadline
+        No reweighting begins that would end later.
 
     Returns
     -------
@@ -254,14 +309,16 @@ def smallest_diagonal(
     raised where it is exceeded. The remaining excess goes into rho, and with it into the regulariser of the sampled
     network.
     """
-    weights = np.ones(len(Z))
+    weights, largest = np.ones(len(Z)), math.inf
     for _ in range(rounds):
+        if not deadline.affords(EIGENVECTORS * float(len(Z)) ** 3):
+            break
         absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
+        largest = float(absolute.diagonal().max())
         if excess.max() <= 1.0 + tol:
             break
         weights = np.maximum(weights * np.square(excess), 1.0)
-    largest = float(absolute.diagonal().max())
     if largest > rho * (1.0 + largest_excess):
         return V, rho
     return absolute, max(rho, largest)
@@ -284,38 +341,58 @@ def _replica_correlation(diagonal: FloatArray, replicas: npt.NDArray[np.intp]) -
     return np.where(replicas > 1, np.clip(correlation, -1.0, 1.0), 1.0)
 
 
-def _with_unit_diagonal(P: FloatArray, S: FloatArray) -> FloatArray:
-    # V and Z of a Relaxation are symmetric, and its W is V.
-    P = P.copy()
-    np.fill_diagonal(P, 1.0)
-    return np.block([[P, S], [S.T, P]])
+def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: int) -> FloatArray:
+    """Return [P S; S P], the diagonal of P replaced by ones, from what returns rows of the symmetric P and S."""
+    # V and Z of a Relaxation are symmetric, and its W is V. In place and by rows: of wide data every matrix counts.
+    Q = np.empty((2 * N, 2 * N))
+    for rows in blocks(N, N):
+        Q[rows, :N], Q[rows, N:] = rows_of(rows)
+    Q[:N, :N].flat[:: N + 1] = 1.0
+    Q[N:, :N], Q[N:, N:] = Q[:N, N:], Q[:N, :N]
+    return Q
 
 
-def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+def _krivine(
+    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
+) -> _Shaped:
     if rho > 0.0 and replicas.max() > 1:
-        V, rho = smallest_diagonal(Z, V, rho)
-    V = V / rho if rho > 0.0 else np.eye(len(Z))
-    within = np.sinh(GAMMA * _replica_correlation(V.diagonal(), replicas))
-    Q = _with_unit_diagonal(np.sinh(GAMMA * V), np.sin(GAMMA * _scaled(Z, rho)))
+        V, rho = smallest_diagonal(Z, V, rho, deadline=deadline)
+    diagonal = V.diagonal() / rho if rho > 0.0 else np.ones(len(Z))
+    within = np.sinh(GAMMA * _replica_correlation(diagonal, replicas))
+    if rho > 0.0:
+        Q = _covariance(
+            lambda rows: (np.sinh(GAMMA * (V[rows] / rho)), np.sin(GAMMA * _scaled(Z[rows], rho))),
+            len(Z),
+        )
+    else:
+        Q = np.eye(2 * len(Z))
     return _Shaped(Q, np.concatenate([within, within]), GAMMA, rho)
 
 
-def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+def _adaptive(
+    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
+) -> _Shaped:
     scaled = _scaled(Z, rho)
-    found = largest_constant(scaled, GAMMA, _TOLERANCE_OF_LEVELS if replicas.max() > 1 else _TOLERANCE)
+    tolerance = _TOLERANCE_OF_LEVELS if replicas.max() > 1 else _TOLERANCE
+    found = largest_constant(scaled, GAMMA, tolerance, deadline)
     if found is None:
-        return _krivine(Z, V, rho, replicas)
+        return _krivine(Z, V, rho, replicas, deadline)
     constant, P = found
     within = _replica_correlation(P.diagonal(), replicas)
-    Q = _with_unit_diagonal(P, np.sin(constant * scaled))
+    Q = _covariance(lambda rows: (P[rows], np.sin(constant * scaled[rows])), len(Z))
     return _Shaped(Q, np.concatenate([within, within]), constant, rho)
 
 
-def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+def _sdp(
+    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
+) -> _Shaped:
+    # An iteration projects a matrix of both sides; forming the program takes longer than a few.
+    if not deadline.affords(_ITERATIONS * EIGENVECTORS * float(2 * len(Z)) ** 3):
+        return _krivine(Z, V, rho, replicas, deadline)
     import cvxpy as cp
 
     if rho > 0.0 and replicas.max() > 1:
-        _, rho = smallest_diagonal(Z, V, rho)
+        _, rho = smallest_diagonal(Z, V, rho, deadline=deadline)
     N = len(Z)
     target = np.sin(GAMMA * _scaled(Z, rho))
     counts = np.concatenate([replicas, replicas])
@@ -327,11 +404,18 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
         diagonal.append(cp.diag(Q)[single] == 1)
     program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
     options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
+    if deadline.time_limit is not None:
+        options["time_limit_secs"] = deadline.time_limit
     data, chain, inverse = program.get_problem_data(cp.SCS, solver_opts=options)
     answer = chain.solve_via_data(program, data, False, False, options)
     if was_interrupted(answer):
         raise KeyboardInterrupt
-    program.unpack_results(answer, chain, inverse)
+    with warnings.catch_warnings():
+        # The time may be over before it is accurate, which the residual tells.
+        warnings.simplefilter("ignore", UserWarning)
+        program.unpack_results(answer, chain, inverse)
+    if Q.value is None:
+        return _krivine(Z, V, rho, replicas, deadline)
     repaired = project_psd(0.5 * (Q.value + Q.value.T))
     scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
     repaired /= np.outer(scale, scale)

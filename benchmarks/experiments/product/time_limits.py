@@ -77,6 +77,18 @@ def generated(problem: qsdp.TrainingProblem, limit: float) -> Any:
     return qsdp.column_generation(problem, tol=1e-12, time_limit=limit)
 
 
+def trained(**options: Any) -> Call:
+    """Return the call of the whole pipeline, which shapes, samples and polishes."""
+
+    def call(problem: qsdp.TrainingProblem, limit: float) -> Any:
+        found = qsdp.solve_and_sample(
+            problem.X, problem.y, 100, problem.beta, refine="polish", time_limit=limit, random_state=0, **options
+        )
+        return found.certificate
+
+    return call
+
+
 def random_network(problem: qsdp.TrainingProblem, n_neurons: int) -> qsdp.BilinearNetwork:
     """Return a network of random neurons."""
     rng = np.random.default_rng(0)
@@ -136,6 +148,8 @@ QUICK: dict[str, tuple[Any, Call]] = {
     **{f"solve_relaxation {solver} 400 x 20": (SMALL, relaxed(solver)) for solver in (*OWN, "scs")},
     "solve_relaxation auto 3000 x 30 hinge": (made(3000, 30, "hinge"), relaxed("auto")),
     "solve_relaxation low-rank 60 x 100 x 5": (made(60, 100, outputs=5), relaxed("low-rank")),
+    "solve_and_sample 30 x 600": (made(30, 600), trained()),
+    "solve_and_sample adaptive 30 x 600": (made(30, 600), trained(shaping="adaptive")),
     **others("400 x 20", SMALL),
 }
 FULL: dict[str, tuple[Any, Call]] = {
@@ -155,6 +169,8 @@ FULL: dict[str, tuple[Any, Call]] = {
     },
     "column_generation 200 x 3000": (made(200, 3000), generated),
     "certify 200 x 3000": (made(200, 3000), certified),
+    **{f"solve_and_sample {size[0]} x {size[1]}": (made(*size), trained()) for size in ((50, 2000), (200, 3000))},
+    "solve_and_sample adaptive 50 x 2000": (made(50, 2000), trained(shaping="adaptive")),
 }
 
 
