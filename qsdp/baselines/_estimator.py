@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +29,6 @@ from qsdp._utils.validation import (
     check_targets,
     errors_of,
 )
-from qsdp.baselines._documentation import inherit_entries
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
@@ -35,7 +36,51 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss, get_loss
 from qsdp.networks import QuadraticForm
 
-__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "hold_out", "r2_of"]
+__all__ = [
+    "Baseline",
+    "BaselineClassifier",
+    "BaselineRegressor",
+    "accuracy_of",
+    "check_hidden",
+    "hold_out",
+    "inherit_entries",
+    "r2_of",
+]
+
+
+_TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+
+
+def inherit_entries(cls: type) -> None:
+    """Add to a class's docstring the parameters and attributes that it inherits, as its bases in this package say them.
+
+    What the class itself describes stays as it is.
+    """
+    intro, sections = _sections(cls)
+    shared = {}
+    for title in ("Parameters", "Attributes"):
+        entries = _entries(sections.pop(title, ""))
+        for base in cls.__mro__[1:]:
+            inherited = _entries(_sections(base)[1].get(title, "")) if base.__module__.startswith("qsdp.") else {}
+            known = {name for names in entries for name in names}
+            entries |= {names: text for names, text in inherited.items() if known.isdisjoint(names)}
+        if entries:
+            shared[title] = "\n".join(entries.values()) + "\n\n"
+    body = "".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in (shared | sections).items())
+    cls.__doc__ = (intro + body).rstrip() + "\n"
+
+
+def _sections(cls: type) -> tuple[str, dict[str, str]]:
+    """Return what a class's own docstring says first, and its sections by title."""
+    intro, *rest = _TITLE.split(inspect.cleandoc(vars(cls).get("__doc__") or ""))
+    return intro, dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+def _entries(section: str) -> dict[tuple[str, ...], str]:
+    """Return the entries of a section by the names that each describes."""
+    starts = re.split(r"^(?=\S)", section.strip(), flags=re.MULTILINE)
+    return {tuple(start.partition("\n")[0].partition(" :")[0].split(", ")): start.rstrip() for start in starts if start}
+
 
 Self = TypeVar("Self", bound="Baseline")
 

@@ -11,10 +11,9 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
 from qsdp.activations import Activation, get_differentiable
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.quadratic.coupling import check_symmetric
 from qsdp.baselines.quadratic.families import Family, get_family
 from qsdp.baselines.quadratic.losses import OutputLoss
-from qsdp.baselines.quadratic.maps import Parameters
+from qsdp.baselines.quadratic.maps import Parameters, check_symmetric
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 

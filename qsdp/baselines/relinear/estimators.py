@@ -124,8 +124,8 @@ class _ReLinear(Baseline):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         require_torch()
-        from qsdp.baselines.relinear.fitting import fit_network
         from qsdp.baselines.relinear.settings import check_settings
+        from qsdp.baselines.relinear.training import fit_network
 
         n_outputs = 1 if targets.ndim == 1 else targets.shape[1]
         settings = check_settings(self, X.shape[1], n_outputs, self._losses)
@@ -142,7 +142,7 @@ class _ReLinear(Baseline):
         )
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        from qsdp.baselines.relinear.fitting import predict
+        from qsdp.baselines.relinear.training import predict
 
         outputs = predict(self.network_, X)
         return outputs[:, 0] if self._flat else outputs

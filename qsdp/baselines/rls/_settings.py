@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from qsdp._utils.validation import _show, check_flag, check_real
-from qsdp.baselines._documentation import inherit_entries
+from qsdp.baselines._estimator import inherit_entries
 from qsdp.exceptions import InvalidInputError, QSDPError
 
 __all__ = ["SUGGESTION", "DivergedError", "RLSParameters", "RLSSettings"]

@@ -14,12 +14,12 @@ from qsdp.activations import DIFFERENTIABLE, InvertibleActivation, Softmax, get_
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.rls._functions import (
+from qsdp.baselines.rls._parameters import (
     CLASSIFIER_LOSSES,
     REGRESSOR_LOSSES,
+    checked,
     loss_and_gradient,
 )
-from qsdp.baselines.rls._parameters import checked
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSParameters
 from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters
 

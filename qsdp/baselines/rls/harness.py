@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._losses import mean_loss
-from qsdp.baselines._torch import minibatches, training_epoch
+from qsdp.baselines._torch import mean_loss, minibatches, training_epoch
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
 from qsdp.baselines.rls.optimizer import RLS
 from qsdp.exceptions import InvalidInputError

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.activations import DIFFERENTIABLE
-from qsdp.baselines.rls._functions import loss_and_gradient
+from qsdp.baselines.rls._parameters import loss_and_gradient
 from qsdp.baselines.rls._settings import DivergedError, RLSSettings
 from qsdp.baselines.rls._update import LayerState, LayerStep
 

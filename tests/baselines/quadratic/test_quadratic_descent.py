@@ -7,7 +7,7 @@ import pytest
 from quadratic_reference import Counted, LoopLayer, TorchNetwork, counted, plain, random_layer, random_network, since
 
 from qsdp.baselines.quadratic import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
-from qsdp.baselines.quadratic.coupling import COUPLINGS
+from qsdp.baselines.quadratic.maps import COUPLINGS
 from qsdp.exceptions import InvalidInputError
 from qsdp.quadratic_theory import (
     count_cached,

@@ -23,8 +23,7 @@ import qsdp
 from qsdp import QSDPWarning
 from qsdp.baselines._history import train_epochs
 from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, training
-from qsdp.baselines.relinear.fitting import plan_after_transfer, plan_of_stages
-from qsdp.baselines.relinear.training import Plan
+from qsdp.baselines.relinear.training import Plan, plan_after_transfer, plan_of_stages
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.quadratic_theory import polynomial_pieces
 
