@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -23,6 +24,9 @@ from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
+    _show,
+    check_choice,
+    check_flag,
     check_integer,
     check_random_state,
     check_real,
@@ -42,6 +46,7 @@ __all__ = [
     "BaselineRegressor",
     "accuracy_of",
     "check_hidden",
+    "checked",
     "hold_out",
     "inherit_entries",
     "r2_of",
@@ -85,6 +90,37 @@ def _entries(section: str) -> dict[tuple[str, ...], str]:
 Self = TypeVar("Self", bound="Baseline")
 
 
+def _below_one(name: str, value: object) -> float:
+    number = check_real(name, value)
+    if number >= 1.0:
+        raise InvalidInputError(f"{name} must be from 0 to below 1; got {_show(value)}")
+    return number
+
+
+_positive_integer, _positive_real = partial(check_integer, minimum=1), partial(check_real, strict=True)
+
+#: Checks of the parameters that systems have in common, by name.
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("batch_size", "n_epochs", "n_neurons", "passes", "patience", "start_epochs"), _positive_integer),
+    **dict.fromkeys(("adam_learning_rate", "clip", "drop", "learning_rate"), _positive_real),
+    **dict.fromkeys(("gamma_r", "start_scale", "weight_decay"), check_real),
+    "dtype": lambda name, value: check_choice(name, value, ("float32", "float64")),
+    "momentum": _below_one,
+}
+
+#: Those that may be None.
+_OPTIONAL = ("clip", "patience", "start_scale")
+
+
+def checked(estimator: Any, *names: str) -> dict[str, Any]:
+    """Return parameters of an estimator, checked; those without a check of their name are flags."""
+    values = {name: getattr(estimator, name) for name in names}
+    return {
+        name: value if value is None and name in _OPTIONAL else _CHECKS.get(name, check_flag)(name, value)
+        for name, value in values.items()
+    }
+
+
 def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
     """Return the share of rows whose output stands for the class number in `codes`."""
     return float(np.mean(choose_classes(outputs) == codes))
@@ -114,12 +150,10 @@ def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.ND
     InvalidInputError
         The share is not from 0 to below 1, or leaves none to train on.
     """
-    share = check_real("validation_fraction", fraction)
+    share = _below_one("validation_fraction", fraction)
     n_held = round(share * n)
-    if share >= 1.0 or n_held >= n:
-        raise InvalidInputError(
-            f"validation_fraction must be from 0 to below 1, and leave a sample to train on; got {share:g} of {n}"
-        )
+    if n_held >= n:
+        raise InvalidInputError(f"validation_fraction must leave a sample to train on; got {share:g} of {n}")
     order = rng.permutation(n) if n_held else np.arange(n)
     return order[n_held:], order[:n_held]
 
@@ -185,6 +219,10 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
     def _outputs(self, X: FloatArray) -> FloatArray:
         """Return the network's outputs: (n,), or (n, C)."""
 
+    @abstractmethod
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        """Return what the history has for a score, of targets as in `_train`."""
+
     @property
     @abstractmethod
     def layers_(self) -> Sequence[TrainedLayer]:
@@ -238,6 +276,9 @@ class BaselineRegressor(RegressorMixin, Baseline):  # type: ignore[misc]
         tags.target_tags.single_output = True
         return tags
 
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        return r2_of(outputs, targets)
+
     def fit(self: Self, X: Any, y: Any) -> Self:
         """Train on data (n, d) and targets (n,) or (n, C)."""
         X, y = self._validated(X, y, y_numeric=True, multi_output=True)
@@ -269,6 +310,10 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
     def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
         """Return the targets for class numbers; one-hot rows unless a system says otherwise."""
         return np.eye(n_classes)[codes]
+
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        codes = np.argmax(targets, axis=1) if targets.ndim == 2 else (targets > 0.0).astype(np.intp)
+        return accuracy_of(outputs, codes)
 
     def fit(self: Self, X: Any, y: Any) -> Self:
         """Train on data (n, d) and labels (n,), of any kind."""

@@ -13,6 +13,7 @@ from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_c
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
+    _show,
     check_flag,
     check_integer,
     check_matrix,
@@ -25,7 +26,7 @@ from qsdp.distillation import DistillationResult, distill
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers"]
+__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "one_a_layer", "quantize_layers"]
 
 #: Layers that a summary lists at most.
 _LISTED = 8
@@ -187,7 +188,7 @@ def quantize_layers(
     layers = tuple(layers)
     if not layers:
         raise InvalidInputError("layers must hold one layer at least; got none")
-    sizes = _sizes(n_neurons, len(layers))
+    sizes = [check_integer("n_neurons", size, minimum=1) for size in one_a_layer("n_neurons", n_neurons, len(layers))]
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
@@ -201,13 +202,13 @@ def quantize_layers(
     return QuantizedChain(tuple(matches), layers)
 
 
-def _sizes(n_neurons: object, n_layers: int) -> list[int]:
-    """Return one number of neurons a layer."""
-    if isinstance(n_neurons, (list, tuple, np.ndarray)):
-        if len(n_neurons) != n_layers:
-            raise InvalidInputError(f"n_neurons must be one number or {n_layers}, one a layer; got {n_neurons!r}")
-        return [check_integer("n_neurons", size, minimum=1) for size in n_neurons]
-    return [check_integer("n_neurons", n_neurons, minimum=1)] * n_layers
+def one_a_layer(name: str, value: Any, n_layers: int, layer: str = "layer") -> list[Any]:
+    """Return a value for each layer: one for all, or a sequence of as many."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+        return [value] * n_layers
+    if len(value) != n_layers:
+        raise InvalidInputError(f"{name} must be one value or {n_layers}, one a {layer}; got {_show(value)}")
+    return list(value)
 
 
 @dataclass(frozen=True)

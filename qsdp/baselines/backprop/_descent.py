@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import check_choice
+from qsdp.baselines._estimator import checked
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, training_epoch
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["OPTIMIZERS", "GradientDescent", "descent_of"]
 
 OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("constant", "cosine")
-DTYPES = ("float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -123,24 +122,13 @@ class GradientDescent:
 
 def descent_of(estimator: Any) -> GradientDescent:
     """Return the checked descent of an estimator's parameters of these names."""
-    rate = check_real("learning_rate", estimator.learning_rate, strict=True)
-    momentum = check_real("momentum", estimator.momentum)
-    if momentum >= 1.0:
-        raise InvalidInputError(f"momentum must be a number from 0 to below 1; got {momentum!r}")
-    if estimator.callback is not None and not callable(estimator.callback):
-        raise InvalidTypeError(f"callback must be callable or None; got {estimator.callback!r}")
-    kind = check_choice("dtype", estimator.dtype, DTYPES)
+    given = checked(
+        estimator, "learning_rate", "momentum", "clip", "batch_size", "n_epochs", "patience", "verbose", "dtype"
+    )
     return GradientDescent(
-        learning_rate=rate,
-        momentum=momentum,
-        clip=None if estimator.clip is None else check_real("clip", estimator.clip, strict=True),
+        **{**given, "dtype": getattr(require_torch(), given["dtype"])},
         optimizer=check_choice("optimizer", estimator.optimizer, OPTIMIZERS),
         schedule=check_choice("schedule", estimator.schedule, SCHEDULES),
-        batch_size=check_integer("batch_size", estimator.batch_size, minimum=1),
-        n_epochs=check_integer("n_epochs", estimator.n_epochs, minimum=1),
-        patience=None if estimator.patience is None else check_integer("patience", estimator.patience, minimum=1),
-        verbose=check_flag("verbose", estimator.verbose),
         callback=estimator.callback,
         device=check_device(estimator.device),
-        dtype=getattr(require_torch(), kind),
     )

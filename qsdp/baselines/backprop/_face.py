@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_targets
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.baselines._estimator import Baseline, accuracy_of, hold_out, r2_of
+from qsdp.baselines._estimator import Baseline, hold_out
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import GradientDescent
@@ -108,13 +108,6 @@ class GradientTrained(Baseline):
         inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
         problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), **options)
         return problem, (inputs[held], targets[held])
-
-    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
-        """Return the accuracy of a classifier, the R² of a regressor."""
-        if not is_classifier(self):
-            return r2_of(outputs, targets)
-        codes = np.argmax(targets, axis=1) if targets.ndim == 2 else (targets > 0.0).astype(np.intp)
-        return accuracy_of(outputs, codes)
 
     def _descend(
         self,

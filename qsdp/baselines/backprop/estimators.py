@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
+from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import descent_of
@@ -36,7 +36,7 @@ class _Backprop(QuadraticNetworkTrained):
     """
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
-        m = check_integer("n_neurons", self.n_neurons, minimum=1)
+        m = checked(self, "n_neurons")["n_neurons"]
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         descent = descent_of(self)
         problem, apart = self._problem(X, targets, rng, activation=self.activation)

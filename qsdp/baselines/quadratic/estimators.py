@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
-from qsdp.baselines._estimator import BaselineClassifier
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.baselines._estimator import BaselineClassifier, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.descent import Descent, right
@@ -96,20 +96,14 @@ class DescentClassifier(BaselineClassifier):
         return np.eye(n_classes)[codes]
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
-        rate = check_real("learning_rate", self.learning_rate, strict=True)
-        n_epochs = check_integer("n_epochs", self.n_epochs, minimum=1)
-        batch_size = check_integer("batch_size", self.batch_size, minimum=1)
         loss = check_loss(self.loss)
         check_choice("coupling", self.coupling, COUPLINGS)
-        check_flag("shuffle", self.shuffle)
-        check_flag("verbose", self.verbose)
-        if self.patience is not None:
-            check_integer("patience", self.patience, minimum=1)
+        given = checked(self, "learning_rate", "n_epochs", "batch_size", "shuffle", "verbose", "patience")
         stacked = self._start(X.shape[1], targets.shape[1], rng)
-        self._descent = Descent(stacked, X, targets, loss, rate, batch_size)
+        self._descent = Descent(stacked, X, targets, loss, given["learning_rate"], given["batch_size"])
         self._order_rng = rng
         self._diverged: dict[int, int] = {}
-        self._run(n_epochs, history)
+        self._run(given["n_epochs"], history)
         if self._n_starts == 1:
             # Holds the training data, which a fitted estimator has no business to keep.
             self.network_ = self._descent.network.start(0)

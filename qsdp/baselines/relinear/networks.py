@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
 from qsdp.activations import Activation, Identity, get_differentiable
-from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -154,10 +154,7 @@ def check_families(family: Any, n_layers: int) -> list[str]:
         return [family] * (n_layers - 1) + ["linear" if family == "square_act" else family]
     if not isinstance(family, Sequence):
         raise InvalidTypeError(f"family must be a name, or one for each layer; got {family!r}")
-    names = [check_family(name) for name in family]
-    if len(names) != n_layers:
-        raise InvalidInputError(f"family must be one name or {n_layers}, one a layer; got {len(names)}")
-    return names
+    return [check_family(name) for name in one_a_layer("family", family, n_layers)]
 
 
 def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:

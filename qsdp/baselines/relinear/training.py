@@ -1,9 +1,10 @@
-"""Training of a network by ReLinear: losses, optimisers, batches, schedules, the best epoch."""
+"""Training of a network by ReLinear: checked parameters, data, starts, weight transfer, stages, the best epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,56 +12,131 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from qsdp._utils.validation import FloatArray
-from qsdp.baselines._estimator import accuracy_of, hold_out, r2_of
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.baselines._estimator import accuracy_of, check_hidden, checked, hold_out
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import mean_loss, minibatches, seeded, training_epoch
-from qsdp.baselines.relinear.networks import ReLinearNetwork, start_conventional, start_random, transfer_weights
-from qsdp.baselines.relinear.rules import ReLinear, parameter_groups, quadratic_parameters
-from qsdp.baselines.relinear.settings import ReLinearSettings
+from qsdp.baselines._torch import check_device, mean_loss, minibatches, seeded, training_epoch
+from qsdp.baselines.relinear.networks import (
+    ReLinearNetwork,
+    check_families,
+    check_pairs,
+    start_conventional,
+    start_random,
+    transfer_weights,
+)
+from qsdp.baselines.relinear.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["Plan", "fit_network", "plan_after_transfer", "plan_of_stages", "predict", "predict_blocks", "train"]
+__all__ = [
+    "Plan",
+    "fit_network",
+    "plan_after_transfer",
+    "plan_of",
+    "plan_of_stages",
+    "predict",
+    "predict_blocks",
+    "train",
+]
 
 
 def fit_network(
-    settings: ReLinearSettings,
-    X: FloatArray,
-    targets: FloatArray,
-    history: History,
-    rng: np.random.Generator,
-    *,
-    validation_fraction: float,
-    callback: Callback | None = None,
-    verbose: bool = False,
+    given: Any, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator
 ) -> tuple[ReLinearNetwork, History | None, int]:
-    """Return a trained network, the history of the conventional one it started from, and the epoch it is of."""
+    """Check an estimator's parameters, then train.
+
+    Returned are the network, the history of the conventional one it started from, and the epoch it is of.
+    """
+    classes = given._loss_name() == "cross_entropy"
+    plan = plan_of(given)
+    widths = [X.shape[1], *check_hidden(given.hidden), 1 if targets.ndim == 1 else targets.shape[1]]
+    families = check_families(given.family, len(widths) - 1)
+    start = check_choice("start", given.start, ["relinear", "random"])
+    scale = checked(given, "start_scale")["start_scale"]
+    if "square_act" in families:
+        _check_square(start, plan.variant, given.transfer)
+    kind = getattr(torch, checked(given, "dtype")["dtype"])
+    device = check_device(given.device)
+
+    def new(families: list[str]) -> ReLinearNetwork:
+        return ReLinearNetwork(widths, families, given.activation, rezero=given.rezero, device=device, dtype=kind)
+
+    network = new(families)
+    stage = pairs = None
+    if isinstance(given.transfer, (Integral, bool)):
+        stage = check_integer("transfer", given.transfer, minimum=1, maximum=len(plan.milestones) + 1)
+    elif given.transfer is not None:
+        pairs = check_pairs(given.transfer)
+
     generator = seeded(rng)
-    trained_on, held_out = hold_out(validation_fraction, len(X), rng)
-    data = _data(X, targets, settings)
+    trained_on, held_out = hold_out(given.validation_fraction, len(X), rng)
+    wanted = torch.as_tensor(targets).argmax(dim=1) if classes else torch.as_tensor(targets, dtype=kind)
+    data = TensorDataset(
+        torch.as_tensor(X, dtype=kind, device=device),
+        (wanted if classes or targets.ndim == 2 else wanted[:, None]).to(device),
+    )
     training, held = TensorDataset(*data[trained_on]), TensorDataset(*data[held_out])
     options: dict[str, Any] = {
-        "score": accuracy_of if settings.plan.loss == "cross_entropy" else _score_of(history),
+        "score": accuracy_of if classes else given._score,
         "generator": generator,
         "validation": held if len(held_out) else None,
-        "callback": callback,
-        "verbose": verbose,
+        "callback": given.callback,
+        "verbose": given.verbose,
     }
-    network = _network(settings, settings.families)
     start_conventional(network, generator)
-    plan, before = settings.plan, None
-    if settings.pairs is not None:
-        transfer_weights(settings.pairs, network)
-    elif settings.stage is not None:
-        conventional, before = _network(settings, ["linear"] * len(settings.families)), History(measure=history.measure)
+    before = None
+    if pairs is not None:
+        transfer_weights(pairs, network)
+    elif stage is not None:
+        before, conventional = History(measure=history.measure), new(["linear"] * len(families))
         start_conventional(conventional, generator)
-        first = plan_of_stages(plan, settings.stage)
-        train(conventional, training, first, history=before, name="conventional", **options)
+        train(conventional, training, plan_of_stages(plan, stage), history=before, name="conventional", **options)
         transfer_weights(conventional, network)
-        plan = plan_after_transfer(plan, settings.stage)
-    if settings.start == "random":
-        start_random(network, settings.start_scale, generator)
-    best = train(network, training, plan, history=history, **options)
-    return network, before, best
+        plan = plan_after_transfer(plan, stage)
+    if start == "random":
+        start_random(network, scale, generator)
+    return network, before, train(network, training, plan, history=history, **options)
+
+
+def plan_of(given: Any) -> Plan:
+    """Return the training that an estimator's parameters describe, checked."""
+    amounts = {name: getattr(given, name) for name in ("alpha_g", "alpha_b", "beta_g", "beta_b")}
+    variant, _ = check_shrinkage(given.variant, **amounts)
+    numbers = checked(given, "n_epochs", "momentum", "weight_decay", "drop")
+    milestones = given.milestones
+    if isinstance(milestones, (str, Integral)) or not isinstance(milestones, Iterable):
+        raise InvalidTypeError(f"milestones must be a sequence of integers >= 1; got {milestones!r}")
+    milestones = tuple(check_integer("milestones", epoch, minimum=1) for epoch in milestones)
+    if list(milestones) != sorted(set(milestones)) or any(epoch >= numbers["n_epochs"] for epoch in milestones):
+        raise InvalidInputError(
+            f"milestones must be increasing numbers of epochs below n_epochs = {numbers['n_epochs']}; "
+            f"got {given.milestones!r}"
+        )
+    return Plan(
+        loss=given._loss_name(),
+        variant=variant,
+        rates=check_rates(variant, given.gamma_r, given.gamma_g, given.gamma_b),
+        optimizer=check_choice("optimizer", given.optimizer, ["adam", "sgd", "gd"]),
+        shrinkage=amounts,
+        shrink=check_choice("shrink", given.shrink, ["weights", "all"]),
+        decay=check_choice("decay", given.decay, ["linear", "all"]),
+        batch_size=None if given.batch_size is None else checked(given, "batch_size")["batch_size"],
+        milestones=milestones,
+        **numbers,
+    )
+
+
+def _check_square(start: str, variant: str, transfer: Any) -> None:
+    """Raise unless a network of squared affine functions is trained as it can be."""
+    reason = "family 'square_act': a squared affine function is never affine, so there is no conventional start"
+    if start != "random":
+        raise InvalidInputError(f"start must be 'random' with {reason}; got {start!r}")
+    if transfer is not None:
+        raise InvalidInputError(f"transfer must be None with {reason}; got {transfer!r:.60}")
+    if variant != "none":
+        raise InvalidInputError(
+            f"variant must be 'none' with family 'square_act', which has no quadratic parameters of its own to shrink; "
+            f"got {variant!r}"
+        )
 
 
 def plan_of_stages(plan: Plan, stage: int) -> Plan:
@@ -95,32 +171,6 @@ def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     inputs = torch.as_tensor(X, dtype=like.dtype, device=like.device)
     outputs: FloatArray = predict_blocks(network, inputs).cpu().double().numpy()
     return outputs
-
-
-def _network(settings: ReLinearSettings, families: Any) -> ReLinearNetwork:
-    return ReLinearNetwork(
-        settings.widths,
-        families,
-        settings.activation,
-        rezero=settings.rezero,
-        device=settings.device,
-        dtype=getattr(torch, settings.dtype),
-    )
-
-
-def _data(X: FloatArray, targets: FloatArray, settings: ReLinearSettings) -> TensorDataset:
-    kind = getattr(torch, settings.dtype)
-    inputs = torch.as_tensor(X, dtype=kind, device=settings.device)
-    if settings.plan.loss == "cross_entropy":
-        return TensorDataset(inputs, torch.as_tensor(targets.argmax(axis=1), device=settings.device))
-    columns = targets if targets.ndim == 2 else targets[:, None]
-    return TensorDataset(inputs, torch.as_tensor(columns, dtype=kind, device=settings.device))
-
-
-def _score_of(history: History) -> Any:
-    if history.measure == "r2":
-        return r2_of
-    return lambda outputs, targets: accuracy_of(outputs, targets.argmax(axis=1))
 
 
 #: Rows a pass takes at a time.
