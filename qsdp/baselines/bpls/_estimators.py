@@ -11,28 +11,29 @@ import numpy as np
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.activations import Identity, InvertibleActivation, Softmax, get_invertible
-from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, check_hidden, r2_of
+from qsdp.baselines._estimator import (
+    Baseline,
+    BaselineClassifier,
+    BaselineRegressor,
+    accuracy_of,
+    check_hidden,
+    checked,
+    r2_of,
+)
 from qsdp.baselines._history import History, train_epochs
-from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines._layers import TrainedLayer, one_a_layer
 from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS
 from qsdp.baselines.bpls._network import BIASES, BPLSSettings, Network, random_weights
 from qsdp.baselines.bpls._report import BPLSReport
 from qsdp.baselines.bpls._training import BPLSTraining, Classification, Regression, references
-from qsdp.exceptions import InvalidInputError
 
 __all__ = ["RIDGE", "BPLSBase", "BPLSClassifier", "BPLSRegressor"]
 
 
-#: Of losses that other systems train with.
-_NO_CLOSED_FORM = (
-    "absolute",
-    "cross_entropy",
-    "cross-entropy",
-    "epsilon-insensitive",
-    "hinge",
-    "huber",
-    "logistic",
-    "log_loss",
+#: Losses that other systems train with, and why this one does not.
+_EXCLUDED_LOSSES = dict.fromkeys(
+    ("absolute", "cross_entropy", "cross-entropy", "epsilon-insensitive", "hinge", "huber", "logistic", "log_loss"),
+    "every layer is solved in closed form as linear least squares, and it has no closed form",
 )
 
 #: Ridge where none is given: of networks that are not linear, and of those with a hidden softmax layer, whose outputs,
@@ -74,7 +75,7 @@ class BPLSBase(Baseline, _FittedBPLS):
     eps_target : float, default=0.001
         Distance from the ends of the output activation's range at which targets are cut.
     eps_hidden : float or sequence of float, optional
-        The same for desired hidden values. Default 0.01, for softmax a twentieth of one over the width.
+        The same for desired hidden values; it matters. Default 0.01, for softmax a twentieth of one over the width.
     bias : {"input", "all", "none"}, default="input"
         Which layers have a bias.
     loss : {"squared"}, default="squared"
@@ -121,13 +122,12 @@ class BPLSBase(Baseline, _FittedBPLS):
 
     def _settings(self, *, linear_ridge: float) -> BPLSSettings:
         """Return the checked hyper-parameters; `linear_ridge` is the default of a network without activations."""
-        _check_loss(self.loss)
-        literal = check_flag("literal", self.literal)
-        check_flag("references", self.references)
-        check_flag("verbose", self.verbose)
+        check_choice("loss", self.loss, ["squared"], _EXCLUDED_LOSSES)
+        literal = checked(self, "literal", "references", "verbose")["literal"]
         widths = check_hidden(self.hidden)
         activations = tuple(
-            get_invertible("activation", each) for each in _one_a_layer("activation", self.activation, len(widths))
+            get_invertible("activation", each)
+            for each in one_a_layer("activation", self.activation, len(widths), "hidden layer")
         )
         output = get_invertible("output_activation", self.output_activation)
         rule = ("first" if literal else "relax") if self.hidden_target is None else self.hidden_target
@@ -136,7 +136,7 @@ class BPLSBase(Baseline, _FittedBPLS):
             linear = all(isinstance(each, Identity) for each in (*activations, output))
             small = any(isinstance(each, Softmax) for each in activations)
             ridge = 0.0 if literal else linear_ridge if linear else SOFTMAX_RIDGE if small else RIDGE
-        given = _one_a_layer("eps_hidden", self.eps_hidden, len(widths))
+        given = one_a_layer("eps_hidden", self.eps_hidden, len(widths), "hidden layer")
         eps_hidden = tuple(
             activation.check_eps("eps_hidden", eps)
             if eps is not None
@@ -188,24 +188,6 @@ class BPLSBase(Baseline, _FittedBPLS):
             name="BPLS",
         )
         keep()
-
-
-def _check_loss(loss: object) -> None:
-    if isinstance(loss, str) and loss in _NO_CLOSED_FORM:
-        raise InvalidInputError(
-            f"loss must be 'squared': every layer is solved in closed form as linear least squares, and {loss!r} has "
-            "no closed form"
-        )
-    check_choice("loss", loss, ["squared"])
-
-
-def _one_a_layer(name: str, value: Any, n_layers: int) -> list[Any]:
-    """Return a value for each hidden layer: one for all, or a sequence of as many."""
-    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
-        return [value] * n_layers
-    if len(value) != n_layers:
-        raise InvalidInputError(f"{name} must be one value or {n_layers}, one a hidden layer; got {value!r}")
-    return list(value)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -260,7 +242,7 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         settings = self._settings(linear_ridge=0.0)
-        passes = check_integer("passes", self.passes, minimum=1)
+        passes = checked(self, "passes")["passes"]
         Y = targets if targets.ndim == 2 else targets[:, None]
         network = self._start(settings, X, Y.shape[1], rng)
         training = Regression(
@@ -292,13 +274,9 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
     output_activation : str or InvertibleActivation, default="softmax"
         The one-hot targets are cut by `eps_target` into its range.
     ridge : float, optional
-        r >= 0 of :math:`r S \|W\|_F^2` in every solve over S samples; 0 is minimum norm. Default 0.001, with
-        a hidden softmax layer 1e-6.
+        As in `BPLSRegressor`, but 0.001 for a linear network, too.
     eps_target : float, default=0.001
         The predicted classes of a softmax output do not depend on it, the sharpness of its probabilities does.
-    eps_hidden : float or sequence of float, optional
-        Distance from the ends of the activation's range at which desired hidden values are cut; it matters. Default
-        0.01, for softmax a twentieth of one over the width.
     tau_max : int, default=40
         Largest number of passes over the misclassified samples.
     stop : {"no_improvement", "none"}, optional

@@ -176,7 +176,7 @@ def test_large_inputs_are_evaluated_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     order = rng.permutation(90)
     Descent(networks[0], X, Y, BCE, 0.1).epoch(order)
     whole = networks[0].decision(X)
-    for module in ("deferred", "network", "maps"):
+    for module in ("descent", "network", "maps"):
         monkeypatch.setattr(f"qsdp.baselines.quadratic.{module}._LARGEST", 200)
     Descent(networks[1], X, Y, BCE, 0.1).epoch(order)
     # An epoch of steps multiplies the roundings, by how much depends on the processor: 4e-9 was seen.

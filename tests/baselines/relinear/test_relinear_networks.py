@@ -150,13 +150,13 @@ def test_start_functions() -> None:
         (lambda: ReLinearNetwork([3, 1], "quadratic"), "family must be one of .*; got 'quadratic'"),
         (
             lambda: ReLinearNetwork([3, 1], "qnn"),
-            "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron",
+            "'qnn' is excluded: ReLinear is of special cases of Fan's neuron",
         ),
         (
             lambda: ReLinearNetwork([3, 1], ["power_only"]),
-            "'power_only': .*QuadraticNetworkClassifier has all families",
+            "'power_only' is excluded: .*QuadraticNetworkClassifier has all families",
         ),
-        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), "family must be one name or 2, one a layer; got 1"),
+        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), r"family must be one value or 2, one a layer; got \['fan'\]"),
         (lambda: ReLinearNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
         (
             lambda: ReLinearNetwork([3, 1], activation="square"),
