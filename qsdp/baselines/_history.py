@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from qsdp._utils.progress import progress
@@ -87,16 +87,8 @@ class History(Summarized):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as numbers, lists and text, for JSON."""
-        return {
-            "loss": list(self.loss),
-            "score": list(self.score),
-            "seconds": list(self.seconds),
-            **{name: list(values) for name, values in self.extra.items()},
-            "measure": self.measure,
-            "stopped": self.stopped,
-            "diverged": self.diverged,
-            "best_epoch": self.best_epoch,
-        }
+        entries: dict[str, Any] = asdict(self)
+        return {**entries.pop("extra"), **entries}
 
 
 #: Called after every epoch that has an entry, the last one too; training stops when it returns True.

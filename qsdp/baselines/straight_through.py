@@ -242,7 +242,7 @@ class _StraightThrough(QuadraticNetworkTrained):
             self._descend(source, plain, rng, self.start_history_, width=m, held=apart)
             training.start_from(source.network())
         # Levels jump to and fro: the last epoch is not the best.
-        self._descend(training, descent, rng, history, width=m, held=apart, best="loss", project=training.project)
+        self._descend(training, descent, rng, history, width=m, held=apart, best="loss")
         self.network_ = training.network()
         if given["refit"]:
             bilinear = self.network_ if isinstance(self.network_, BilinearNetwork) else from_polynomial(self.network_)

@@ -43,46 +43,23 @@ class GradientDescent:
 
     def run(
         self,
-        parameters: Mapping[str, Any],
-        objective: Callable[[Any], Any],
+        training: Any,
         measure: Callable[[], Mapping[str, float]],
         *,
-        n_samples: int,
         width: float,
         rng: np.random.Generator,
         history: History,
-        project: Callable[[], None] | None = None,
-        name: str = "backprop",
-        best: str | None = None,
+        best: str | None,
     ) -> None:
-        r"""Minimise over `parameters`, in place.
+        r"""Minimise the objective of a `Training` over its parameters, in place; the history is filled.
 
-        Parameters
-        ----------
-        parameters : dict of Tensor
-            Those trained; they require gradients.
-        objective : callable
-            Takes indices of samples and returns their estimate of the objective, a tensor.
-        measure : callable
-            See `train_epochs`.
-        n_samples : int
-        width : float
-            Factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and steps must
-            be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
-            all neurons, one over the root.
-        rng : Generator
-            Draws the seed of the order of samples.
-        history : History
-            Filled.
-        project : callable, optional
-            Called after every step.
-        name : str
-            Of the progress bar.
-        best : str, optional
-            See `train_epochs`.
+        `width` is the factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and
+        steps must be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
+        all neurons, one over the root. `rng` draws the seed of the order of samples; `measure` and `best` are those of
+        `train_epochs`.
         """
         torch = require_torch()
-        tensors = list(parameters.values())
+        tensors = list(training.parameters.values())
         if self.optimizer == "sgd":
             steps = torch.optim.SGD(tensors, lr=self.learning_rate * width, momentum=self.momentum)
         else:
@@ -100,10 +77,10 @@ class GradientDescent:
         train_epochs(
             training_epoch(
                 steps,
-                lambda rows: objective(rows.to(self.device)).backward(),
-                lambda: minibatches(n_samples, self.batch_size, generator),
+                lambda rows: training.objective(rows.to(self.device)).backward(),
+                lambda: minibatches(len(training.targets), self.batch_size, generator),
                 clipped=(tensors, None if self.clip is None else self.clip / math.sqrt(width)),
-                project=project,
+                project=training.project,
                 schedule=schedule,
             ),
             measure,
@@ -114,7 +91,7 @@ class GradientDescent:
             suggestion="a smaller learning_rate" + (" or clip=1.0" if self.clip is None else ""),
             callback=self.callback,
             verbose=self.verbose,
-            name=name,
+            name="backprop",
             best=best,
             patience=self.patience,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,7 +119,6 @@ class GradientTrained(Baseline):
         width: int,
         held: tuple[FloatArray, FloatArray],
         best: str | None = None,
-        project: Callable[[], None] | None = None,
     ) -> None:
         """Train; the history has the objective in the user's units, and the mean loss of samples held out.
 
@@ -137,17 +136,7 @@ class GradientTrained(Baseline):
                 return {"loss": loss}
             return {"loss": loss, "score": self._score(outputs, targets), **self._validated_by(training, *held)}
 
-        descent.run(
-            training.parameters,
-            training.objective,
-            measure,
-            n_samples=len(targets),
-            width=width,
-            rng=rng,
-            history=history,
-            project=project,
-            best=best,
-        )
+        descent.run(training, measure, width=width, rng=rng, history=history, best=best)
 
     def _validated_by(self, training: Training, X: FloatArray, targets: FloatArray) -> dict[str, float]:
         """Return mean loss and score on samples that are not trained on; nothing without any."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,22 +96,12 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
 class Training(ABC):
     r"""A network of rows :math:`x' = x / r` and targets :math:`y / \tau` in training.
 
-    Parameters
-    ----------
-    problem : TrainingProblem
-    n_neurons : int
-    descent : GradientDescent
-
-    Attributes
-    ----------
-    parameters : dict of Tensor
-        What is trained.
-    targets : ndarray
-        In units.
-    units : Units
+    Its `parameters` are the tensors that are trained, its `targets` in `units`.
     """
 
     parameters: dict[str, Any]
+    #: Called after every step, without gradients.
+    project: Callable[[], None] | None = None
     #: Numbers that a neuron's values of a row take.
     values_a_neuron = 2
 
@@ -156,16 +147,7 @@ class NetworkTraining(Training):
     r"""The network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')`, bilinear or of a polynomial activation.
 
     A second layer that is trained starts at normal numbers for several outputs, else, as signs of bilinear neurons are
-    their own, like one that is not.
-
-    Parameters
-    ----------
-    problem : TrainingProblem
-    n_neurons : int
-    descent : GradientDescent
-    trained : str
-        What is trained of the second layer; all of it if "free".
-    rng : Generator
+    their own, like one that is not. `trained` says what is of it: all if "free".
     """
 
     def __init__(

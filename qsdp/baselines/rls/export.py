@@ -14,8 +14,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.activations import DIFFERENTIABLE
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.rls._collector import forward_inputs
-from qsdp.baselines.rls._maps import LayerMaps
-from qsdp.baselines.rls._model import excluded_names, layers_of
+from qsdp.baselines.rls._maps import LayerMaps, excluded_names, layers_of
 
 __all__ = ["ExportedModule", "export_modules"]
 

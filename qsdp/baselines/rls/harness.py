@@ -84,6 +84,7 @@ def _hrls(**defaults: Any) -> Method:
 
 
 _M, _R = {"momentum": 0.5}, {"l1": 1e-5}
+_IMPROVEMENTS: dict[str, dict[str, Any]] = {"": {}, "+m": _M, "+r": _R, "+m+r": {**_M, **_R}}
 
 #: Optimisers by name, with the paper's settings, and PyTorch's where it has none.
 METHODS: dict[str, Method] = {
@@ -91,14 +92,8 @@ METHODS: dict[str, Method] = {
     "nag": _on_parameters(torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True),
     "adagrad": _on_parameters(torch.optim.Adagrad),
     "adam": _on_parameters(torch.optim.Adam),
-    "rls": _rls(),
-    "rls+m": _rls(**_M),
-    "rls+r": _rls(**_R),
-    "rls+m+r": _rls(**_M, **_R),
-    "hrls": _hrls(),
-    "hrls+m": _hrls(**_M),
-    "hrls+r": _hrls(**_R),
-    "hrls+m+r": _hrls(**_M, **_R),
+    **{f"rls{name}": _rls(**options) for name, options in _IMPROVEMENTS.items()},
+    **{f"hrls{name}": _hrls(**options) for name, options in _IMPROVEMENTS.items()},
 }
 
 

@@ -180,8 +180,7 @@ class NumpyRLS:
                 gradients[number],
                 inputs[number].mean(axis=0),
                 self.settings,
-                learning_rate=self.learning_rates[number],
-                times=1,
+                self.learning_rates[number],
                 name=f"layer {number + 1}",
             )
             for number, state in enumerate(self.states)

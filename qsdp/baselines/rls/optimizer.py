@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import _show, check_flag, check_integer, check_real, warn
 from qsdp.baselines.rls._collector import Collector
-from qsdp.baselines.rls._maps import LinearMap, Mean
-from qsdp.baselines.rls._model import check_maps, excluded_names, layers_of, learning_rates, make_rest
+from qsdp.baselines.rls._maps import LinearMap, Mean, check_maps, excluded_names, layers_of, learning_rates, make_rest
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSSettings
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 

@@ -267,7 +267,7 @@ def test_b8_residual_networks_take_batch_norms_along(family: str) -> None:
         (ReLinearNetwork([3, 5, 2], "linear"), "source must have the target's 3 layers; got 2"),
         (ReLinearNetwork([3, 5, 6, 2], "linear"), r"weight must have shape \(5, 5\); got \(6, 5\)"),
         (ReLinearNetwork([3, 5, 5, 2], "fan"), "source must have a linear layer for"),
-        ([(np.ones((5, 3)), np.ones(5))], "transfer must have weights and bias of 3 layers; got 1"),
+        ([(np.ones((5, 3)), np.ones(5))], "source must have the target's 3 layers; got 1"),
         ([(np.ones((5, 3)), np.ones(4))] * 3, "bias must have 5 entries"),
         (5.0, r"transfer must be \(weights, bias\) of every layer; got 5.0"),
     ],
