@@ -112,34 +112,15 @@ def train_epochs(
 ) -> History:
     """Train epoch by epoch, and record; whatever ends it, the parameters are those of a whole, finite epoch.
 
-    Parameters
-    ----------
-    train : callable
-        Trains one epoch, given its number from 0; text that it returns says why there is nothing left to do.
-    measure : callable
-        Returns "loss", "score" and whatever else is to be recorded.
-    n_epochs : int
-    get_state, set_state : callable
-        A copy of the parameters; and back to it.
-    history : History
-        Filled in place and returned.
-    suggestion : str
-        What to try after a divergence.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-    verbose : bool, default=False
-        Show a progress bar on the standard error, or in the notebook.
-    name : str
-        Of the bar.
-    best : str, optional
-        Keep the parameters of the epoch that is best by this measurement, in place of the last one's; losses are best
-        small, all others large.
-    patience : int, optional
-        Stop after as many epochs without a better one, by `best`.
+    `train` trains the epoch of a number from 0; text that it returns says why there is nothing left to do. `measure`
+    returns "loss", "score" and whatever else is to be recorded. `get_state` copies the parameters, `set_state` goes
+    back to a copy. `history` is filled in place and returned; training stops when `callback`, called with it after
+    every epoch, returns True. The progress bar has a `name`.
 
-    Notes
-    -----
-    A loss that is not finite ends the training with a `QSDPWarning` that names epoch and suggestion; an interrupt
+    With `best`, the parameters kept are those of the epoch that is best by this measurement (losses are best small, all
+    others large), and `patience` is after how many epochs without a better one to stop.
+
+    A loss that is not finite ends the training with a `QSDPWarning` that names epoch and `suggestion`; an interrupt
     from the keyboard ends it with one, too.
     """
     if callback is not None and not callable(callback):

@@ -135,19 +135,8 @@ def training_epoch(
 ) -> Callable[[int], None]:
     """Return the training of one epoch: the steps that all systems with automatic gradients make.
 
-    Parameters
-    ----------
-    optimizer : Optimizer, or what has its `zero_grad` and `step`
-    backward : callable
-        Computes the gradients of a batch.
-    batches : callable
-        Returns the batches of an epoch.
-    clipped : (list of Tensor, float or None)
-        Parameters whose gradients are shortened to this norm.
-    project : callable, optional
-        Called after every step, without gradients.
-    schedule : learning-rate scheduler, optional
-        Moves on between epochs.
+    `backward` computes the gradients of a batch; `clipped` are parameters and the norm to which theirs are shortened;
+    `project` is called after every step, without gradients; the learning-rate `schedule` moves on between epochs.
     """
     torch = require_torch()
     tensors, clip = clipped

@@ -115,14 +115,8 @@ class BackpropClassifier(_Backprop, BaselineClassifier):
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.preprocessing import StandardScaler
     >>> from qsdp.baselines import BackpropClassifier
-    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-    >>> X = StandardScaler().fit_transform(X)
-    >>> model = BackpropClassifier(30, second_layer="fixed", n_epochs=10, random_state=0).fit(X[:400], y[:400])
-    >>> model.score(X[400:], y[400:]) > 0.9
-    True
-    >>> network = model.quantized(scale="shared")
-    >>> network.n_bits == 2 * 30 * 31 + 64
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> BackpropClassifier(30, n_epochs=30, random_state=0).fit(X, y).score(X, y) > 0.9
     True
     """

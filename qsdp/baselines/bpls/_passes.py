@@ -166,23 +166,10 @@ def backward_pass(
     In every layer :math:`W = \arg\min \|H W - T\|_F^2`; then the rule `hidden_target` says which outputs N the layer
     before should have had, and :math:`a^{-1}(N)` is the T of that layer.
 
-    Parameters
-    ----------
-    network : Network
-        The one whose outputs `designs` are; only its settings are used.
-    designs : sequence of ndarray
-        Design matrix of every layer, from `Network.designs`.
-    T : ndarray of shape (S, J)
-        Desired pre-activations of the outputs.
-    second_solve : bool
-        Solve every layer but the first once more on N in place of H (the paper's Algorithm 2, lines 8 and 9); N is
-        taken before it is cut to the activation's range, and the rows of a softmax layer are not made to sum to one.
-
-    Returns
-    -------
-    weights : list of ndarray
-    solves : list of LayerSolve
-        In the order of the layers.
+    Only the settings are used of the network, whose design matrices `designs` are; T (S, J) are the desired
+    pre-activations of the outputs. With `second_solve` every layer but the first is solved once more on N in place of H
+    (the paper's Algorithm 2, lines 8 and 9); N is taken before it is cut to the activation's range, and the rows of a
+    softmax layer are not made to sum to one. Returned are the weights and the solves in the order of the layers.
     """
     settings = network.settings
     weights: Weights = []

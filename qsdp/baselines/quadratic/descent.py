@@ -37,13 +37,8 @@ class DeferredLayer:
     :math:`\theta` at the end are matrix products; a product with a matrix of weights for every sample, which waits
     for memory, becomes one with the few numbers :math:`e_t`.
 
-    Parameters
-    ----------
-    family : Family
-    parameters : Parameters
-        With one leading axis, of S starts; changed by `flush` only.
-    X : ndarray of shape (K, n) or (S, K, n)
-        The samples in the order in which they are visited, shared by all starts or of each.
+    `parameters` have one leading axis, of S starts, and are changed by `flush` only; `X` are the samples in the order
+    in which they are visited, (K, n) shared by all starts or (S, K, n) of each.
     """
 
     def __init__(self, family: Family, parameters: Parameters, X: FloatArray) -> None:

@@ -17,13 +17,7 @@ __all__ = ["LOSSES", "OutputLoss", "check_loss"]
 class OutputLoss:
     """A loss together with the output activation it belongs to, as functions of pre-activations (..., B, C).
 
-    Attributes
-    ----------
-    name : str
-    outputs : callable
-        Returns the network's outputs.
-    values : callable
-        Takes targets, too, and returns the loss of every sample, (..., B).
+    `outputs` returns the network's outputs; `values` takes targets, too, and returns each sample's loss, (..., B).
     """
 
     name: str

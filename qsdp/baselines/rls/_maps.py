@@ -33,15 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LinearMap:
-    """Weights (n_out, ...) and a bias (n_out,), or none, as one matrix (n_out, side), the bias last.
-
-    Attributes
-    ----------
-    name : str
-    weight : Parameter
-    bias : Parameter or None
-        None also where it is not trained.
-    """
+    """Weights (n_out, ...) and a bias (n_out,), or none (not trained), as one matrix (n_out, side)."""
 
     name: str
     weight: nn.Parameter
@@ -89,16 +81,7 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean input of a map over a forward pass.
-
-    Attributes
-    ----------
-    value : Tensor of shape (n_in,)
-    rows : int
-        Number of inputs it is the mean of.
-    samples : int
-        Number of samples among which the factor k T counts the rows.
-    """
+    """Mean input (n_in,) of a map over the rows of a forward pass; the factor k T counts the rows of a sample."""
 
     value: Tensor
     rows: int
