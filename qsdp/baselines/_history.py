@@ -127,7 +127,11 @@ def train_epochs(
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
     before = history.n_epochs
-    record = None if best is None else _Record(best, history, kept)
+    state = kept
+    if best is not None:
+        history.best_epoch = before
+        earlier = history.loss if best == "loss" else history.extra.get(best, [])
+        most = max((_worth(best, value) for value in earlier), default=-math.inf)
     with progress(verbose) as stages, stages.stage(name) as bar:
         try:
             for epoch in range(n_epochs):
@@ -145,11 +149,15 @@ def train_epochs(
                     break
                 kept = get_state()
                 history.add(seconds, measured)
-                if record is not None and record.beaten_by(measured):
-                    record.set(measured, history.n_epochs, kept)
+                if best is not None and _worth(best, measured[best]) > most:
+                    most, history.best_epoch, state = _worth(best, measured[best]), history.n_epochs, kept
                 bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 told = callback is not None and callback(history) is True
-                if record is not None and patience is not None and history.n_epochs - record.epoch >= patience:
+                if (
+                    patience is not None
+                    and history.n_epochs - (history.best_epoch or 0) >= patience
+                    and best is not None
+                ):
                     reason = "no improvement"
                 if told or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"
@@ -158,30 +166,13 @@ def train_epochs(
             set_state(kept)
             history.stopped = "interrupted"
             warn(f"training was interrupted: the parameters are those after {history.n_epochs} of {n_epochs} epochs")
-    if record is not None:
-        history.best_epoch = record.epoch
-        set_state(record.state)
+    if best is not None:
+        set_state(state)
     return history
 
 
-class _Record:
-    """The best epoch so far, by one measurement."""
-
-    def __init__(self, measure: str, history: History, state: Any) -> None:
-        self.measure, self.epoch, self.state = measure, history.n_epochs, state
-        earlier = history.loss if measure == "loss" else history.extra.get(measure, [])
-        self.value = max(map(self._worth, earlier), default=-math.inf)
-
-    def _worth(self, value: float) -> float:
-        return -value if self.measure.endswith("loss") else value
-
-    def beaten_by(self, measured: Mapping[str, float]) -> bool:
-        """Return whether an epoch is better."""
-        return self._worth(measured[self.measure]) > self.value
-
-    def set(self, measured: Mapping[str, float], epoch: int, state: Any) -> None:
-        """Take an epoch for the best one."""
-        self.value, self.epoch, self.state = self._worth(measured[self.measure]), epoch, state
+def _worth(measure: str, value: float) -> float:
+    return -value if measure.endswith("loss") else value
 
 
 def _figures(history: History, n_epochs: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,9 @@ def quantize_layers(
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("layers") as bar:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
-            match = distill(_Given(target), matched, size, random_state=rng, verbose=verbose, **options)
+            # A model known by its outputs on the data.
+            model = SimpleNamespace(predict=lambda X, target=target: target)
+            match = distill(model, matched, size, random_state=rng, verbose=verbose, **options)
             matches.append(match)
             exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
             bar.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")
@@ -209,16 +212,6 @@ def one_a_layer(name: str, value: Any, n_layers: int, layer: str = "layer") -> l
     if len(value) != n_layers:
         raise InvalidInputError(f"{name} must be one value or {n_layers}, one a {layer}; got {_show(value)}")
     return list(value)
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A model known by its outputs on the data."""
-
-    values: FloatArray
-
-    def predict(self, X: FloatArray) -> FloatArray:
-        return self.values
 
 
 def _columns(values: FloatArray) -> FloatArray:

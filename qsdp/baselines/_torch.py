@@ -13,12 +13,14 @@ from qsdp.losses import Absolute, CrossEntropy, Hinge, Huber, Logistic, Loss, Sq
 
 __all__ = [
     "check_device",
+    "evaluate",
     "fill_normal",
     "fill_uniform",
     "mean_loss",
     "minibatches",
     "require_torch",
     "seeded",
+    "state_of",
     "torch_loss",
     "training_epoch",
 ]
@@ -122,6 +124,22 @@ def _fill(tensor: Any, method: str, first: float, second: float, generator: Any)
 def minibatches(n: int, size: int, generator: Any) -> Iterator[Any]:
     """Yield index tensors of a random order of n samples, in batches of `size`; the last may be smaller."""
     yield from require_torch().randperm(n, generator=generator).split(size)
+
+
+def evaluate(network: Any, X: Any, block: int) -> Any:
+    """Return a module's outputs for all rows, some at a time, in evaluation mode."""
+    torch = require_torch()
+    training = network.training
+    network.eval()
+    with torch.no_grad():
+        outputs = torch.cat([network(part) for part in torch.split(X, block)])
+    network.train(training)
+    return outputs
+
+
+def state_of(network: Any) -> dict[str, Any]:
+    """Return a copy of a module's parameters and buffers."""
+    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
 
 
 def training_epoch(

@@ -134,17 +134,14 @@ class GradientTrained(Baseline):
             if not np.isfinite(loss):
                 # A score of numbers that are none would be refused.
                 return {"loss": loss}
-            return {"loss": loss, "score": self._score(outputs, targets), **self._validated_by(training, *held)}
+            measured = {"loss": loss, "score": self._score(outputs, targets)}
+            if not len(held[0]):
+                return measured
+            outside, wanted = training.network().predict(held[0]), held[1]
+            validation = get_loss(self.loss).value(outside, wanted) / len(wanted)
+            return {**measured, "validation_loss": validation, "validation_score": self._score(outside, wanted)}
 
         descent.run(training, measure, width=width, rng=rng, history=history, best=best)
-
-    def _validated_by(self, training: Training, X: FloatArray, targets: FloatArray) -> dict[str, float]:
-        """Return mean loss and score on samples that are not trained on; nothing without any."""
-        if not len(X):
-            return {}
-        outputs = training.network().predict(X)
-        loss = get_loss(self.loss).value(outputs, targets) / len(X)
-        return {"validation_loss": loss, "validation_score": self._score(outputs, targets)}
 
     def _probability_loss(self) -> Loss:
         loss = get_loss(self.loss)

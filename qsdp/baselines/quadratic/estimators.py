@@ -45,14 +45,14 @@ class DescentClassifier(BaselineClassifier):
     batch_size : int, default=1
         Samples of a step: one as in the paper, or more with the mean of their losses.
     loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
-        "cross_entropy" is that of softmax outputs.
+        Summed over sigmoid outputs, as in the paper, or that of softmax outputs.
     coupling : {"tied", "full", "packed"}, default="tied"
         What counts as a variable of Q: ``q_ij = q_ji`` as one number as in the paper, all entries, or coefficients of
         monomials. A step on an off-diagonal entry is 2, 1 or 1/2 times the derivative by that entry.
     init : {"random", "identity", "zero"}, default="random"
-        Of Q.
+        Of quadratic parts, such as Q; "zero" starts from the network whose layers are linear.
     init_scale : float, optional
-        Standard deviation of starting weights; by default ``d ** -0.5``, and ``1 / d`` for Q.
+        Standard deviation of starting weights; by default ``fan_in ** -0.5``, and ``1 / fan_in`` for quadratic ones.
     shuffle : bool, default=True
         Visit samples in another order every epoch; in the given one otherwise.
     patience : int, optional
@@ -276,12 +276,6 @@ class QuadraticNetworkClassifier(DescentClassifier):
         Of hidden layers that name none; "relu" is the positive part.
     learning_rate : float, default=0.1
     n_epochs : int, default=20
-    loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
-        Summed over sigmoid outputs, as in the paper, or that of softmax outputs.
-    init : {"random", "identity", "zero"}, default="random"
-        Of quadratic parts; "zero" starts from the network whose layers are linear.
-    init_scale : float, optional
-        Standard deviation of starting weights; by default ``fan_in ** -0.5``, and ``1 / fan_in`` for quadratic ones.
 
     Notes
     -----

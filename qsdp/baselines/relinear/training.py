@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
 from qsdp.baselines._estimator import accuracy_of, check_hidden, checked, hold_out
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import check_device, mean_loss, minibatches, seeded, training_epoch
+from qsdp.baselines._torch import check_device, evaluate, mean_loss, minibatches, seeded, state_of, training_epoch
 from qsdp.baselines.relinear.networks import (
     ReLinearNetwork,
     check_families,
@@ -34,7 +34,6 @@ __all__ = [
     "plan_of",
     "plan_of_stages",
     "predict",
-    "predict_blocks",
     "train",
 ]
 
@@ -169,7 +168,7 @@ def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     """Return the outputs of a network, (n, C), as float64."""
     like = next(network.parameters())
     inputs = torch.as_tensor(X, dtype=like.dtype, device=like.device)
-    outputs: FloatArray = predict_blocks(network, inputs).cpu().double().numpy()
+    outputs: FloatArray = evaluate(network, inputs, _BLOCK).cpu().double().numpy()
     return outputs
 
 
@@ -247,13 +246,13 @@ def train(
             torch.autograd.backward(len(block) / len(batch[0]) * plan.error(network(block), wanted))
 
     def measure() -> dict[str, float]:
-        outputs = predict_blocks(network, inputs)
+        outputs = evaluate(network, inputs, _BLOCK)
         measured = {"loss": float(plan.error(outputs, targets)), "gamma_r": _rate(rule)}
         finite = np.isfinite(measured["loss"])
         measured["score"] = score(outputs.cpu().double().numpy(), targets.cpu().numpy()) if finite else np.nan
         measured["quadratic_norm"] = _quadratic_norm(network)
         if validation is not None and finite:
-            held = predict_blocks(network, validation.tensors[0])
+            held = evaluate(network, validation.tensors[0], _BLOCK)
             valid = torch.isfinite(held).all()
             reached = score(held.cpu().double().numpy(), validation.tensors[1].cpu().numpy()) if valid else -np.inf
             measured["validation_score"] = reached
@@ -263,7 +262,7 @@ def train(
         training_epoch(rule, backward, lambda: plan.batches(len(data), generator), schedule=schedule),
         measure,
         plan.n_epochs,
-        get_state=lambda: _state_of(network),
+        get_state=lambda: state_of(network),
         set_state=network.load_state_dict,
         history=history,
         suggestion=_suggestion(plan),
@@ -273,16 +272,6 @@ def train(
         best=None if validation is None else "validation_score",
     )
     return history.n_epochs if history.best_epoch is None else history.best_epoch
-
-
-@torch.no_grad()
-def predict_blocks(network: nn.Module, inputs: Tensor) -> Tensor:
-    """Return outputs for all rows, a block at a time."""
-    return torch.cat([network(block) for block in torch.split(inputs, _BLOCK)])
-
-
-def _state_of(network: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
 
 
 def _rate(rule: ReLinear) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import mean_loss, minibatches, training_epoch
+from qsdp.baselines._torch import evaluate, mean_loss, minibatches, state_of, training_epoch
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
 from qsdp.baselines.rls.optimizer import RLS
 from qsdp.exceptions import InvalidInputError
@@ -216,7 +216,7 @@ def train_network(
     def measure() -> Mapping[str, float]:
         if diverged:
             return {"loss": float("nan"), "score": float("nan")}
-        outputs, tested = (evaluate(model, X) for X in (data.X, data.X_test))
+        outputs, tested = (evaluate(model, X, _BLOCK) for X in (data.X, data.X_test))
         return {
             "loss": float(function(outputs, data.targets)),
             "score": data.score(outputs, data.targets),
@@ -229,7 +229,7 @@ def train_network(
         train,
         measure,
         n_epochs,
-        get_state=lambda: {key: value.clone() for key, value in model.state_dict().items()},
+        get_state=lambda: state_of(model),
         set_state=model.load_state_dict,
         history=History(),
         suggestion=SUGGESTION if method.clips else "a smaller lr",
@@ -237,16 +237,6 @@ def train_network(
         verbose=verbose,
         name=name or "training",
     )
-
-
-@torch.no_grad()
-def evaluate(model: nn.Module, X: Tensor) -> Tensor:
-    """Return the outputs in evaluation mode, by blocks."""
-    training = model.training
-    model.eval()
-    outputs = torch.cat([model(block) for block in torch.split(X, _BLOCK)])
-    model.train(training)
-    return outputs
 
 
 def compare_optimizers(
