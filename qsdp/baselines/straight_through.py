@@ -11,7 +11,6 @@ from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import get_activation
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
@@ -255,14 +254,6 @@ class _StraightThrough(QuadraticNetworkTrained):
                 levels=self.levels,
             )
             self.network_ = refit(bilinear, whole, second_layer="shared" if second_layer == "shared" else "free")
-
-    def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.network_.predict(self._inputs(X))
-
-    @property
-    def layers_(self) -> tuple[TrainedLayer, ...]:
-        """The network as one quadratic layer."""
-        return self._layers_of(self.network_.to_quadratic_form())
 
 
 class StraightThroughRegressor(_StraightThrough, BaselineRegressor):

@@ -28,8 +28,14 @@ from qsdp.problem import TrainingProblem
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
 
 
+class _FittedNetwork:
+    """What `fit` leaves besides."""
+
+    network_: Any
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class GradientTrained(Baseline):
+class GradientTrained(Baseline, _FittedNetwork):
     r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
 
     Parameters
@@ -100,6 +106,10 @@ class GradientTrained(Baseline):
     def _inputs(self, X: FloatArray) -> FloatArray:
         """Return what the network takes for checked data."""
         return X
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        outputs: FloatArray = self.network_.predict(self._inputs(X))
+        return outputs
 
     def _problem(
         self, X: FloatArray, targets: FloatArray, rng: np.random.Generator, **options: Any
@@ -216,9 +226,10 @@ class QuadraticNetworkTrained(GradientTrained):
         lifted = activation is not None and activation.lifted
         return append_constant(X) if check_flag("constant_column", self.constant_column) and not lifted else X
 
-    def _layers_of(self, form: QuadraticForm) -> tuple[TrainedLayer, ...]:
-        """Return the one layer of a form in network inputs, as a function of the data."""
-        d = self.n_features_in_
+    @property
+    def layers_(self) -> tuple[TrainedLayer, ...]:
+        """The network as one quadratic layer, a function of the data."""
+        form, d = self.network_.to_quadratic_form(), self.n_features_in_
         if form.n_inputs == d:
             return (TrainedLayer(form),)
         S, s = form.S, form.s

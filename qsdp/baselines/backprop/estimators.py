@@ -8,10 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import FloatTraining
+from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 
 __all__ = ["BackpropClassifier", "BackpropRegressor"]
@@ -44,14 +44,6 @@ class _Backprop(QuadraticNetworkTrained):
         self._descend(training, descent, rng, history, width=m, held=apart)
         self.network_ = training.network()
 
-    def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.network_.predict(self._inputs(X))
-
-    @property
-    def layers_(self) -> tuple[TrainedLayer, ...]:
-        """The network as one quadratic layer."""
-        return self._layers_of(self.network_.to_quadratic_form())
-
     def quantized(
         self, levels: int = 2, *, scale: str = "auto", corrected: bool = True
     ) -> BilinearNetwork | PolynomialNetwork:
@@ -61,7 +53,8 @@ class _Backprop(QuadraticNetworkTrained):
         layer by the data, ``qsdp.certify`` of the same compares it with the bound on every quantized network.
         """
         check_is_fitted(self)
-        return self.network_.quantized(levels, scale=scale, corrected=corrected)
+        network: FloatNetwork = self.network_
+        return network.quantized(levels, scale=scale, corrected=corrected)
 
 
 class BackpropRegressor(_Backprop, BaselineRegressor):

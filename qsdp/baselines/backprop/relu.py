@@ -310,18 +310,17 @@ class _ReLU(GradientTrained):
         self._descend(training, descent, rng, history, width=1, held=apart)
         self.network_ = training.network()
 
-    def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.network_.predict(X)
-
     @property
     def layers_(self) -> tuple[TrainedLayer, TrainedLayer]:
         """The network as a chain of two affine layers."""
-        return self.network_.layers
+        layers: tuple[TrainedLayer, TrainedLayer] = self.network_.layers
+        return layers
 
     def quantized(self, levels: int = 2, *, scale: str = "neuron", X: Any = None) -> QuantizedReLUNetwork:
         """Return the trained network with its first layer rounded; see `ReLUNetwork.quantized`."""
         check_is_fitted(self)
-        return self.network_.quantized(levels, scale=scale, X=X)
+        rounded: QuantizedReLUNetwork = self.network_.quantized(levels, scale=scale, X=X)
+        return rounded
 
 
 class ReLUNetworkRegressor(_ReLU, BaselineRegressor):

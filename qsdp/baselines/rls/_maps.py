@@ -95,9 +95,9 @@ class LayerMaps(ABC):
         self.name, self.module, self.batch_first = name, module, batch_first
         self.maps = [one for one in self._find_maps() if one.weight.requires_grad]
 
-    @abstractmethod
     def _find_maps(self) -> list[LinearMap]:
-        """Return all maps of the module."""
+        """Return all maps of the module: one, unless it has several."""
+        return [self._map("weight", "bias")]
 
     @abstractmethod
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
@@ -131,9 +131,6 @@ class DenseMaps(LayerMaps):
 
     module: nn.Linear
 
-    def _find_maps(self) -> list[LinearMap]:
-        return [self._map("weight", "bias")]
-
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the mean over samples and time steps."""
         x = inputs[0].detach()
@@ -151,9 +148,6 @@ class ConvolutionMaps(LayerMaps):
     """`torch.nn.Conv2d`: every position of the output is one more row."""
 
     module: nn.Conv2d
-
-    def _find_maps(self) -> list[LinearMap]:
-        return [self._map("weight", "bias")]
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the mean over samples and positions of the flattened receptive fields.
