@@ -103,7 +103,7 @@ _positive_integer, _positive_real = partial(check_integer, minimum=1), partial(c
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("batch_size", "n_epochs", "n_neurons", "passes", "patience", "start_epochs"), _positive_integer),
     **dict.fromkeys(("adam_learning_rate", "clip", "drop", "learning_rate"), _positive_real),
-    **dict.fromkeys(("gamma_r", "start_scale", "weight_decay"), check_real),
+    **dict.fromkeys(("start_scale", "weight_decay"), check_real),
     "dtype": lambda name, value: check_choice(name, value, ("float32", "float64")),
     "momentum": _below_one,
 }
