@@ -282,5 +282,5 @@ def test_tables_and_picture(tmp_path: Path) -> None:
     assert sorted(row[0] for row in found[0].rows) == sorted(study.NAMES)
     assert [row[0] for row in found[1].rows] == list(SETS)
     assert study.tables([])[0].rows == []
-    study.plot(made(), tmp_path / "drawn.png")
+    study.EXPERIMENT.plot(made(), tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000

@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -279,12 +278,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw the difference of every change: sets as points, the mean with two standard errors."""
     found = by_variant(records)
     measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(found, variant))}
     if not measured:
-        return
+        return None
     figure, axis = draw.subplots(figsize=(7.0, 0.34 * len(measured) + 1.2))
     for row, (means, defaults) in enumerate(measured.values()):
         changes = 100 * np.array([means[name] - defaults[name] for name in means])
@@ -298,7 +297,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlim(max(axis.get_xlim()[0], -12.0), min(axis.get_xlim()[1], 12.0))
     axis.set_xlabel("points of test accuracy gained by the change\n(sets, and their mean with two standard errors)")
     axis.grid(axis="x", alpha=0.3)
-    draw.save(figure, path)
+    return figure
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -284,11 +283,11 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
 # -- picture ---------------------------------------------------------------------------------------------
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw mean accuracy against bits of all models, with and without the encoding, with the Pareto fronts."""
     grid = grid_of(records)
     if not grid:
-        return
+        return None
     figure, axes = draw.subplots(1, 2, figsize=(11.5, 5.6), sharey=True)
     for axis, encoded in zip(axes, (True, False), strict=True):
         _draw(axis, points_of(grid, encoded=encoded))
@@ -297,7 +296,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(f"test accuracy, %, mean over {len(grid)} sets")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:

@@ -343,7 +343,7 @@ def _restricted_claim(records: Sequence[Record]) -> Claim:
     return judged(*STATEMENTS["restricted"], compare(ours, theirs, less=True, log=True), figures)
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw the gap of the relaxation and the one that is proven, with the seconds between them."""
     figure, axis = draw.subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
     for row, record in enumerate(records):
@@ -363,7 +363,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("relative gap of the same network; at the right CPU seconds, of the relaxation first")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False)
-    draw.save(figure, path)
+    return figure
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
