@@ -18,10 +18,10 @@ from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import TARGET, experiment_in, gained, grouped, kilobits, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
-from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
+from qsdp.bench.uci.rounding import PRECISIONS
 from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
