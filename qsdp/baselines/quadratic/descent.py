@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +98,7 @@ def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
     return hits
 
 
+@dataclass(eq=False)
 class Descent:
     r"""Algorithms A0, A1 and A2 (batches of one sample), and mini-batches with the mean loss.
 
@@ -121,20 +123,17 @@ class Descent:
     with 30 linear ones before them, where automatic gradients of PyTorch take 656 and 623 us.
     """
 
-    def __init__(
-        self,
-        network: QuadraticNetwork,
-        X: FloatArray,
-        Y: FloatArray,
-        loss: OutputLoss,
-        learning_rate: float,
-        batch_size: int = 1,
-    ) -> None:
-        if network.n_starts is None:
+    network: QuadraticNetwork
+    X: FloatArray
+    Y: FloatArray
+    loss: OutputLoss
+    learning_rate: float
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.network.n_starts is None:
             raise InvalidInputError("network must have an axis of starts; QuadraticNetwork.stack makes one")
-        self.n_starts = network.n_starts
-        self.network, self.X, self.Y, self.loss = network, X, Y, loss
-        self.learning_rate, self.batch_size = learning_rate, batch_size
+        self.n_starts = self.network.n_starts
 
     def epoch(self, order: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """Visit the samples in an order.
