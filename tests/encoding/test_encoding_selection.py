@@ -12,6 +12,7 @@ from qsdp import TrainingProblem
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.selection import (
+    _SCALES,
     _STRENGTHS,
     DistinctRows,
     first_clear_best,
@@ -24,6 +25,21 @@ from qsdp.losses import get_loss
 
 def brute_force(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     """Return the sorted squared errors of ridge regressions on all entries of S, one for each distinct row."""
+    scaled = (
+        TrainingProblem(
+            scale * problem.X,
+            problem.y,
+            beta=problem.beta,
+            activation=problem.activation,
+            sample_weight=problem.sample_weight,
+        )
+        for scale in _SCALES
+    )
+    return min((brute_force_of_one_scale(one, rows) for one in scaled), key=np.sum)
+
+
+def brute_force_of_one_scale(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
+    """Return the errors for the data as they are."""
     weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
     basis = np.eye(problem.size)
     features = np.stack(
