@@ -127,11 +127,11 @@ def train_epochs(
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
     before = history.n_epochs
-    state = kept
+    # The best epoch so far, its parameters, and what they are worth.
+    record, state, most = before, kept, -math.inf
     if best is not None:
-        history.best_epoch = before
         earlier = history.loss if best == "loss" else history.extra.get(best, [])
-        most = max((_worth(best, value) for value in earlier), default=-math.inf)
+        most = max((_worth(best, value) for value in earlier), default=most)
     with progress(verbose) as stages, stages.stage(name) as bar:
         try:
             for epoch in range(n_epochs):
@@ -150,14 +150,10 @@ def train_epochs(
                 kept = get_state()
                 history.add(seconds, measured)
                 if best is not None and _worth(best, measured[best]) > most:
-                    most, history.best_epoch, state = _worth(best, measured[best]), history.n_epochs, kept
+                    record, state, most = history.n_epochs, kept, _worth(best, measured[best])
                 bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 told = callback is not None and callback(history) is True
-                if (
-                    patience is not None
-                    and history.n_epochs - (history.best_epoch or 0) >= patience
-                    and best is not None
-                ):
+                if best is not None and patience is not None and history.n_epochs - record >= patience:
                     reason = "no improvement"
                 if told or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"
@@ -167,6 +163,7 @@ def train_epochs(
             history.stopped = "interrupted"
             warn(f"training was interrupted: the parameters are those after {history.n_epochs} of {n_epochs} epochs")
     if best is not None:
+        history.best_epoch = record
         set_state(state)
     return history
 
