@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, experiment_in, grouped, spread
+from benchmarks.experiments._common import TARGET, experiment_in, geometric, grouped, spread
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
@@ -224,11 +224,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         of_means = np.array([means[name] - defaults[name] for name in means])
         error = f" ± {100 * of_means.std(ddof=1) / len(of_means) ** 0.5:.2f}" if len(of_means) > 1 else ""
         bits, seconds = (
-            float(
-                np.exp(
-                    np.mean([np.log(first / second) for first, second in differences(found, variant, what).values()])
-                )
-            )
+            geometric([first / second for first, second in differences(found, variant, what).values()])
             for what in ("bits", "seconds")
         )
         gaps = [first for first, _ in differences(found, variant, "gap").values()]

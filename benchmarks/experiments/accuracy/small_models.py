@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, experiment_in, gained, grouped, kilobits, medians, percent
+from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from qsdp._utils.parallel import blas_threads
@@ -128,11 +128,6 @@ def mean(grid: Grid, model: str, what: str = "test") -> dict[str, float]:
     return {name: float(np.mean([one[what] for one in models[model]])) for name, models in grid.items()}
 
 
-def geometric(numbers: Iterable[float]) -> float:
-    """Return the geometric mean."""
-    return float(np.exp(np.mean(np.log(np.maximum(list(numbers), 1e-9)))))
-
-
 def wins(grid: Grid) -> list[str]:
     """Return the sets on which the default classifier is more accurate than boosting."""
     default, boosting = (mean(grid, model) for model in (DEFAULT, "boosting"))
@@ -145,7 +140,8 @@ def points_of(grid: Grid, *, encoded: bool = True) -> dict[str, tuple[float, flo
     for model in NAMES:
         bits, encoding = (np.array(list(mean(grid, model, what).values())) for what in ("bits", "encoding_bits"))
         accuracy = float(np.mean(list(mean(grid, model).values())))
-        found[model] = geometric(bits if encoded else bits - encoding), accuracy
+        # Without the encoding some models have no bits.
+        found[model] = geometric(np.maximum(bits if encoded else bits - encoding, 1e-9)), accuracy
     return found
 
 
