@@ -65,20 +65,26 @@ class EncodingRule:
         return cls(encoding=encoding, n_thresholds=min(max(most, 1), _UNASKED), cut=CUT)
 
     @classmethod
-    def finer(cls, n_columns: int, n_outputs: int, n_inputs: int, n_distinct: int) -> list[EncodingRule]:
+    def finer(cls, standard: Encoding, inputs: FloatArray, n_outputs: int, n_distinct: int) -> list[EncodingRule]:
         """Return rules to choose from beside "standard", each of more inputs than the last: numbers and thresholds.
 
         Parameters
         ----------
-        n_columns, n_outputs : int
-        n_inputs, n_distinct : int
-            By that rule: inputs, and distinct rows of them, since how often a row is repeated may not matter. They tell
-            what is affordable.
+        standard : Encoding
+            By that rule.
+        inputs : ndarray of shape (n, width)
+            By it. Those of two values have no thresholds to choose from.
+        n_outputs, n_distinct : int
+            Distinct rows of the inputs, since how often a row is repeated may not matter. They tell what is affordable.
         """
         affordable = math.isqrt(int(_MOST_PRODUCTS / (min(n_distinct, MOST_SAMPLES) * n_outputs)))
-        most = min(_MOST_BITS, affordable - n_inputs) // max(n_columns, 1)
-        counts = [count for count in _THRESHOLDS if count <= most] or ([most] if most > 0 else [])
-        return [cls(encoding="both", n_thresholds=count, cut=CUT) for count in counts]
+        many = np.any((inputs > inputs.min(axis=0)) & (inputs < inputs.max(axis=0)), axis=0)
+        n_numbers = sum(one.kind == "value" and bool(own) for one, own in zip(standard.expressions, many, strict=True))
+        most = min(_MOST_BITS, affordable - standard.width) // n_numbers if n_numbers else 0
+        counts = [count for count in _THRESHOLDS if count <= most]
+        if not counts or (counts[-1] < _THRESHOLDS[-1] and most >= 2 * counts[-1]):
+            counts.append(most)
+        return [cls(encoding="both", n_thresholds=count, cut=CUT) for count in counts if count > 0]
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ENCODINGS)

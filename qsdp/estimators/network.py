@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
@@ -140,7 +141,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
         if chosen:
             deadline = options.deadline()
-            self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
+            self.encoder_ = self._chosen_encoder(counting, coded, weights, options, options.choice_deadline(deadline))
             options = options.until(deadline)
         else:
             self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
@@ -172,10 +173,12 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(inputs, target, options, weights, start=last)
 
-    def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
+    def _chosen_encoder(
+        self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any, deadline: Deadline
+    ) -> Any:
         """Return the encoder of the rules for "auto" that does best on rows left out."""
-        n_columns = counting.X.shape[1]
-        standard = fit_rule(EncodingRule.recommended("standard", n_columns), counting.X, counting.weights)
+        rule = EncodingRule.recommended("standard", counting.X.shape[1])
+        standard = fit_rule(rule, counting.X, counting.weights)
         encoded = standard.transform(counting.X)
         rows = DistinctRows.of(encoded)
 
@@ -184,11 +187,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 
         def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
             yield candidate(standard, encoded)
-            for rule in EncodingRule.finer(n_columns, coded[:1].size, encoded.shape[1], rows.count):
+            for rule in EncodingRule.finer(standard.encoding_, encoded, coded[:1].size, rows.count):
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoder.transform(counting.X))
 
-        return first_clear_best(candidates(), rows, options.choice_deadline(options.deadline()))[0]
+        return first_clear_best(candidates(), rows, deadline)[0]
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""

@@ -163,9 +163,8 @@ def choose_encoding(training: Training, options: TrainingOptions) -> Training:
         By the rule for "standard".
     options : TrainingOptions
     """
-    n_columns = len(training.encoder.columns) + len(training.encoder.dropped)
     rows = DistinctRows.of(training.X)
-    rules = EncodingRule.finer(n_columns, training.y[:1].size, training.X.shape[1], rows.count)
+    rules = EncodingRule.finer(training.encoder.encoding, training.X, training.y[:1].size, rows.count)
     activation = get_activation(options.activation)
     tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
     candidates = ((one, options.problem(one.X, one.y, one.weights)) for one in tables)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from qsdp import TrainingProblem
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding import EncodingRule
 from qsdp.encoding.selection import (
     _SCALES,
     _STRENGTHS,
@@ -178,3 +179,32 @@ def test_clear_gains_are_large_and_certain() -> None:
     uncertain = np.tile([1.0, -0.9], 50)
     assert not is_clear_gain(uncertain, errors)
     assert is_clear_gain(np.tile(uncertain, 20), np.tile(errors, 20))
+
+
+def numbers(n: int, d: int, n_binary: int = 0) -> FloatArray:
+    """Return distinct rows of d numbers and so many of two values."""
+    rng = np.random.default_rng(0)
+    return np.hstack([rng.normal(size=(n, d)), rng.integers(0, 2, size=(n, n_binary)).astype(float)])
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "n_binary", "n_outputs", "expected"),
+    [
+        (200, 10, 0, 1, [5, 20]),
+        # Columns of two values have no thresholds; there is no room for twenty of the others, and for twice five.
+        (300, 16, 40, 1, [5, 15]),
+        (300, 30, 0, 1, [5]),
+        (5000, 16, 0, 26, [3]),
+        (300, 60, 0, 1, [4]),
+        (300, 0, 20, 1, []),
+        (300, 300, 0, 1, []),
+    ],
+)
+def test_thresholds_to_choose_from_are_those_that_are_affordable(
+    n: int, d: int, n_binary: int, n_outputs: int, expected: list[int]
+) -> None:
+    X = numbers(n, d, n_binary)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    standard, _ = EncodingRule.recommended("standard", X.shape[1]).fit(list(X.T), names)
+    rules = EncodingRule.finer(standard, standard.encode(list(X.T)), n_outputs, n)
+    assert [(rule.encoding, rule.n_thresholds) for rule in rules] == [("both", count) for count in expected]
