@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,6 +43,12 @@ class Outcome:
     def wrong(self, what: str, **details: Any) -> None:
         """Add a violation."""
         self.violations.append({"what": what, **details})
+
+    def crashed(self, what: str, error: BaseException, **details: Any) -> None:
+        """Add an error that should not have been, and where it was raised."""
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        self.wrong(what, **details, error=f"{type(error).__name__}: {error}"[:200], place=place)
 
 
 @dataclass

@@ -16,10 +16,9 @@ import json
 import resource
 import tempfile
 import time
-import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,14 +67,19 @@ def _certificate(rng: np.random.Generator, outcome: Outcome) -> None:
         _byte_corruptions(sample, rng, outcome)
         return
     outcome.count("attack", attack)
-    contents = ATTACKS[attack](sample, rng)
+    arrays = ATTACKS[attack](dict(sample.arrays), rng)
+    if attack == BEHIND:
+        contents = with_digest(_corrupted(body_of(sample.contents), rng))
+    else:
+        contents = file_of({name: array for name, array in arrays.items() if array is not _GONE})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "one.qsdp"
         path.write_bytes(contents)
         arguments = [str(path)]
         if sample.data is not None and rng.random() < 0.9:
             data = Path(folder) / "data.npz"
-            np.savez(data, **_data(sample, attack, rng))  # type: ignore[arg-type]
+            given = _other_data(dict(sample.data), rng) if attack == "other data" else sample.data
+            np.savez(data, **given)  # type: ignore[arg-type]
             arguments += ["--data", str(data)]
         code = _checked(arguments, outcome, sample, attack)
         if code == 0:
@@ -99,32 +103,30 @@ def _byte_corruptions(sample: Sample, rng: np.random.Generator, outcome: Outcome
                 outcome.wrong("accepted", of=sample.kind, attack="bytes")
 
 
-def _data(sample: Sample, attack: str, rng: np.random.Generator) -> Arrays:
-    data = dict(sample.data or {})
-    if attack == "other data":
-        data = _changed_data(data, rng)
-    return data
-
-
 def _checked(arguments: list[str], outcome: Outcome, sample: Sample, attack: str) -> int | None:
     """Return the exit code of the checker; anything but 0, 1 and 2 is wrong, and so is much time or memory."""
-    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     said = io.StringIO()
     code = None
-    try:
-        with redirect_stdout(said), redirect_stderr(said):
-            code = qsdp_check.main(arguments)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
+    with _watched(outcome, of=sample.kind, attack=attack):
+        try:
+            with redirect_stdout(said), redirect_stderr(said):
+                code = qsdp_check.main(arguments)
+        except KeyboardInterrupt:
             raise
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        outcome.wrong("crash", of=sample.kind, attack=attack, error=repr(error)[:200], line=where.lineno)
+        except BaseException as error:
+            outcome.crashed("crash", error, of=sample.kind, attack=attack)
     outcome.count("verdict", {0: "yes", 1: "no", 2: "not to be read"}.get(code if code is not None else -1, "crash"))
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    if time.monotonic() - start > SECONDS or grown > MEBIBYTES:
-        seconds = time.monotonic() - start
-        outcome.wrong("time or memory", of=sample.kind, attack=attack, seconds=seconds, mebibytes=grown)
     return code
+
+
+@contextmanager
+def _watched(outcome: Outcome, **of: str) -> Iterator[None]:
+    """Find much time or memory wrong."""
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    seconds, grown = time.monotonic() - start, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    if seconds > SECONDS or grown > MEBIBYTES:
+        outcome.wrong("time or memory", **of, seconds=seconds, mebibytes=grown)
 
 
 def _judge(arguments: list[str], contents: bytes, sample: Sample, attack: str, outcome: Outcome) -> None:
@@ -141,30 +143,22 @@ def _judge(arguments: list[str], contents: bytes, sample: Sample, attack: str, o
     claimed, bound = float(f["objective"]), float(f["lower_bound"])
     allowed = TOLERANCE * max(objective, 1e-6 * optimum) * 1.01 + error
     if abs(claimed - objective) > allowed or bound > optimum + allowed:
-        outcome.wrong(
-            "accepted",
-            of=sample.kind,
-            attack=attack,
-            claimed=[bound, claimed],
-            true=[optimum, objective],
-        )
+        figures = {"claimed": [bound, claimed], "true": [optimum, objective]}
+        outcome.wrong("accepted", of=sample.kind, attack=attack, **figures)
     outcome.count("accepted", f"{attack}: true")
 
 
 # -- attacks --------------------------------------------------------------------------------------------------------
 
 
-def _field(sample: Sample, rng: np.random.Generator) -> bytes:
-    """Change one field."""
-    arrays = dict(sample.arrays)
-    name = str(rng.choice(list(arrays)))
-    arrays[name] = _changed(arrays[name], rng)
-    if arrays[name] is _GONE:
-        del arrays[name]
-    return file_of(arrays)
-
-
+#: In place of a field: it is left out.
 _GONE = np.zeros(0)
+
+
+def _field(arrays: Arrays, rng: np.random.Generator) -> Arrays:
+    """Change one field."""
+    name = str(rng.choice(list(arrays)))
+    return arrays | {name: _changed(arrays[name], rng)}
 
 
 def _changed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -210,19 +204,17 @@ def _changed_floats(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return changed
 
 
-def _several(sample: Sample, rng: np.random.Generator) -> bytes:
+def _several(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     """Change a few fields."""
-    arrays = dict(sample.arrays)
     for name in rng.choice(list(arrays), size=int(rng.integers(2, 5)), replace=False):
         changed = _changed(arrays[str(name)], rng)
         if changed is not _GONE:
             arrays[str(name)] = changed
-    return file_of(arrays)
+    return arrays
 
 
-def _claims(sample: Sample, rng: np.random.Generator) -> bytes:
+def _claims(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     """Claim more than is proven, by anything from rounding to a factor, or another objective."""
-    arrays = dict(sample.arrays)
     share = 10.0 ** rng.uniform(-11, 0)
     if rng.random() < 0.7:
         arrays["lower_bound"] = np.array(float(arrays["lower_bound"]) * (1.0 + share))
@@ -230,15 +222,11 @@ def _claims(sample: Sample, rng: np.random.Generator) -> bytes:
         arrays["objective"] = np.array(float(arrays["objective"]) * (1.0 + float(rng.choice([-1.0, 1.0])) * share))
     if rng.random() < 0.3:
         arrays["bound_type"], arrays["arithmetic"] = np.array("exact"), np.array("verified")
-    return file_of(arrays)
+    return arrays
 
 
-def _other_data(sample: Sample, rng: np.random.Generator) -> bytes:
+def _other_data(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     """Give the proof other data: fewer rows, other units, other rows, other order."""
-    return file_of(_changed_data(dict(sample.arrays), rng))
-
-
-def _changed_data(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     name = "forms" if "forms" in arrays else "X"
     if name not in arrays:
         return arrays
@@ -262,9 +250,8 @@ def _changed_data(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     return arrays
 
 
-def _problem(sample: Sample, rng: np.random.Generator) -> bytes:
+def _problem(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     """Claim the same of another problem: beta, loss, levels, activation, weights."""
-    arrays = dict(sample.arrays)
     way = int(rng.integers(5))
     if way == 0:
         arrays["beta"] = np.array(float(arrays["beta"]) * 10.0 ** rng.uniform(-1, 1))
@@ -278,12 +265,11 @@ def _problem(sample: Sample, rng: np.random.Generator) -> bytes:
         arrays["activation"] = rng.standard_normal(3) * (rng.random(3) < 0.7)
     else:
         arrays["sample_weight"] = 10.0 ** rng.uniform(-2, 2, len(arrays["y"])) if "y" in arrays else np.ones(3)
-    return file_of(arrays)
+    return arrays
 
 
-def _holes(sample: Sample, rng: np.random.Generator) -> bytes:
+def _holes(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     """Leave a part of a tree out, take one twice, or make leaves of it that do not cover it."""
-    arrays = dict(sample.arrays)
     lengths, signs = arrays["lengths"].tolist(), arrays["signs"].tolist()
     shifts, shifted = arrays["shifts"].tolist(), arrays["shifted"].tolist()
     N = arrays["order"].shape[1]
@@ -320,38 +306,34 @@ def _holes(sample: Sample, rng: np.random.Generator) -> bytes:
     }
     if rng.random() < 0.3:
         arrays["order"] = rng.permuted(arrays["order"], axis=1)
-    return file_of(arrays)
+    return arrays
 
 
-def _cuts(sample: Sample, rng: np.random.Generator) -> bytes:
+def _cuts(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     """Change or invent cuts."""
-    arrays = dict(sample.arrays)
     N, lengths = arrays["order"].shape[1], arrays["lengths"]
     if "cuts" not in arrays:
         count = int(rng.integers(1, 4))
         entries = [int(rng.integers(1, min(4, N) + 1)) for _ in range(count)]
         size = 1 + 2 * N - int(lengths[0])
-        arrays |= {
+        return arrays | {
             "cuts": np.array([count] + [0] * (len(lengths) - 1)),
             "cut_lengths": np.array(entries),
             "cut_nodes": np.concatenate([rng.choice(size, size=k, replace=False) for k in entries]).astype(np.int32),
             "cut_values": rng.choice([-1, 1, 2], size=sum(entries)).astype(np.int8),
             "cut_weights": rng.exponential(size=count) * 10.0 ** rng.uniform(-6, 0),
         }
-        return file_of(arrays)
     name = str(rng.choice(["cut_weights", "cut_values", "cut_nodes", "cut_lengths", "cuts"]))
-    arrays[name] = _changed(arrays[name], rng)
+    changed = _changed(arrays[name], rng)
     if name == "cut_weights" and rng.random() < 0.5:
-        arrays[name] = sample.arrays[name] * 10.0 ** rng.uniform(-2, 2)
-    return file_of({key: value for key, value in arrays.items() if value is not _GONE})
+        changed = arrays[name] * 10.0 ** rng.uniform(-2, 2)
+    return arrays | {name: changed}
 
 
-def _body(sample: Sample, rng: np.random.Generator) -> bytes:
-    """Change bytes behind a digest that is right."""
-    return with_digest(_corrupted(body_of(sample.contents), rng))
-
-
-ATTACKS: dict[str, Callable[[Sample, np.random.Generator], bytes]] = {
+#: The attack that changes bytes, of which the digest is made right again.
+BEHIND = "bytes behind the digest"
+#: What makes other arrays of those of a file.
+ATTACKS: dict[str, Callable[[Arrays, np.random.Generator], Arrays]] = {
     "field": _field,
     "several fields": _several,
     "claims": _claims,
@@ -359,7 +341,7 @@ ATTACKS: dict[str, Callable[[Sample, np.random.Generator], bytes]] = {
     "other problem": _problem,
     "holes": _holes,
     "cuts": _cuts,
-    "bytes behind the digest": _body,
+    BEHIND: lambda arrays, rng: arrays,
 }
 
 
@@ -419,18 +401,9 @@ def _fit(folder: Path) -> None:
 
     from qsdp.cli import app
 
-    arguments = [
-        "fit",
-        str(folder / "table.csv"),
-        "--target",
-        "label",
-        "--output",
-        str(folder / "model"),
-        "--beta",
-        "0.1",
-    ]
-    result = CliRunner().invoke(app, arguments)
-    if not (folder / "model").is_file():
+    model = folder / "model"
+    result = CliRunner().invoke(app, f"fit {folder / 'table.csv'} --target label --output {model} --beta 0.1")
+    if not model.is_file():
         raise RuntimeError(f"qsdp fit has failed: {result.output}")
 
 
@@ -448,7 +421,8 @@ def _other_file(rng: np.random.Generator, outcome: Outcome) -> None:
             if read is not None and changed != contents:
                 outcome.wrong("accepted", of=kind, attack="bytes")
             return
-        stored, header, arrays = read_archive(path, *_KINDS)
+        kinds = ("bilinear-network", "polynomial-network", "integer-form", "sufficient statistics", "tabular-model")
+        stored, header, arrays = read_archive(path, *kinds)
         if rng.random() < 0.5 and arrays:
             name = str(rng.choice(list(arrays)))
             changed_array = _changed(arrays[name], rng)
@@ -464,15 +438,6 @@ def _other_file(rng: np.random.Generator, outcome: Outcome) -> None:
         read = _read(lambda: reader(path), kind, outcome)
         if read is not None:
             _read(lambda: _used(read), f"use of a {kind}", outcome)
-
-
-_KINDS = (
-    "bilinear-network",
-    "polynomial-network",
-    "integer-form",
-    "sufficient statistics",
-    "tabular-model",
-)
 
 
 def _used(read: Any) -> Any:
@@ -505,18 +470,13 @@ def _changed_header(header: dict[str, Any], rng: np.random.Generator) -> dict[st
 
 def _read(reader: Callable[[], Any], kind: str, outcome: Outcome) -> Any:
     """Return what is read, or None after an error that is named."""
-    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read = None
-    try:
-        read = reader()
-        outcome.count("read", f"{kind}: read")
-    except NAMED:
-        outcome.count("read", f"{kind}: refused")
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(where.filename).name}:{where.lineno}"
-        outcome.wrong("error", of=kind, error=f"{type(error).__name__}: {error}"[:200], place=place)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    if time.monotonic() - start > SECONDS or grown > MEBIBYTES:
-        outcome.wrong("time or memory", of=kind, seconds=time.monotonic() - start, mebibytes=grown)
+    with _watched(outcome, of=kind):
+        try:
+            read = reader()
+            outcome.count("read", f"{kind}: read")
+        except NAMED:
+            outcome.count("read", f"{kind}: refused")
+        except Exception as error:
+            outcome.crashed("error", error, of=kind)
     return read

@@ -21,7 +21,6 @@ from __future__ import annotations
 import io
 import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, redirect_stdout
@@ -126,9 +125,7 @@ class _Case:
         except qsdp.QSDPError as error:
             self.outcome.count("refused", f"{name}: {_kind(error)}")
         except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(where.filename).name}:{where.lineno}"
-            self.outcome.wrong("error", step=name, error=f"{type(error).__name__}: {error}"[:200], place=place)
+            self.outcome.crashed("error", error, step=name)
         self.outcome.count("step", name)
         if time.monotonic() - start > 2 * self.seconds + 0.5:
             self.outcome.count("slow", name)

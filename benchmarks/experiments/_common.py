@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments import draw
 from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
 
 PAPER = "Bartan, Pilanci"
@@ -22,9 +23,14 @@ What = str | Callable[[Record], Any]
 
 
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
-    """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot."""
+    """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot.
+
+    `plot` takes records and returns a figure, or None if there are too few.
+    """
     found = vars(sys.modules[module])
-    functions = {name: found[name] for name in ("cases", "run", "tables", "claims", "plot") if name in found}
+    functions = {name: found[name] for name in ("cases", "run", "tables", "claims") if name in found}
+    if "plot" in found:
+        functions["plot"] = draw.saved(found["plot"])
     return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
 
 

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from qsdp.bench import Record
+
+Records = Sequence[Record]
 
 
 def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
     """Return a figure and its axes, which arrange themselves."""
     import matplotlib.pyplot as plt
 
-    return plt.subplots(*shape, **{"layout": "constrained", **options})
+    return plt.subplots(*shape, **{"layout": "constrained", "dpi": 120, **options})
 
 
-def save(figure: Any, path: Path, dpi: int = 120) -> None:
-    """Write a figure, and forget it."""
-    import matplotlib.pyplot as plt
+def saved(plot: Callable[[Records], Any]) -> Callable[[Records, Path], None]:
+    """Return what writes the figure that a function returns, if there is one, to a file, and forgets it."""
 
-    figure.savefig(path, dpi=dpi)
-    plt.close(figure)
+    def save(records: Records, path: Path) -> None:
+        if (figure := plot(records)) is not None:
+            import matplotlib.pyplot as plt
+
+            figure.savefig(path)
+            plt.close(figure)
+
+    return save
 
 
 def legend(figure: Any, axes: Any, order: Iterable[str] = (), **options: Any) -> None:

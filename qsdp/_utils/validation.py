@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -32,12 +32,17 @@ def _show(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
-    """Return `value` if it is one of the `allowed` names; the error suggests the closest one."""
+def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Mapping[str, str] | None = None) -> str:
+    """Return `value` if it is one of the `allowed` names; the error suggests the closest one.
+
+    Names that are `excluded` for a reason have it in their error.
+    """
     choices = sorted(allowed)
     if isinstance(value, str) and value in choices:
         return value
     listing = ", ".join(repr(choice) for choice in choices)
+    if isinstance(value, str) and excluded and value in excluded:
+        raise InvalidInputError(f"{name} must be one of {listing}; {value!r} is excluded: {excluded[value]}")
     if not isinstance(value, str):
         raise InvalidTypeError(f"{name} must be one of {listing}; got {_show(value)}")
     close = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.5)

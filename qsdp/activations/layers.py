@@ -321,10 +321,7 @@ def get_differentiable(
     InvalidInputError
         It is excluded, with the reason, or unknown.
     """
-    if isinstance(value, str) and value in refused:
-        listing = ", ".join(map(repr, allowed))
-        raise InvalidInputError(f"{name} must be one of {listing}; {value!r} is excluded: {refused[value]}")
-    return DIFFERENTIABLE[check_choice(name, value, allowed)]()
+    return DIFFERENTIABLE[check_choice(name, value, allowed, refused)]()
 
 
 def get_invertible(name: str, value: object) -> InvertibleActivation:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -21,13 +24,15 @@ from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
+    _show,
+    check_choice,
+    check_flag,
     check_integer,
     check_random_state,
     check_real,
     check_targets,
     errors_of,
 )
-from qsdp.baselines._documentation import inherit_entries
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
@@ -35,9 +40,85 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss, get_loss
 from qsdp.networks import QuadraticForm
 
-__all__ = ["Baseline", "BaselineClassifier", "BaselineRegressor", "accuracy_of", "check_hidden", "hold_out", "r2_of"]
+__all__ = [
+    "Baseline",
+    "BaselineClassifier",
+    "BaselineRegressor",
+    "accuracy_of",
+    "check_hidden",
+    "checked",
+    "hold_out",
+    "inherit_entries",
+    "r2_of",
+]
+
+
+_TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+
+
+def inherit_entries(cls: type) -> None:
+    """Add to a class's docstring the parameters and attributes that it inherits, as its bases in this package say them.
+
+    What the class itself describes stays as it is.
+    """
+    intro, sections = _sections(cls)
+    shared = {}
+    for title in ("Parameters", "Attributes"):
+        entries = _entries(sections.pop(title, ""))
+        for base in cls.__mro__[1:]:
+            inherited = _entries(_sections(base)[1].get(title, "")) if base.__module__.startswith("qsdp.") else {}
+            known = {name for names in entries for name in names}
+            entries |= {names: text for names, text in inherited.items() if known.isdisjoint(names)}
+        if entries:
+            shared[title] = "\n".join(entries.values()) + "\n\n"
+    body = "".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in (shared | sections).items())
+    cls.__doc__ = (intro + body).rstrip() + "\n"
+
+
+def _sections(cls: type) -> tuple[str, dict[str, str]]:
+    """Return what a class's own docstring says first, and its sections by title."""
+    intro, *rest = _TITLE.split(inspect.cleandoc(vars(cls).get("__doc__") or ""))
+    return intro, dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+def _entries(section: str) -> dict[tuple[str, ...], str]:
+    """Return the entries of a section by the names that each describes."""
+    starts = re.split(r"^(?=\S)", section.strip(), flags=re.MULTILINE)
+    return {tuple(start.partition("\n")[0].partition(" :")[0].split(", ")): start.rstrip() for start in starts if start}
+
 
 Self = TypeVar("Self", bound="Baseline")
+
+
+def _below_one(name: str, value: object) -> float:
+    number = check_real(name, value)
+    if number >= 1.0:
+        raise InvalidInputError(f"{name} must be from 0 to below 1; got {_show(value)}")
+    return number
+
+
+_positive_integer, _positive_real = partial(check_integer, minimum=1), partial(check_real, strict=True)
+
+#: Checks of the parameters that systems have in common, by name.
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("batch_size", "n_epochs", "n_neurons", "passes", "patience", "start_epochs"), _positive_integer),
+    **dict.fromkeys(("adam_learning_rate", "clip", "drop", "learning_rate"), _positive_real),
+    **dict.fromkeys(("start_scale", "weight_decay"), check_real),
+    "dtype": lambda name, value: check_choice(name, value, ("float32", "float64")),
+    "momentum": _below_one,
+}
+
+#: Those that may be None.
+_OPTIONAL = ("clip", "patience", "start_scale")
+
+
+def checked(estimator: Any, *names: str) -> dict[str, Any]:
+    """Return parameters of an estimator, checked; those without a check of their name are flags."""
+    values = {name: getattr(estimator, name) for name in names}
+    return {
+        name: value if value is None and name in _OPTIONAL else _CHECKS.get(name, check_flag)(name, value)
+        for name, value in values.items()
+    }
 
 
 def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
@@ -69,12 +150,10 @@ def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.ND
     InvalidInputError
         The share is not from 0 to below 1, or leaves none to train on.
     """
-    share = check_real("validation_fraction", fraction)
+    share = _below_one("validation_fraction", fraction)
     n_held = round(share * n)
-    if share >= 1.0 or n_held >= n:
-        raise InvalidInputError(
-            f"validation_fraction must be from 0 to below 1, and leave a sample to train on; got {share:g} of {n}"
-        )
+    if n_held >= n:
+        raise InvalidInputError(f"validation_fraction must leave a sample to train on; got {share:g} of {n}")
     order = rng.permutation(n) if n_held else np.arange(n)
     return order[n_held:], order[:n_held]
 
@@ -140,6 +219,10 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
     def _outputs(self, X: FloatArray) -> FloatArray:
         """Return the network's outputs: (n,), or (n, C)."""
 
+    @abstractmethod
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        """Return what the history has for a score, of targets as in `_train`."""
+
     @property
     @abstractmethod
     def layers_(self) -> Sequence[TrainedLayer]:
@@ -193,6 +276,9 @@ class BaselineRegressor(RegressorMixin, Baseline):  # type: ignore[misc]
         tags.target_tags.single_output = True
         return tags
 
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        return r2_of(outputs, targets)
+
     def fit(self: Self, X: Any, y: Any) -> Self:
         """Train on data (n, d) and targets (n,) or (n, C)."""
         X, y = self._validated(X, y, y_numeric=True, multi_output=True)
@@ -224,6 +310,10 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
     def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
         """Return the targets for class numbers; one-hot rows unless a system says otherwise."""
         return np.eye(n_classes)[codes]
+
+    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
+        codes = np.argmax(targets, axis=1) if targets.ndim == 2 else (targets > 0.0).astype(np.intp)
+        return accuracy_of(outputs, codes)
 
     def fit(self: Self, X: Any, y: Any) -> Self:
         """Train on data (n, d) and labels (n,), of any kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from qsdp._utils.progress import progress
@@ -87,16 +87,8 @@ class History(Summarized):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as numbers, lists and text, for JSON."""
-        return {
-            "loss": list(self.loss),
-            "score": list(self.score),
-            "seconds": list(self.seconds),
-            **{name: list(values) for name, values in self.extra.items()},
-            "measure": self.measure,
-            "stopped": self.stopped,
-            "diverged": self.diverged,
-            "best_epoch": self.best_epoch,
-        }
+        entries: dict[str, Any] = asdict(self)
+        return {**entries.pop("extra"), **entries}
 
 
 #: Called after every epoch that has an entry, the last one too; training stops when it returns True.
@@ -120,41 +112,26 @@ def train_epochs(
 ) -> History:
     """Train epoch by epoch, and record; whatever ends it, the parameters are those of a whole, finite epoch.
 
-    Parameters
-    ----------
-    train : callable
-        Trains one epoch, given its number from 0; text that it returns says why there is nothing left to do.
-    measure : callable
-        Returns "loss", "score" and whatever else is to be recorded.
-    n_epochs : int
-    get_state, set_state : callable
-        A copy of the parameters; and back to it.
-    history : History
-        Filled in place and returned.
-    suggestion : str
-        What to try after a divergence.
-    callback : callable, optional
-        Called with the history after every epoch; training stops when it returns True.
-    verbose : bool, default=False
-        Show a progress bar on the standard error, or in the notebook.
-    name : str
-        Of the bar.
-    best : str, optional
-        Keep the parameters of the epoch that is best by this measurement, in place of the last one's; losses are best
-        small, all others large.
-    patience : int, optional
-        Stop after as many epochs without a better one, by `best`.
+    `train` trains the epoch of a number from 0; text that it returns says why there is nothing left to do. `measure`
+    returns "loss", "score" and whatever else is to be recorded. `get_state` copies the parameters, `set_state` goes
+    back to a copy. `history` is filled in place and returned; training stops when `callback`, called with it after
+    every epoch, returns True. The progress bar has a `name`.
 
-    Notes
-    -----
-    A loss that is not finite ends the training with a `QSDPWarning` that names epoch and suggestion; an interrupt
+    With `best`, the parameters kept are those of the epoch that is best by this measurement (losses are best small, all
+    others large), and `patience` is after how many epochs without a better one to stop.
+
+    A loss that is not finite ends the training with a `QSDPWarning` that names epoch and `suggestion`; an interrupt
     from the keyboard ends it with one, too.
     """
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
     before = history.n_epochs
-    record = None if best is None else _Record(best, history, kept)
+    # The best epoch so far, its parameters, and what they are worth.
+    record, state, most = before, kept, -math.inf
+    if best is not None:
+        earlier = history.loss if best == "loss" else history.extra.get(best, [])
+        most = max((_worth(best, value) for value in earlier), default=most)
     with progress(verbose) as stages, stages.stage(name) as bar:
         try:
             for epoch in range(n_epochs):
@@ -172,11 +149,11 @@ def train_epochs(
                     break
                 kept = get_state()
                 history.add(seconds, measured)
-                if record is not None and record.beaten_by(measured):
-                    record.set(measured, history.n_epochs, kept)
+                if best is not None and _worth(best, measured[best]) > most:
+                    record, state, most = history.n_epochs, kept, _worth(best, measured[best])
                 bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 told = callback is not None and callback(history) is True
-                if record is not None and patience is not None and history.n_epochs - record.epoch >= patience:
+                if best is not None and patience is not None and history.n_epochs - record >= patience:
                     reason = "no improvement"
                 if told or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"
@@ -185,30 +162,14 @@ def train_epochs(
             set_state(kept)
             history.stopped = "interrupted"
             warn(f"training was interrupted: the parameters are those after {history.n_epochs} of {n_epochs} epochs")
-    if record is not None:
-        history.best_epoch = record.epoch
-        set_state(record.state)
+    if best is not None:
+        history.best_epoch = record
+        set_state(state)
     return history
 
 
-class _Record:
-    """The best epoch so far, by one measurement."""
-
-    def __init__(self, measure: str, history: History, state: Any) -> None:
-        self.measure, self.epoch, self.state = measure, history.n_epochs, state
-        earlier = history.loss if measure == "loss" else history.extra.get(measure, [])
-        self.value = max(map(self._worth, earlier), default=-math.inf)
-
-    def _worth(self, value: float) -> float:
-        return -value if self.measure.endswith("loss") else value
-
-    def beaten_by(self, measured: Mapping[str, float]) -> bool:
-        """Return whether an epoch is better."""
-        return self._worth(measured[self.measure]) > self.value
-
-    def set(self, measured: Mapping[str, float], epoch: int, state: Any) -> None:
-        """Take an epoch for the best one."""
-        self.value, self.epoch, self.state = self._worth(measured[self.measure]), epoch, state
+def _worth(measure: str, value: float) -> float:
+    return -value if measure.endswith("loss") else value
 
 
 def _figures(history: History, n_epochs: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_c
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
+    _show,
     check_flag,
     check_integer,
     check_matrix,
@@ -25,7 +27,7 @@ from qsdp.distillation import DistillationResult, distill
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "quantize_layers"]
+__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "one_a_layer", "quantize_layers"]
 
 #: Layers that a summary lists at most.
 _LISTED = 8
@@ -187,37 +189,29 @@ def quantize_layers(
     layers = tuple(layers)
     if not layers:
         raise InvalidInputError("layers must hold one layer at least; got none")
-    sizes = _sizes(n_neurons, len(layers))
+    sizes = [check_integer("n_neurons", size, minimum=1) for size in one_a_layer("n_neurons", n_neurons, len(layers))]
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("layers") as bar:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
-            match = distill(_Given(target), matched, size, random_state=rng, verbose=verbose, **options)
+            # A model known by its outputs on the data.
+            model = SimpleNamespace(predict=lambda X, target=target: target)
+            match = distill(model, matched, size, random_state=rng, verbose=verbose, **options)
             matches.append(match)
             exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
             bar.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")
     return QuantizedChain(tuple(matches), layers)
 
 
-def _sizes(n_neurons: object, n_layers: int) -> list[int]:
-    """Return one number of neurons a layer."""
-    if isinstance(n_neurons, (list, tuple, np.ndarray)):
-        if len(n_neurons) != n_layers:
-            raise InvalidInputError(f"n_neurons must be one number or {n_layers}, one a layer; got {n_neurons!r}")
-        return [check_integer("n_neurons", size, minimum=1) for size in n_neurons]
-    return [check_integer("n_neurons", n_neurons, minimum=1)] * n_layers
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A model known by its outputs on the data."""
-
-    values: FloatArray
-
-    def predict(self, X: FloatArray) -> FloatArray:
-        return self.values
+def one_a_layer(name: str, value: Any, n_layers: int, layer: str = "layer") -> list[Any]:
+    """Return a value for each layer: one for all, or a sequence of as many."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+        return [value] * n_layers
+    if len(value) != n_layers:
+        raise InvalidInputError(f"{name} must be one value or {n_layers}, one a {layer}; got {_show(value)}")
+    return list(value)
 
 
 def _columns(values: FloatArray) -> FloatArray:

@@ -9,8 +9,68 @@ import numpy as np
 
 from qsdp._utils.validation import _show
 from qsdp.exceptions import InvalidInputError, MissingPackageError
+from qsdp.losses import Absolute, CrossEntropy, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
 
-__all__ = ["check_device", "fill_normal", "fill_uniform", "minibatches", "require_torch", "seeded", "training_epoch"]
+__all__ = [
+    "check_device",
+    "evaluate",
+    "fill_normal",
+    "fill_uniform",
+    "mean_loss",
+    "minibatches",
+    "require_torch",
+    "seeded",
+    "state_of",
+    "torch_loss",
+    "training_epoch",
+]
+
+
+#: Margin from which on log(1 + exp(m)) is m in double precision.
+_LINEAR = 40.0
+
+
+def torch_loss(loss: Loss) -> Callable[[Any, Any], Any]:
+    """Return ``loss.value`` as a function of tensors; its gradient is ``loss.gradient``, kinks included.
+
+    The cross-entropy takes class numbers as well as one-hot rows.
+
+    Raises
+    ------
+    InvalidInputError
+        The loss is of a class of the user's own, which automatic gradients cannot follow.
+    """
+    form = _FORMS.get(type(loss))
+    if form is None:
+        raise InvalidInputError(
+            f"loss must be one of {', '.join(sorted(repr(kind.name) for kind in _FORMS))} for training by gradients; "
+            f"got {loss!r}, of which PyTorch knows no gradient"
+        )
+    return lambda prediction, target: form(require_torch(), loss, prediction, target)
+
+
+def mean_loss(name: str) -> Callable[[Any, Any], Any]:
+    """Return the mean over samples of a loss by name."""
+    total = torch_loss(get_loss(name))
+    return lambda prediction, target: total(prediction, target) / len(prediction)
+
+
+def _cross_entropy(torch: Any, loss: Any, t: Any, y: Any) -> Any:
+    if y.is_floating_point():
+        return (torch.logsumexp(t, dim=1) - (t * y).sum(dim=1)).sum()
+    return torch.nn.functional.cross_entropy(t, y, reduction="sum")
+
+
+_FORMS: dict[type[Loss], Callable[[Any, Any, Any, Any], Any]] = {
+    Squared: lambda torch, loss, t, y: (t - y).square().sum(),
+    Absolute: lambda torch, loss, t, y: (t - y).abs().sum(),
+    # Twice PyTorch's, as CVXPY has it.
+    Huber: lambda torch, loss, t, y: 2.0 * torch.nn.functional.huber_loss(t, y, reduction="sum", delta=loss.delta),
+    Logistic: lambda torch, loss, t, y: torch.nn.functional.softplus(-y * t, threshold=_LINEAR).sum(),
+    Hinge: lambda torch, loss, t, y: torch.relu(1.0 - y * t).sum(),
+    SquaredHinge: lambda torch, loss, t, y: torch.relu(1.0 - y * t).square().sum(),
+    CrossEntropy: _cross_entropy,
+}
 
 
 def require_torch() -> Any:
@@ -66,6 +126,22 @@ def minibatches(n: int, size: int, generator: Any) -> Iterator[Any]:
     yield from require_torch().randperm(n, generator=generator).split(size)
 
 
+def evaluate(network: Any, X: Any, block: int) -> Any:
+    """Return a module's outputs for all rows, some at a time, in evaluation mode."""
+    torch = require_torch()
+    training = network.training
+    network.eval()
+    with torch.no_grad():
+        outputs = torch.cat([network(part) for part in torch.split(X, block)])
+    network.train(training)
+    return outputs
+
+
+def state_of(network: Any) -> dict[str, Any]:
+    """Return a copy of a module's parameters and buffers."""
+    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
+
 def training_epoch(
     optimizer: Any,
     backward: Callable[[Any], object],
@@ -77,19 +153,8 @@ def training_epoch(
 ) -> Callable[[int], None]:
     """Return the training of one epoch: the steps that all systems with automatic gradients make.
 
-    Parameters
-    ----------
-    optimizer : Optimizer, or what has its `zero_grad` and `step`
-    backward : callable
-        Computes the gradients of a batch.
-    batches : callable
-        Returns the batches of an epoch.
-    clipped : (list of Tensor, float or None)
-        Parameters whose gradients are shortened to this norm.
-    project : callable, optional
-        Called after every step, without gradients.
-    schedule : learning-rate scheduler, optional
-        Moves on between epochs.
+    `backward` computes the gradients of a batch; `clipped` are parameters and the norm to which theirs are shortened;
+    `project` is called after every step, without gradients; the learning-rate `schedule` moves on between epochs.
     """
     torch = require_torch()
     tensors, clip = clipped

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import get_activation
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
@@ -214,7 +213,8 @@ class _StraightThrough(QuadraticNetworkTrained):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         warn_of_scales(X)
-        m = check_integer("n_neurons", self.n_neurons, minimum=1)
+        given = checked(self, "n_neurons", "start_epochs", "refit")
+        m = given["n_neurons"]
         second_layer = check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         activation = get_activation(self.activation)
         if second_layer == "analytic" and activation is not None and activation.lifted:
@@ -223,8 +223,6 @@ class _StraightThrough(QuadraticNetworkTrained):
                 f"its argument is none of its value; got 'analytic' with {activation}"
             )
         start = check_choice("start", self.start, STARTS)
-        start_epochs = check_integer("start_epochs", self.start_epochs, minimum=1)
-        refitted = check_flag("refit", self.refit)
         descent = descent_of(self)
         problem, apart = self._problem(X, targets, rng, levels=self.levels, activation=activation)
         training = _LatentTraining(problem, m, descent, second_layer, rng)
@@ -232,15 +230,20 @@ class _StraightThrough(QuadraticNetworkTrained):
         if start == "float":
             self.start_history_ = History(measure=history.measure)
             plain = replace(
-                descent, optimizer="sgd", learning_rate=START_RATE, n_epochs=start_epochs, callback=None, patience=None
+                descent,
+                optimizer="sgd",
+                learning_rate=START_RATE,
+                n_epochs=given["start_epochs"],
+                callback=None,
+                patience=None,
             )
             source = FloatTraining(problem, m, plain, "free" if second_layer == "free" else "fixed", rng)
             self._descend(source, plain, rng, self.start_history_, width=m, held=apart)
             training.start_from(source.network())
         # Levels jump to and fro: the last epoch is not the best.
-        self._descend(training, descent, rng, history, width=m, held=apart, best="loss", project=training.project)
+        self._descend(training, descent, rng, history, width=m, held=apart, best="loss")
         self.network_ = training.network()
-        if refitted:
+        if given["refit"]:
             bilinear = self.network_ if isinstance(self.network_, BilinearNetwork) else from_polynomial(self.network_)
             whole = TrainingProblem(
                 self._inputs(X),
@@ -251,14 +254,6 @@ class _StraightThrough(QuadraticNetworkTrained):
                 levels=self.levels,
             )
             self.network_ = refit(bilinear, whole, second_layer="shared" if second_layer == "shared" else "free")
-
-    def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.network_.predict(self._inputs(X))
-
-    @property
-    def layers_(self) -> tuple[TrainedLayer, ...]:
-        """The network as one quadratic layer."""
-        return self._layers_of(self.network_.to_quadratic_form())
 
 
 class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
@@ -308,13 +303,11 @@ class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.preprocessing import StandardScaler
     >>> from qsdp.baselines import StraightThroughClassifier
-    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-    >>> X = StandardScaler().fit_transform(X)
-    >>> model = StraightThroughClassifier(30, second_layer="shared", n_epochs=10, random_state=0)
-    >>> model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.9
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> model = StraightThroughClassifier(30, second_layer="shared", random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
     True
-    >>> model.network_.n_bits == 2 * 30 * 31 + 64
-    True
+    >>> model.network_
+    BilinearNetwork(n_neurons=30, n_inputs=5, n_outputs=3, n_bits=684, shared alpha)
     """

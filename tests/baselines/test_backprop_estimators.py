@@ -331,7 +331,7 @@ def test_models_survive_pickling(kind: type) -> None:
         ({"loss": "square"}, "did you mean 'squared'"),
         ({"learning_rate": 0.0}, "learning_rate must be a finite number > 0"),
         ({"learning_rate": float("inf")}, "learning_rate must be"),
-        ({"momentum": 1.0}, "momentum must be a number from 0 to below 1"),
+        ({"momentum": 1.0}, "momentum must be from 0 to below 1"),
         ({"momentum": -0.1}, "momentum must be"),
         ({"clip": 0.0}, "clip must be"),
         ({"optimizer": "sdg"}, "did you mean 'sgd'"),

@@ -11,8 +11,7 @@ import torch
 
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem
 from qsdp.baselines import BackpropRegressor
-from qsdp.baselines._losses import torch_loss
-from qsdp.baselines._torch import minibatches, seeded
+from qsdp.baselines._torch import minibatches, seeded, torch_loss
 from qsdp.baselines.backprop._descent import descent_of
 from qsdp.baselines.backprop._training import FloatTraining
 from qsdp.baselines.backprop.networks import FloatNetwork

@@ -183,7 +183,7 @@ def test_options_reach_every_layer(affine: TrainedLayer, quadratic: TrainedLayer
 def test_numbers_of_neurons_must_be_one_a_layer(
     affine: TrainedLayer, quadratic: TrainedLayer, n_neurons: object
 ) -> None:
-    with pytest.raises(InvalidInputError, match="n_neurons must be one number or 2, one a layer; got"):
+    with pytest.raises(InvalidInputError, match="n_neurons must be one value or 2, one a layer; got"):
         quantize_layers([affine, quadratic], X, n_neurons)  # type: ignore[arg-type]
 
 

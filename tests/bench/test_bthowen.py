@@ -80,5 +80,5 @@ def test_sets_that_are_not_here_are_named(tmp_path: Path) -> None:
     }
     why = {claim.statement.split(":")[0]: claim.why for claim in study.claims(made())}
     assert study.ABSENT in why["ecoli"]
-    study.plot(made(), tmp_path / "drawn.png")
+    study.EXPERIMENT.plot(made(), tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000

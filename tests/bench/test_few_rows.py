@@ -70,5 +70,5 @@ def test_without_the_slow_family_only_its_rival_is_not_measured(study: ModuleTyp
     missing = [claim for claim in study.claims(records) if claim.verdict == "not measured"]
     assert len(missing) == 1
     assert "straight-through" in missing[0].statement
-    study.plot(records, tmp_path / "found.png")
+    study.EXPERIMENT.plot(records, tmp_path / "found.png")
     assert (tmp_path / "found.png").is_file()

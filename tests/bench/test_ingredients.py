@@ -109,7 +109,7 @@ def test_the_table_says_what_does_not_help(tmp_path: Path) -> None:
     assert {row[-1] for row in table.rows} == {str(len(study.CHOSEN) * study.SPLITS)}
     assert list(by_set.headings[1:]) == list(study.CHOSEN)
     assert next(row for row in by_set.rows if row[0] == "hinge")[1] == "-5.0"
-    study.plot(made(), tmp_path / "drawn.png")
+    study.EXPERIMENT.plot(made(), tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000
 
 

@@ -81,7 +81,7 @@ def test_tables_and_picture(tmp_path: Path) -> None:
     curves, networks = study.tables(made())
     assert len(curves.rows) == len(study.PROBLEMS) * len(study.SOLVERS)
     assert len(networks.rows) == len(study.PROBLEMS) * len(study.LIMITS)
-    study.plot(made(), tmp_path / "anytime.png")
+    study.EXPERIMENT.plot(made(), tmp_path / "anytime.png")
     assert (tmp_path / "anytime.png").stat().st_size > 10_000
 
 

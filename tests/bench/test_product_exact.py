@@ -135,5 +135,5 @@ def test_nothing_is_said_before_all_problems_are_measured() -> None:
 def test_tables_and_picture(tmp_path: Path) -> None:
     generated, checked, restricted = study.tables(good())
     assert (len(generated.rows), len(checked.rows), len(restricted.rows)) == (19, 19, 14)
-    study.plot(good(), tmp_path / "drawn.png")
+    study.EXPERIMENT.plot(good(), tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000

@@ -370,7 +370,7 @@ def test_partly_the_same_beta() -> None:
 )
 def test_pictures(module: Any, records: list[Record], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib").use("Agg")
-    module.plot(records, tmp_path / "drawn.png")
+    module.EXPERIMENT.plot(records, tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 5000
 
 

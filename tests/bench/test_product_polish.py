@@ -144,5 +144,5 @@ def test_exact_runs_that_were_stopped_are_counted(tmp_path: Path) -> None:
     shown = {row[0]: row[1] for row in table.rows if row[1].startswith("exact")}
     assert shown[records[0].case["data"]] == "exact (proven in 19 of 20)"
     assert {row[-1] for row in table.rows} == {"20"}
-    study.plot(records, tmp_path / "drawn.png")
+    study.EXPERIMENT.plot(records, tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000

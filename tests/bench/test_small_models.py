@@ -19,7 +19,7 @@ study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reas
 # Those of the same folder, which are there if it is.
 from benchmarks.experiments.accuracy import _bits as bits  # noqa: E402
 from benchmarks.experiments.accuracy import _models as models  # noqa: E402
-from benchmarks.experiments.accuracy import _rounding as rounding  # noqa: E402
+from qsdp.bench.uci import rounding  # noqa: E402
 
 
 def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -88,7 +88,7 @@ def test_bits_of_trees() -> None:
 @pytest.mark.parametrize("precision", [1, 2, 4, 8])
 def test_grids_have_so_many_values(precision: int) -> None:
     weights = np.random.default_rng(0).standard_normal((3, 400))
-    for rounded in rounding.grids(weights, precision):
+    for rounded, _ in rounding.grids(weights, precision):
         for row in rounded:
             assert len(np.unique(row)) <= 2**precision
         steps = np.unique(rounded - np.floor(rounded))
@@ -282,5 +282,5 @@ def test_tables_and_picture(tmp_path: Path) -> None:
     assert sorted(row[0] for row in found[0].rows) == sorted(study.NAMES)
     assert [row[0] for row in found[1].rows] == list(SETS)
     assert study.tables([])[0].rows == []
-    study.plot(made(), tmp_path / "drawn.png")
+    study.EXPERIMENT.plot(made(), tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000

@@ -9,9 +9,9 @@ go into their constants; rounded quadratic ones, networks among them, both. Cate
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
+from qsdp.bench.uci import classical
 from qsdp.encoding import Encoding
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import FLOAT_BITS, bits_of
@@ -69,20 +69,6 @@ def form_bits(size: int, n_outputs: int, precision: int = REAL) -> int:
     return n_outputs * (precision * size * (size + 1) // 2 + REAL * reals)
 
 
-def node_bits(n_splits: int, n_leaves: int, n_columns: int, leaf: int) -> int:
-    """Return the bits of trees: their shape, a column and a threshold for a split, so many bits for a leaf."""
-    return n_splits * (1 + bits_of(n_columns) + PLACE) + n_leaves * (1 + leaf)
-
-
-def tree_bits(model: Any) -> int:
-    """Return the bits of a decision tree, whose leaves are classes."""
-    leaves = int(model.get_n_leaves())
-    return node_bits(leaves - 1, leaves, model.n_features_in_, bits_of(len(model.classes_)))
-
-
-def boosting_bits(model: Any) -> int:
-    """Return the bits of boosted trees, whose leaves are real numbers, and of the scores that they begin with."""
-    trees: Iterable[Any] = [tree for stage in model._predictors for tree in stage]
-    leaves = [int(tree.get_n_leaf_nodes()) for tree in trees]
-    constants = int(model.n_trees_per_iteration_)
-    return REAL * constants + sum(node_bits(count - 1, count, model.n_features_in_, REAL) for count in leaves)
+#: Of trees; a threshold is a place, and the shape of one takes a bit a node.
+node_bits, tree_bits = partial(classical.node_bits, threshold=PLACE), partial(classical.tree_bits, threshold=PLACE)
+boosting_bits = partial(classical.boosting_bits, threshold=PLACE, real=REAL)

@@ -23,10 +23,10 @@ from benchmarks.experiments.accuracy._models import (
     relaxed_forms,
     trees,
 )
-from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp import QuantizedNetworkClassifier
 from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET, InteriorSearch
+from qsdp.bench.uci.rounding import PRECISIONS
 
 DEFAULT, TRAINED = "default", "straight-through"
 

@@ -6,11 +6,10 @@ share a fit: networks of other sizes are drawn from the solution of the default 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -19,17 +18,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.experiments._common import timed
 from benchmarks.experiments.accuracy import _bits as sizes
-from benchmarks.experiments.accuracy._rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
 from qsdp import QuantizedNetworkClassifier
 from qsdp.bench.uci.data import Split, validation_splits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+from qsdp.bench.uci.rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
 from qsdp.estimators.classes import choose_classes
 from qsdp.networks import QuadraticForm
 
 __all__ = ["FAMILIES", "LEAVES", "SIZES", "Sample"]
 
-Answer = TypeVar("Answer")
 #: Names and measurements.
 Measured = Iterator[tuple[str, dict[str, Any]]]
 
@@ -62,13 +61,6 @@ class Sample:
     def test(self, classes: np.ndarray) -> float:
         """Return the accuracy of classes of the test rows."""
         return float(np.mean(classes == self.split.y_test))
-
-
-def timed(work: Callable[[], Answer]) -> tuple[Answer, float]:
-    """Return the result of a call, and its processor seconds."""
-    start = time.process_time()
-    answer = work()
-    return answer, time.process_time() - start
 
 
 # -- ours ------------------------------------------------------------------------------------------------
@@ -238,7 +230,7 @@ def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
     fixed = sizes.REAL * sample.n_outputs
     grid = []
     for leaves in (2, 4, 8, 16, 31):
-        tree = sizes.node_bits(leaves - 1, leaves, X.shape[1], sizes.REAL)
+        tree = sizes.node_bits(leaves, X.shape[1], sizes.REAL)
         stages = min((budget - fixed) // (sample.n_outputs * tree), _MOST_STAGES)
         if stages > 0 or leaves == 2:
             own = {"max_leaf_nodes": leaves, "max_iter": max(stages, 1), "learning_rate": [0.1, 0.3, 1.0]}

@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -217,7 +216,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw accuracy against KiB, printed and measured."""
     found = networks(records)
     figure, axis = draw.subplots(figsize=(6.4, 4.2))
@@ -238,7 +237,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set(xscale="log", xlabel="KiB", ylabel="test accuracy, %")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8, loc="lower right")
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

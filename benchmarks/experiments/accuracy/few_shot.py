@@ -17,7 +17,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,7 +122,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw accuracy against bits, a panel for each set and number of images that is measured."""
     settings = sorted({(record.case["set"], record.case["images"]) for record in records}, reverse=True)
     figure, axes = draw.subplots(1, len(settings), figsize=(4.0 * len(settings) + 2.5, 3.8), squeeze=False)
@@ -149,7 +148,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         )
         axis.grid(alpha=0.3)
     draw.legend(figure, axes, fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, experiment_in, grouped, spread
+from benchmarks.experiments._common import TARGET, experiment_in, geometric, grouped, spread
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
@@ -225,11 +224,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         of_means = np.array([means[name] - defaults[name] for name in means])
         error = f" ± {100 * of_means.std(ddof=1) / len(of_means) ** 0.5:.2f}" if len(of_means) > 1 else ""
         bits, seconds = (
-            float(
-                np.exp(
-                    np.mean([np.log(first / second) for first, second in differences(found, variant, what).values()])
-                )
-            )
+            geometric([first / second for first, second in differences(found, variant, what).values()])
             for what in ("bits", "seconds")
         )
         gaps = [first for first, _ in differences(found, variant, "gap").values()]
@@ -279,12 +274,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw the difference of every change: sets as points, the mean with two standard errors."""
     found = by_variant(records)
     measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(found, variant))}
     if not measured:
-        return
+        return None
     figure, axis = draw.subplots(figsize=(7.0, 0.34 * len(measured) + 1.2))
     for row, (means, defaults) in enumerate(measured.values()):
         changes = 100 * np.array([means[name] - defaults[name] for name in means])
@@ -298,7 +293,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_xlim(max(axis.get_xlim()[0], -12.0), min(axis.get_xlim()[1], 12.0))
     axis.set_xlabel("points of test accuracy gained by the change\n(sets, and their mean with two standard errors)")
     axis.grid(axis="x", alpha=0.3)
-    draw.save(figure, path)
+    return figure
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,7 +128,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw accuracy against the number of rows."""
     shown = (DEFAULT, "straight-through", "default relaxed, 4 bits", "logistic, 8 bits", "tree")
     figure, axes = draw.subplots(1, 2, figsize=(10.0, 4.2))
@@ -153,7 +152,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.set(xlabel="training rows", ylabel="test accuracy, %", title=name)
         axis.grid(alpha=0.3)
     draw.legend(figure, axes)
-    draw.save(figure, path)
+    return figure
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

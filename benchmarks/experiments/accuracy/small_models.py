@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, experiment_in, gained, grouped, kilobits, medians, percent
+from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
-from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
+from qsdp.bench.uci.rounding import PRECISIONS
 from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
@@ -129,11 +128,6 @@ def mean(grid: Grid, model: str, what: str = "test") -> dict[str, float]:
     return {name: float(np.mean([one[what] for one in models[model]])) for name, models in grid.items()}
 
 
-def geometric(numbers: Iterable[float]) -> float:
-    """Return the geometric mean."""
-    return float(np.exp(np.mean(np.log(np.maximum(list(numbers), 1e-9)))))
-
-
 def wins(grid: Grid) -> list[str]:
     """Return the sets on which the default classifier is more accurate than boosting."""
     default, boosting = (mean(grid, model) for model in (DEFAULT, "boosting"))
@@ -146,7 +140,8 @@ def points_of(grid: Grid, *, encoded: bool = True) -> dict[str, tuple[float, flo
     for model in NAMES:
         bits, encoding = (np.array(list(mean(grid, model, what).values())) for what in ("bits", "encoding_bits"))
         accuracy = float(np.mean(list(mean(grid, model).values())))
-        found[model] = geometric(bits if encoded else bits - encoding), accuracy
+        # Without the encoding some models have no bits.
+        found[model] = geometric(np.maximum(bits if encoded else bits - encoding, 1e-9)), accuracy
     return found
 
 
@@ -284,11 +279,11 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
 # -- picture ---------------------------------------------------------------------------------------------
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw mean accuracy against bits of all models, with and without the encoding, with the Pareto fronts."""
     grid = grid_of(records)
     if not grid:
-        return
+        return None
     figure, axes = draw.subplots(1, 2, figsize=(11.5, 5.6), sharey=True)
     for axis, encoded in zip(axes, (True, False), strict=True):
         _draw(axis, points_of(grid, encoded=encoded))
@@ -297,7 +292,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(f"test accuracy, %, mean over {len(grid)} sets")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:

@@ -11,7 +11,6 @@ the bound on binary networks. "shared" has one scale from the weights (section 5
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import qsdp
@@ -193,11 +192,11 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw the gaps of networks of quantized weights, a point each set and split."""
     found = {name: group for (name,), group in grouped(networks(records), "network").items() if name != "real"}
     sets = list(dict.fromkeys(record.case["set"] for record in records))
-    figure, ax = draw.subplots(figsize=(9, 0.45 * len(found) + 1.5))
+    figure, ax = draw.subplots(figsize=(9, 0.45 * len(found) + 1.5), dpi=110)
     for height, group in enumerate(found.values()):
         for record in group:
             shift = (record.case["split"] - 0.5 * (SPLITS - 1)) * 0.06
@@ -210,7 +209,7 @@ def plot(records: Records, path: Path) -> None:
     ax.invert_yaxis()
     ax.grid(alpha=0.3)
     draw.legend(figure, ax)
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 EXPERIMENT = experiment_in(

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -358,12 +357,12 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw the mean test accuracy of every network beside its storage, a line a network, a colour a system."""
     found = {name: group for (name,), group in grouped(networks(records), "network").items()}
     names = sorted(found, key=lambda name: (SYSTEMS.index(system_of(name)), list(found).index(name)))
     layout = {"figsize": (10, 0.3 * len(names) + 1.4), "gridspec_kw": {"width_ratios": [2, 1]}}
-    figure, (left, right) = draw.subplots(1, 2, sharey=True, **layout)
+    figure, (left, right) = draw.subplots(1, 2, sharey=True, **layout, dpi=110)
     for height, name in enumerate(names):
         colour = f"C{SYSTEMS.index(system_of(name))}"
         shares, bits = 100.0 * values(found[name], "test"), values(found[name], "bits")
@@ -379,7 +378,7 @@ def plot(records: Records, path: Path) -> None:
     right.set(xscale="log", xlabel="bits, mean over sets", xlim=(1e3, 1e5))
     for ax in (left, right):
         ax.grid(alpha=0.3)
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 def system_of(name: str) -> str:

@@ -12,7 +12,6 @@ outputs on the training samples and on 100 others.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,10 +156,10 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw errors against levels."""
     groups = grouped(records, "m")
-    figure, axes = draw.subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False)
+    figure, axes = draw.subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False, dpi=110)
     for ax, ((m,), group) in zip(axes[0], groups.items(), strict=True):
         levels = group[0].case["levels"]
         for scale in SCALES[1:]:
@@ -173,7 +172,7 @@ def plot(records: Records, path: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0][0].set_ylabel("relative training error")
     axes[0][-1].legend(fontsize="x-small")
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Rounding after training: scales and levels", f"{PAPER}, section 5.1")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -229,12 +228,12 @@ def mean_over(records: Records, systems: Sequence[str], network: str | None) -> 
     return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw test accuracies and R² before and after."""
     sets = list(dict.fromkeys(record.case["set"] for record in records))
     columns = min(3, len(sets))
     rows = -(-len(sets) // columns)
-    figure, axes = draw.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
+    figure, axes = draw.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False, dpi=110)
     for ax in axes.flat[len(sets) :]:
         ax.set_visible(False)
     for ax, one in zip(axes.flat, sets, strict=False):
@@ -251,7 +250,7 @@ def plot(records: Records, path: Path) -> None:
         ax.invert_yaxis()
         ax.grid(alpha=0.3)
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 EXPERIMENT = experiment_in(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -247,7 +246,7 @@ def match_claim(key: tuple[str, str], ratios: Sequence[Sequence[float]]) -> Clai
     )
 
 
-def draw_errors(records: Sequence[Record], path: Path, names: Sequence[str], field: str) -> None:
+def draw_errors(records: Sequence[Record], names: Sequence[str], field: str) -> Any:
     """Draw the errors of the records whose `field` is one of the names."""
     figure, axes = draw.subplots(1, 2, figsize=(9.0, 3.6), sharex=True)
     for name in names:
@@ -261,4 +260,4 @@ def draw_errors(records: Sequence[Record], path: Path, names: Sequence[str], fie
             axis.set(xlabel="sigma", ylabel="RMSE", title=title)
             axis.locator_params(axis="x", nbins=5)
     axes[0].legend(fontsize=8)
-    draw.save(figure, path)
+    return figure

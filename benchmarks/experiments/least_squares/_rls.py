@@ -7,7 +7,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -367,7 +366,7 @@ class Groups(dict[Any, list[Record]]):
 # -- pictures ---------------------------------------------------------------------------------------------
 
 
-def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path, titles: Mapping[str, str]) -> None:
+def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], titles: Mapping[str, str] | None = None) -> Any:
     """Draw training loss and test score against epochs, below against seconds: a column a group, a line a method."""
     groups = {group: lines for group, lines in groups.items() if any(lines.values())}
     rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
@@ -387,9 +386,9 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], path: Path
                 axis.set_yscale("log")
             axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
             draw.label_decades(axis)
-        axes[0, column].set_title(titles.get(group, group))
+        axes[0, column].set_title((titles or {}).get(group, group))
         axes[0, column].legend(fontsize="small")
-    draw.save(figure, path)
+    return figure
 
 
 def _means(records: Sequence[Record], name: str, epochs: Sequence[int]) -> list[float]:

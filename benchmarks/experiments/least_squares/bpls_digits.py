@@ -7,7 +7,6 @@ counts it: a choice by the test data, which least squares does not make. Its las
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -278,7 +277,7 @@ def paired(records: Records) -> Pairs:
     return pairs
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw test accuracy against epochs and seconds, as the paper's Figures 7 to 9."""
     figure, axes = draw.subplots(1, 2, figsize=(11.5, 4.0), sharey=True)
     pairs = paired(records)
@@ -289,7 +288,7 @@ def plot(records: Records, path: Path) -> None:
     axes[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title="digits, 65-50-10")
     axes[1].set(xscale="log", xlabel="processor seconds of training", title="competitors: sigmoid hidden layer")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(

@@ -11,7 +11,6 @@ fewer, and fewer epochs with batch 1, as the tables say.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -315,7 +314,7 @@ def _choice_claim(records: Records) -> Claim:
     return judged("This comparison", statement, parts, figures)
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw test accuracy against epochs and against seconds, as the paper's Figures 7, 8 and 9."""
     figure, axes = draw.subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
     for row, data in zip(axes, LOADERS, strict=True):
@@ -327,7 +326,7 @@ def plot(records: Records, path: Path) -> None:
         row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)
         row[1].set(xscale="log", xlabel="processor seconds of training", title=data)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(

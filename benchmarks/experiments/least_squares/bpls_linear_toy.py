@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -172,9 +171,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw errors against the noise."""
-    draw_errors(records, path, METHODS, "method")
+    return draw_errors(records, METHODS, "method")
 
 
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: linear toy", f"{SOURCE}, Figure 4")

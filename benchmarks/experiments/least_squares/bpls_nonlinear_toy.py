@@ -7,7 +7,6 @@ desired hidden values at 1e-6; every row after it adds one repair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,10 +132,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw errors against the noise."""
-    draw_errors(
-        untimed(records), path, ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *COMPETITORS], "method"
+    return draw_errors(
+        untimed(records), ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *COMPETITORS], "method"
     )
 
 

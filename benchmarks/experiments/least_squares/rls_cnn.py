@@ -6,7 +6,6 @@ paper has a mini-VGG on CIFAR-10.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments import show
@@ -92,7 +91,7 @@ def tables(records: Records) -> list[Table]:
     return [show.table("Digits, small convolutional network: accuracy and loss", groups, columns, note)]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw loss and accuracy against epochs."""
     groups = _rls.by(records, "method")
     sets = {
@@ -100,7 +99,7 @@ def plot(records: Records, path: Path) -> None:
         "cross-entropy": ("Adam, entropy", "HRLS", "HRLS+M", "HRLS+R", "HRLS+M+R"),
         **GRIDS,
     }
-    _rls.draw_curves({name: {label: groups[label] for label in labels} for name, labels in sets.items()}, path, {})
+    return _rls.draw_curves({name: {label: groups[label] for label in labels} for name, labels in sets.items()})
 
 
 def claims(records: Records) -> list[Claim]:

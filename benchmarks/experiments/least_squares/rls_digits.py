@@ -8,7 +8,6 @@ and one-hot targets. The paper has MNIST; its figures have no numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,7 @@ def spectra_of(records: Sequence[Record]) -> np.ndarray:
     return np.array([one for one in found if one is not None]).reshape(-1, len(_rls.QUANTILES))
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw loss and accuracy against epochs, in the layout of figures 2 and 3."""
     groups = _rls.by(records, "method")
     sets = {
@@ -126,7 +125,7 @@ def plot(records: Records, path: Path) -> None:
         "cross-entropy, output layer by Adam": ("Adam, entropy", "HRLS", "HRLS+R", "HRLS+M", "HRLS+M+R"),
     }
     panels = {title: {label: groups[label] for label in labels if label in groups} for title, labels in sets.items()}
-    _rls.draw_curves(panels, path, {})
+    return _rls.draw_curves(panels)
 
 
 def claims(records: Records) -> list[Claim]:

@@ -7,7 +7,6 @@ loss, the scale of the inputs with and without clipping.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments import show
@@ -108,13 +107,13 @@ def tables(records: Records) -> list[Table]:
     return [show.table("Digits: sweeps", _rls.by(records, "sweep", "value"), columns, note)]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw curves for k and eta, in the layout of figures 4 and 5."""
     panels: dict[str, dict[str, Records]] = {}
     for (sweep, value), group in _rls.by(records, "sweep", "value").items():
         if sweep in {"ratio", "learning rate", "learning rate, hidden"}:
             panels.setdefault(sweep, {})[f"{value:g}"] = group
-    _rls.draw_curves(panels, path, SYMBOLS)
+    return _rls.draw_curves(panels, SYMBOLS)
 
 
 def claims(records: Records) -> list[Claim]:

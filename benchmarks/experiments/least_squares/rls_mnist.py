@@ -8,7 +8,6 @@ no numbers, so the tables have none of it: the claims are compared.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments import show
@@ -118,7 +117,7 @@ def tables(records: Records) -> list[Table]:
     ]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw curves in the layout of figures 2 to 5."""
     groups = of_kind(records, "methods", "method")
     panels: dict[str, dict[str, Records]] = {
@@ -128,7 +127,7 @@ def plot(records: Records, path: Path) -> None:
     for kind in ("k", "eta"):
         swept = of_kind(records, kind, "value")
         panels[kind] = {f"{value:g}": swept[value] for value in GRID}
-    _rls.draw_curves(panels, path, {})
+    return _rls.draw_curves(panels)
 
 
 def claims(records: Records) -> list[Claim]:

@@ -10,7 +10,6 @@ its prototype learned: those figures compare in kind only.
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments import show
@@ -225,7 +224,7 @@ def tables(records: Records) -> list[Table]:
     ]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw loss and accuracy against epochs and seconds."""
     groups = of_task(records, "digits")
     sets = {
@@ -235,7 +234,7 @@ def plot(records: Records, path: Path) -> None:
     lines = {f"{cell}, {name}": (cell, labels) for cell in ("LSTM", "RNN") for name, labels in sets.items()}
     lines |= {f"LSTM, {name}": ("LSTM", labels) for name, labels in GRIDS.items()}
     panels = {name: {label: groups[cell, label] for label in labels} for name, (cell, labels) in lines.items()}
-    _rls.draw_curves(panels, path, {})
+    return _rls.draw_curves(panels)
 
 
 def claims(records: Records) -> list[Claim]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def experiment(
         run=run,
         tables=lambda records: [networks_table(records)],
         claims=claims,
-        plot=plot,
+        plot=draw.saved(plot),
     )
 
 
@@ -170,15 +169,15 @@ def beyond(records: Records, number: int, m: int) -> list[Claim]:
 # -- picture ---------------------------------------------------------------------------------------------
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw every network's accuracy against its seconds, with and without the search, a row a number of neurons."""
     sizes = sorted({r.case["m"] for r in networks(records) if r.case["m"] is not None}) or [None]
     layout = {"figsize": (11, 0.6 + 4.2 * len(sizes))}
-    figure, axes = draw.subplots(len(sizes), 2, sharex=True, sharey="row", squeeze=False, **layout)
+    figure, axes = draw.subplots(len(sizes), 2, sharex=True, sharey="row", squeeze=False, **layout, dpi=110)
     for row, m in zip(axes, sizes, strict=True):
         draw_row(row, records, m)
     name_networks(figure, axes)
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 def name_networks(figure: Any, axes: Any) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -260,12 +259,12 @@ def claims(records: Records) -> list[Claim]:
     return found
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw objective and test loss against the number of neurons."""
     import matplotlib.pyplot as plt
 
     colours = dict(zip(NAMES, plt.get_cmap("tab10").colors, strict=False))
-    figure, axes = draw.subplots(1, 2, figsize=(10, 4.2))
+    figure, axes = draw.subplots(1, 2, figsize=(10, 4.2), dpi=110)
     for ax in axes:
         ax.set(xscale="log", yscale="log")
     for (name,), group in grouped(networks(records), "name").items():
@@ -291,7 +290,7 @@ def plot(records: Records, path: Path) -> None:
     for ax in axes:
         ax.grid(alpha=0.3)
     draw.legend(figure, axes)
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 EXPERIMENT = experiment_in(

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,11 +154,11 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return found
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw accuracy against the number of neurons, with the relaxation's as lines, and below against time."""
     curves, others = parts_of(records)
     colours = dict(zip(CURVES, ("tab:red", "tab:gray", "tab:orange", "tab:olive", "tab:green"), strict=True))
-    figure, axes = draw.subplots(2, 2, figsize=(11, 8), sharey="row")
+    figure, axes = draw.subplots(2, 2, figsize=(11, 8), sharey="row", dpi=110)
     for ax, part in zip(axes[0], ("train", "test"), strict=True):
         for (method,), group in grouped(curves, "curve").items():
             found = {m: 100.0 * np.array(list(of.values())) for m, of in points(group, part).items()}
@@ -176,7 +175,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     if others:
         report.draw_row(axes[1], others, M)
         report.name_networks(figure, axes[1])
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

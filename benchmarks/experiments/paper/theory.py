@@ -6,7 +6,6 @@ A proof needs no measurement; its constants do, and so do slips of print. Optima
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -327,10 +326,10 @@ def claims(records: Records) -> list[Claim]:
     return theorems(PAPER, CLAIMS, records)
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     found = where(records, kind="concentration")
     if not found:
-        return
+        return None
     figure, axes = draw.subplots(1, 2, figsize=(9, 3.8))
     for number, d in enumerate(sorted({record.case["d"] for record in found})):
         group = [record for record in found if record.case["d"] == d]
@@ -346,7 +345,7 @@ def plot(records: Records, path: Path) -> None:
     axes[1].set(xlabel="neurons", ylabel="spectral norm", title="Error of the mean; dashed: (28)")
     for axis in axes:
         axis.legend(fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(

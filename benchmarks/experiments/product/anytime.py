@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -264,7 +263,7 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw the gap of every method against seconds, and below it the networks against limits, a column a problem."""
     curves, trained = split(records)
     names = list(dict.fromkeys(r.case["problem"] for r in records))
@@ -288,7 +287,7 @@ def plot(records: Records, path: Path) -> None:
     axes[0][0].set_ylabel("certified gap of the relaxation")
     axes[1][0].set_ylabel("objective")
     draw.legend(figure, axes, loc="outside upper center", ncols=6, fontsize=8, frameon=False)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "At any time", "Targets of the package: something usable in time")

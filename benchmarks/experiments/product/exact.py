@@ -14,7 +14,7 @@ import io
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -209,63 +209,53 @@ CHECKED = (
     ("bytes", "{check[bytes]:,}"),
 )
 RESTRICTED = (
-    ("rows", "{rows}"),
-    ("columns", "{columns}"),
-    ("library, s", "{seconds:.4f}"),
-    ("CVXPY, s", "{cvxpy_seconds:.3f}"),
-    ("of it Clarabel", "{clarabel_seconds:.3f}"),
-    ("ratio", "{ratio:.1f}"),
-    ("to Clarabel", "{clarabel_ratio:.1f}"),
-    ("gap", "{gap:.0e}"),
-    ("Clarabel's", "{clarabel_gap:.0e}"),
-    ("runs", "{repeats}"),
+    ("rows", "{restricted[rows]}"),
+    ("columns", "{restricted[columns]}"),
+    ("library, s", "{restricted[seconds]:.4f}"),
+    ("CVXPY, s", "{restricted[cvxpy_seconds]:.3f}"),
+    ("of it Clarabel", "{restricted[clarabel_seconds]:.3f}"),
+    ("ratio", "{restricted[ratio]:.1f}"),
+    ("to Clarabel", "{restricted[clarabel_ratio]:.1f}"),
+    ("gap", "{restricted[gap]:.0e}"),
+    ("Clarabel's", "{restricted[clarabel_gap]:.0e}"),
+    ("runs", "{restricted[repeats]}"),
 )
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return what was proven, what the checks say, and the times of the restricted problems."""
-    whole = [(record.case, record.measured) for record in records]
+    place = [
+        ("data", lambda group: label(group[0].case)),
+        ("loss", show.param("loss")),
+        ("beta", show.param("beta", "g")),
+    ]
+
+    def columns(formats: Iterable[tuple[str, str]]) -> list[tuple[str, show.Cell]]:
+        return [*place, *((heading, lambda group, f=f: f.format(**group[0].measured)) for heading, f in formats)]
+
     return [
-        table_of(
+        show.table(
             "Column generation",
-            whole,
-            GENERATED,
+            records,
+            columns(GENERATED),
             "Gaps are relative, that of the relaxation to the same network. Seconds: CPU, one thread, medians of the "
             f"runs; the same seed each time. No run is begun after {BUDGET:g} seconds.",
         ),
-        table_of(
+        show.table(
             "Certified again",
-            whole,
-            CHECKED,
+            records,
+            columns(CHECKED),
             "One run each, CPU seconds. certify knows network and data only; for a loss without a gradient it has no "
             "good dual vector. Exit code 0: accepted.",
         ),
-        table_of(
+        show.table(
             f"Restricted problem of the last round, relative tolerance {TOLERANCE:g}",
-            [(case, measured["restricted"]) for case, measured in whole if measured["restricted"] is not None],
-            RESTRICTED,
+            [record for record in records if record.measured["restricted"] is not None],
+            columns(RESTRICTED),
             "CPU seconds of one thread, alternately in one process; medians, ratios of the same repetition. The other "
             "losses on credit-approval, which take Clarabel minutes, are left out.",
         ),
     ]
-
-
-def table_of(
-    title: str,
-    rows: Sequence[tuple[dict[str, Any], dict[str, Any]]],
-    columns: Sequence[tuple[str, str]],
-    note: str,
-) -> Table:
-    """Return a table of cases and what was measured of them."""
-    return Table(
-        title,
-        ["data", "loss", "beta", *(heading for heading, _ in columns)],
-        [
-            [label(case), case["loss"], f"{case['beta']:g}", *(form.format(**measured) for _, form in columns)]
-            for case, measured in rows
-        ],
-        note,
-    )
 
 
 # -- claims ----------------------------------------------------------------------------------------------
@@ -343,7 +333,7 @@ def _restricted_claim(records: Sequence[Record]) -> Claim:
     return judged(*STATEMENTS["restricted"], compare(ours, theirs, less=True, log=True), figures)
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     """Draw the gap of the relaxation and the one that is proven, with the seconds between them."""
     figure, axis = draw.subplots(figsize=(8.5, 0.7 + 0.27 * len(records)))
     for row, record in enumerate(records):
@@ -363,7 +353,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("relative gap of the same network; at the right CPU seconds, of the relaxation first")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False)
-    draw.save(figure, path)
+    return figure
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

@@ -17,7 +17,6 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -318,7 +317,7 @@ def _chosen_claim(records: Records, evaluate: str) -> Claim:
     return exact(*chosen(evaluate), same, figures, needed=SPLITS)
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
     figure, axes = draw.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
     for axis, solver in zip(axes, SOLVERS, strict=True):
@@ -333,7 +332,7 @@ def plot(records: Records, path: Path) -> None:
         axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
     axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
     axes[0].legend(fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "What a path of betas saves", "Targets of the package")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
@@ -217,11 +216,11 @@ def _shown(seconds: np.ndarray) -> str:
     return f"{medians(1e3 * seconds)} ms"
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw seconds of both pipelines for every split, on a logarithmic axis."""
     groups = timed(records)
     if not groups:
-        return
+        return None
     figure, axis = draw.subplots(figsize=(6.4, 0.7 * len(groups) + 1.3))
     for number, group in enumerate(groups.values()):
         for which, colour in zip(PIPELINES, ("C1", "C0"), strict=True):
@@ -235,7 +234,7 @@ def plot(records: Records, path: Path) -> None:
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(handles[:2], labels[:2], fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     axis.grid(axis="x", alpha=0.3)
-    draw.save(figure, path)
+    return figure
 
 
 def quotes(records: Records) -> dict[str, str]:

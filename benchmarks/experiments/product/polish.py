@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -270,7 +269,7 @@ def _accuracy_claim(groups: Mapping[str, Records]) -> Claim:
     return judged(*STATEMENTS["accuracy"], parts, f"polished above the optimum: {figures}")
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw the gaps against bits, each set in a panel; the least gap of the axis stands for all below."""
     groups = grouped(records, "data")
     figure, axes = draw.subplots(1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False)
@@ -294,7 +293,7 @@ def plot(records: Records, path: Path) -> None:
     axes[0, 0].set_ylabel("gap to the best bound, %")
     axes[0, 0].set_yticks([0.01, 0.1, 1.0, 10.0], ["≤ 0.01", "0.1", "1", "10"])
     draw.legend(figure, axes, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(

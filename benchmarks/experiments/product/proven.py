@@ -7,7 +7,6 @@ squared loss; of several classes the most frequent one against the rest. Seconds
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,7 +124,7 @@ def quotes(records: Records) -> dict[str, str]:
     return {"optima": show.row(what, f"{shown}; {duration(median)} in the median, {duration(slowest)} at most")}
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw the seconds against beta, a line for each set."""
     figure, axis = draw.subplots(figsize=(7.0, 4.0))
     for k, ((name,), group) in enumerate(grouped(records, "data").items()):
@@ -144,7 +143,7 @@ def plot(records: Records, path: Path) -> None:
     axis.set_xlabel("beta")
     axis.set_ylabel("seconds of the processor to the proof")
     axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Proven optima of small sets", "Targets of the package: proven optima")

@@ -7,7 +7,6 @@ one trained network by quantized ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,11 +163,11 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     found = statistics_of(records)
     shown_settings = settings(found)
     if not shown_settings:
-        return
+        return None
     figure, axis = draw.subplots(figsize=(7, 3.6))
     places = np.arange(len(shown_settings))
     for shift, head in zip((-0.2, 0.0, 0.2), HEADS, strict=True):
@@ -180,7 +179,7 @@ def plot(records: Records, path: Path) -> None:
     axis.set_xlabel("images / epochs / hidden neurons (crosses: independent program)")
     axis.set_ylabel("test accuracy [%]")
     axis.legend()
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Digits: linear, quadratic and reduced quadratic output neurons", SOURCE)

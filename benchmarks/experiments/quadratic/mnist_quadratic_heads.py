@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,7 +169,7 @@ def _falls(found: dict[Key, dict[int, float]], start: str) -> dict[str, Evidence
     }
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     found = statistics_of(records, "start")
     figure, axes = draw.subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
     sizes = [600, max(key[0] for key in found)]
@@ -194,7 +193,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, handlelength=4
     )
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

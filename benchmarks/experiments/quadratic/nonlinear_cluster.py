@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -193,10 +192,10 @@ def overlaps(records: Sequence[Record]) -> dict[str, bool]:
     return found
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     trained = trained_of(records, "qnn")
     if not trained:
-        return
+        return None
     record = max(trained, key=lambda r: max(r.case["epochs"]))
     P = {name: np.array(value) for name, value in record.measured["form"].items()}
     X, y = make_nonlinear_clusters(300, random_state=2 * record.case["seed"] + 1)
@@ -208,7 +207,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
         axis.scatter(*X[y == k].T, s=2, color=colour)
         axis.contour(x1, x2, Z[:, k].reshape(300, 300), levels=[0.0], colors=colour, linewidths=1)
     axis.set_title(f"Six quadratic neurons after {max(record.case['epochs'])} epochs", fontsize=9)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

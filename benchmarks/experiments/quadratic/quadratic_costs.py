@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -256,7 +255,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     figure, axis = draw.subplots(figsize=(5.5, 3.8))
     for head in FAMILIES:
         found = squares_of(records, head)
@@ -265,7 +264,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
     axis.set_ylabel("µs a sample")
     draw.label_decades(axis)
     axis.legend()
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", SOURCE, version=2)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,10 +229,10 @@ def test_error(group: Records) -> str:
     return f"{found.mean():.2f} ± {found.std(ddof=1) if len(found) > 1 else 0.0:.2f}"
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     records = [record for record in records if "setting" in record.case]
     if not records:
-        return
+        return None
     best = {name: errors(group) for name, group in chosen(records).items()}
     names = sorted(best, key=lambda name: float(best[name].mean()))
     figure, axis = draw.subplots(figsize=(7, 0.3 * len(names) + 1.0))
@@ -245,7 +244,7 @@ def plot(records: Records, path: Path) -> None:
     axis.set_xticks(marks, [str(mark) for mark in marks])
     axis.set_xticks([], minor=True)
     axis.grid(axis="x", alpha=0.3)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,14 +169,14 @@ def claims(records: Records) -> list[Claim]:
     return [*found, exact("Theory: Fan et al., equation (33)", amplifies, [abs(base - 2.0) < 0.1], figures)]
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
+def plot(records: Sequence[Record]) -> Any:
     figure, axis = draw.subplots(figsize=(6, 4))
     for family, by_scale in _range_records(records).items():
         scales = sorted(by_scale)
         axis.loglog(scales, [np.median(by_scale[scale]) for scale in scales], "o-", label=family)
     axis.set(xlabel="deviation s of all parameters", ylabel="range of the output on [-1, 1], median")
     axis.legend()
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -332,7 +331,7 @@ def _reaches(rmse: np.ndarray, printed: float) -> bool:
     return bool(rmse.min() <= printed <= rmse.max())
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     optimizers = sorted({record.case["optimizer"] for record in records})
     size = (4.6 * len(optimizers) + 1.6, 6.4)
     figure, axes = draw.subplots(2, len(optimizers), figsize=size, sharey="row", squeeze=False)
@@ -355,7 +354,7 @@ def plot(records: Records, path: Path) -> None:
     axes[0, 0].set_ylabel("test RMSE (median; dotted: printed)")
     axes[1, 0].set_ylabel("mean |coefficient| over pieces")
     draw.legend(figure, axes, fontsize=8)
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(

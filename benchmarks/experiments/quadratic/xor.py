@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,7 +146,7 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     X, y = make_xor()
     grid = np.linspace(-2.5, 2.5, 200)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
@@ -160,7 +159,7 @@ def plot(records: Records, path: Path) -> None:
         axis.scatter(*X.T, c=np.where(y == 1, "C1", "C0"), zorder=3)
         axis.set_title(name, fontsize=9)
         axis.set_aspect("equal")
-    draw.save(figure, path)
+    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)

@@ -15,7 +15,6 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -240,11 +239,11 @@ def claims(records: Records) -> list[Claim]:
     return [intervals_claim(points_of(records), lambda r: f"{r.case['n']} x {r.case['d']}, {r.measured['beta']:.3g}")]
 
 
-def plot(records: Records, path: Path) -> None:
+def plot(records: Records) -> Any:
     """Draw seconds, peak memory and the inner loop's share of a matrix product's speed, against n and against d."""
     from matplotlib.ticker import FuncFormatter
 
-    figure, axes = draw.subplots(3, 3, figsize=(11, 8.6), sharex="col", sharey="row")
+    figure, axes = draw.subplots(3, 3, figsize=(11, 8.6), sharex="col", sharey="row", dpi=110)
     for place, (series, (_, _, title)) in enumerate(SERIES.items()):
         axes[0, place].set(title=title)
         axes[2, place].set_xlabel(series[0])
@@ -270,7 +269,7 @@ def plot(records: Records, path: Path) -> None:
     axes[1, 0].set_ylabel("peak memory, MiB")
     axes[2, 0].set_ylabel("inner loop: share of a\nmatrix product's speed")
     draw.legend(figure, axes[0])
-    draw.save(figure, path, dpi=110)
+    return figure
 
 
 def quotes(records: Records) -> dict[str, str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from qsdp.baselines.backprop.estimators import BackpropClassifier, BackpropRegressor
 from qsdp.baselines.backprop.networks import FloatNetwork
-from qsdp.baselines.backprop.relu import ReLUNetworkClassifier, ReLUNetworkRegressor
-from qsdp.baselines.backprop.relu_networks import QuantizedReLUNetwork, ReLUNetwork
+from qsdp.baselines.backprop.relu import QuantizedReLUNetwork, ReLUNetwork, ReLUNetworkClassifier, ReLUNetworkRegressor
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 
 __all__ = [

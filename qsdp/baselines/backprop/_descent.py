@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import check_choice, check_flag, check_integer, check_real
+from qsdp._utils.validation import check_choice
+from qsdp.baselines._estimator import checked
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, training_epoch
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["OPTIMIZERS", "GradientDescent", "descent_of"]
 
 OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("constant", "cosine")
-DTYPES = ("float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -44,46 +43,23 @@ class GradientDescent:
 
     def run(
         self,
-        parameters: Mapping[str, Any],
-        objective: Callable[[Any], Any],
+        training: Any,
         measure: Callable[[], Mapping[str, float]],
         *,
-        n_samples: int,
         width: float,
         rng: np.random.Generator,
         history: History,
-        project: Callable[[], None] | None = None,
-        name: str = "backprop",
-        best: str | None = None,
+        best: str | None,
     ) -> None:
-        r"""Minimise over `parameters`, in place.
+        r"""Minimise the objective of a `Training` over its parameters, in place; the history is filled.
 
-        Parameters
-        ----------
-        parameters : dict of Tensor
-            Those trained; they require gradients.
-        objective : callable
-            Takes indices of samples and returns their estimate of the objective, a tensor.
-        measure : callable
-            See `train_epochs`.
-        n_samples : int
-        width : float
-            Factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and steps must
-            be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
-            all neurons, one over the root.
-        rng : Generator
-            Draws the seed of the order of samples.
-        history : History
-            Filled.
-        project : callable, optional
-            Called after every step.
-        name : str
-            Of the progress bar.
-        best : str, optional
-            See `train_epochs`.
+        `width` is the factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and
+        steps must be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
+        all neurons, one over the root. `rng` draws the seed of the order of samples; `measure` and `best` are those of
+        `train_epochs`.
         """
         torch = require_torch()
-        tensors = list(parameters.values())
+        tensors = list(training.parameters.values())
         if self.optimizer == "sgd":
             steps = torch.optim.SGD(tensors, lr=self.learning_rate * width, momentum=self.momentum)
         else:
@@ -101,10 +77,10 @@ class GradientDescent:
         train_epochs(
             training_epoch(
                 steps,
-                lambda rows: objective(rows.to(self.device)).backward(),
-                lambda: minibatches(n_samples, self.batch_size, generator),
+                lambda rows: training.objective(rows.to(self.device)).backward(),
+                lambda: minibatches(len(training.targets), self.batch_size, generator),
                 clipped=(tensors, None if self.clip is None else self.clip / math.sqrt(width)),
-                project=project,
+                project=training.project,
                 schedule=schedule,
             ),
             measure,
@@ -115,7 +91,7 @@ class GradientDescent:
             suggestion="a smaller learning_rate" + (" or clip=1.0" if self.clip is None else ""),
             callback=self.callback,
             verbose=self.verbose,
-            name=name,
+            name="backprop",
             best=best,
             patience=self.patience,
         )
@@ -123,24 +99,13 @@ class GradientDescent:
 
 def descent_of(estimator: Any) -> GradientDescent:
     """Return the checked descent of an estimator's parameters of these names."""
-    rate = check_real("learning_rate", estimator.learning_rate, strict=True)
-    momentum = check_real("momentum", estimator.momentum)
-    if momentum >= 1.0:
-        raise InvalidInputError(f"momentum must be a number from 0 to below 1; got {momentum!r}")
-    if estimator.callback is not None and not callable(estimator.callback):
-        raise InvalidTypeError(f"callback must be callable or None; got {estimator.callback!r}")
-    kind = check_choice("dtype", estimator.dtype, DTYPES)
+    given = checked(
+        estimator, "learning_rate", "momentum", "clip", "batch_size", "n_epochs", "patience", "verbose", "dtype"
+    )
     return GradientDescent(
-        learning_rate=rate,
-        momentum=momentum,
-        clip=None if estimator.clip is None else check_real("clip", estimator.clip, strict=True),
+        **{**given, "dtype": getattr(require_torch(), given["dtype"])},
         optimizer=check_choice("optimizer", estimator.optimizer, OPTIMIZERS),
         schedule=check_choice("schedule", estimator.schedule, SCHEDULES),
-        batch_size=check_integer("batch_size", estimator.batch_size, minimum=1),
-        n_epochs=check_integer("n_epochs", estimator.n_epochs, minimum=1),
-        patience=None if estimator.patience is None else check_integer("patience", estimator.patience, minimum=1),
-        verbose=check_flag("verbose", estimator.verbose),
         callback=estimator.callback,
         device=check_device(estimator.device),
-        dtype=getattr(require_torch(), kind),
     )

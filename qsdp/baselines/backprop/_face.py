@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_flag, check_targets
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.baselines._estimator import Baseline, accuracy_of, hold_out, r2_of
+from qsdp.baselines._estimator import Baseline, hold_out
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import GradientDescent
@@ -28,8 +28,14 @@ from qsdp.problem import TrainingProblem
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
 
 
+class _FittedNetwork:
+    """What `fit` leaves besides."""
+
+    network_: Any
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class GradientTrained(Baseline):
+class GradientTrained(Baseline, _FittedNetwork):
     r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
 
     Parameters
@@ -101,6 +107,10 @@ class GradientTrained(Baseline):
         """Return what the network takes for checked data."""
         return X
 
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        outputs: FloatArray = self.network_.predict(self._inputs(X))
+        return outputs
+
     def _problem(
         self, X: FloatArray, targets: FloatArray, rng: np.random.Generator, **options: Any
     ) -> tuple[TrainingProblem, tuple[FloatArray, FloatArray]]:
@@ -108,13 +118,6 @@ class GradientTrained(Baseline):
         inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
         problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), **options)
         return problem, (inputs[held], targets[held])
-
-    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
-        """Return the accuracy of a classifier, the R² of a regressor."""
-        if not is_classifier(self):
-            return r2_of(outputs, targets)
-        codes = np.argmax(targets, axis=1) if targets.ndim == 2 else (targets > 0.0).astype(np.intp)
-        return accuracy_of(outputs, codes)
 
     def _descend(
         self,
@@ -126,7 +129,6 @@ class GradientTrained(Baseline):
         width: int,
         held: tuple[FloatArray, FloatArray],
         best: str | None = None,
-        project: Callable[[], None] | None = None,
     ) -> None:
         """Train; the history has the objective in the user's units, and the mean loss of samples held out.
 
@@ -142,27 +144,14 @@ class GradientTrained(Baseline):
             if not np.isfinite(loss):
                 # A score of numbers that are none would be refused.
                 return {"loss": loss}
-            return {"loss": loss, "score": self._score(outputs, targets), **self._validated_by(training, *held)}
+            measured = {"loss": loss, "score": self._score(outputs, targets)}
+            if not len(held[0]):
+                return measured
+            outside, wanted = training.network().predict(held[0]), held[1]
+            validation = get_loss(self.loss).value(outside, wanted) / len(wanted)
+            return {**measured, "validation_loss": validation, "validation_score": self._score(outside, wanted)}
 
-        descent.run(
-            training.parameters,
-            training.objective,
-            measure,
-            n_samples=len(targets),
-            width=width,
-            rng=rng,
-            history=history,
-            project=project,
-            best=best,
-        )
-
-    def _validated_by(self, training: Training, X: FloatArray, targets: FloatArray) -> dict[str, float]:
-        """Return mean loss and score on samples that are not trained on; nothing without any."""
-        if not len(X):
-            return {}
-        outputs = training.network().predict(X)
-        loss = get_loss(self.loss).value(outputs, targets) / len(X)
-        return {"validation_loss": loss, "validation_score": self._score(outputs, targets)}
+        descent.run(training, measure, width=width, rng=rng, history=history, best=best)
 
     def _probability_loss(self) -> Loss:
         loss = get_loss(self.loss)
@@ -237,9 +226,10 @@ class QuadraticNetworkTrained(GradientTrained):
         lifted = activation is not None and activation.lifted
         return append_constant(X) if check_flag("constant_column", self.constant_column) and not lifted else X
 
-    def _layers_of(self, form: QuadraticForm) -> tuple[TrainedLayer, ...]:
-        """Return the one layer of a form in network inputs, as a function of the data."""
-        d = self.n_features_in_
+    @property
+    def layers_(self) -> tuple[TrainedLayer, ...]:
+        """The network as one quadratic layer, a function of the data."""
+        form, d = self.network_.to_quadratic_form(), self.n_features_in_
         if form.n_inputs == d:
             return (TrainedLayer(form),)
         S, s = form.S, form.s

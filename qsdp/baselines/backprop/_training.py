@@ -4,22 +4,64 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._losses import torch_loss
-from qsdp.baselines._torch import require_torch
+from qsdp.baselines._torch import require_torch, torch_loss
 from qsdp.baselines.backprop._descent import GradientDescent
-from qsdp.baselines.backprop._units import normalised
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.exceptions import InvalidInputError
+from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import allocate
 
-__all__ = ["FloatTraining", "NetworkTraining", "Training", "neuron_values"]
+__all__ = ["FloatTraining", "NetworkTraining", "Training", "Units", "neuron_values", "normalised"]
+
+
+@dataclass(frozen=True)
+class Units:
+    r"""What was divided by what: :math:`\ell(\tau t, \tau y) = \mathrm{factor} \cdot \mathrm{loss}(t, y)`.
+
+    Attributes
+    ----------
+    row : float
+        Root mean square of the rows' norms.
+    target : float
+        :math:`\tau`, the root mean square of the targets; 1 for labels and one-hot rows.
+    factor : float
+    loss : Loss
+        That of predictions and targets divided by `target`.
+    """
+
+    row: float
+    target: float
+    factor: float
+    loss: Loss
+
+
+def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, Units]:
+    """Return data and targets in units of their own, and the units.
+
+    Training on them makes a learning rate independent of the units of X and y: a fit to ``(s X, t y)`` takes the same
+    steps as one to ``(X, y)``, so that a rate found on one set is a sensible start on another.
+    """
+    loss, target = problem.loss, 1.0
+    row = _rms(problem.X) * np.sqrt(problem.n_features)
+    if not (loss.labels or loss.coupled):
+        target = _rms(problem.y)
+    other, factor = loss.rescaled(target)
+    return problem.X / row, problem.y / target, Units(float(row), target, factor, other)
+
+
+def _rms(values: FloatArray) -> float:
+    """Return the root mean square, 1 for zeros; nothing overflows."""
+    largest = float(np.abs(values).max())
+    return largest * float(np.sqrt(np.mean(np.square(values / largest)))) if largest else 1.0
 
 
 def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | None) -> Any:
@@ -54,22 +96,12 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
 class Training(ABC):
     r"""A network of rows :math:`x' = x / r` and targets :math:`y / \tau` in training.
 
-    Parameters
-    ----------
-    problem : TrainingProblem
-    n_neurons : int
-    descent : GradientDescent
-
-    Attributes
-    ----------
-    parameters : dict of Tensor
-        What is trained.
-    targets : ndarray
-        In units.
-    units : Units
+    Its `parameters` are the tensors that are trained, its `targets` in `units`.
     """
 
     parameters: dict[str, Any]
+    #: Called after every step, without gradients.
+    project: Callable[[], None] | None = None
     #: Numbers that a neuron's values of a row take.
     values_a_neuron = 2
 
@@ -115,16 +147,7 @@ class NetworkTraining(Training):
     r"""The network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')`, bilinear or of a polynomial activation.
 
     A second layer that is trained starts at normal numbers for several outputs, else, as signs of bilinear neurons are
-    their own, like one that is not.
-
-    Parameters
-    ----------
-    problem : TrainingProblem
-    n_neurons : int
-    descent : GradientDescent
-    trained : str
-        What is trained of the second layer; all of it if "free".
-    rng : Generator
+    their own, like one that is not. `trained` says what is of it: all if "free".
     """
 
     def __init__(

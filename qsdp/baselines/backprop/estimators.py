@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
+from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import FloatTraining
+from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 
 __all__ = ["BackpropClassifier", "BackpropRegressor"]
@@ -36,21 +36,13 @@ class _Backprop(QuadraticNetworkTrained):
     """
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
-        m = check_integer("n_neurons", self.n_neurons, minimum=1)
+        m = checked(self, "n_neurons")["n_neurons"]
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         descent = descent_of(self)
         problem, apart = self._problem(X, targets, rng, activation=self.activation)
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
         self._descend(training, descent, rng, history, width=m, held=apart)
         self.network_ = training.network()
-
-    def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.network_.predict(self._inputs(X))
-
-    @property
-    def layers_(self) -> tuple[TrainedLayer, ...]:
-        """The network as one quadratic layer."""
-        return self._layers_of(self.network_.to_quadratic_form())
 
     def quantized(
         self, levels: int = 2, *, scale: str = "auto", corrected: bool = True
@@ -61,7 +53,8 @@ class _Backprop(QuadraticNetworkTrained):
         layer by the data, ``qsdp.certify`` of the same compares it with the bound on every quantized network.
         """
         check_is_fitted(self)
-        return self.network_.quantized(levels, scale=scale, corrected=corrected)
+        network: FloatNetwork = self.network_
+        return network.quantized(levels, scale=scale, corrected=corrected)
 
 
 class BackpropRegressor(_Backprop, BaselineRegressor):
@@ -115,14 +108,8 @@ class BackpropClassifier(_Backprop, BaselineClassifier):
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.preprocessing import StandardScaler
     >>> from qsdp.baselines import BackpropClassifier
-    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-    >>> X = StandardScaler().fit_transform(X)
-    >>> model = BackpropClassifier(30, second_layer="fixed", n_epochs=10, random_state=0).fit(X[:400], y[:400])
-    >>> model.score(X[400:], y[400:]) > 0.9
-    True
-    >>> network = model.quantized(scale="shared")
-    >>> network.n_bits == 2 * 30 * 31 + 64
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> BackpropClassifier(30, n_epochs=30, random_state=0).fit(X, y).score(X, y) > 0.9
     True
     """

@@ -2,23 +2,231 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_flag, check_integer
+from qsdp._utils.parallel import blocks
+from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count
+from qsdp._utils.validation import (
+    FloatArray,
+    ReadOnlyArrays,
+    check_flag,
+    check_integer,
+    check_matrix,
+    check_numbers,
+    own,
+)
+from qsdp.activations import relu
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import GradientTrained
 from qsdp.baselines.backprop._training import Training
-from qsdp.baselines.backprop.relu_networks import QuantizedReLUNetwork, ReLUNetwork
-from qsdp.problem import TrainingProblem
+from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats
+from qsdp.problem import TrainingProblem, check_levels
 
-__all__ = ["ReLUNetworkClassifier", "ReLUNetworkRegressor"]
+__all__ = ["QuantizedReLUNetwork", "ReLUNetwork", "ReLUNetworkClassifier", "ReLUNetworkRegressor"]
+
+
+class _TwoLayers(Summarized, ReadOnlyArrays, ABC):
+    """What networks of real and of quantized first-layer weights share."""
+
+    bias: FloatArray
+    alpha: FloatArray
+    intercept: FloatArray
+
+    def _summary(self) -> Summary:
+        n_outputs = self.alpha.shape[1] if self.alpha.ndim == 2 else 1
+        rows: Rows = [("network", format_count(self.n_neurons, self.n_inputs, n_outputs)), ("activation", "ReLU")]
+        return Summary(type(self).__name__, [*rows, *self._weight_rows()])
+
+    @abstractmethod
+    def _weight_rows(self) -> Rows:
+        """Return what the first layer is made of and takes."""
+
+    @property
+    @abstractmethod
+    def _first_layer(self) -> npt.NDArray[Any]:
+        """Weights of shape (m, d)."""
+
+    def _set_others(self) -> None:
+        """Check all but the first layer."""
+        m = len(self._first_layer)
+        alpha = check_alpha(self.alpha, m)
+        object.__setattr__(self, "alpha", alpha)
+        for name, shape in (("bias", (m,)), ("intercept", alpha.shape[1:])):
+            value = check_numbers(name, getattr(self, name), f"{shape}")
+            if value.shape not in {(), shape}:
+                raise InvalidInputError(f"{name} must be a number or have shape {shape}; got {value.shape}")
+            object.__setattr__(self, name, own(np.broadcast_to(value, shape)))
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return int(self._first_layer.shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs ``d``."""
+        return int(self._first_layer.shape[1])
+
+    @property
+    def layers(self) -> tuple[TrainedLayer, TrainedLayer]:
+        """The network as a chain of two affine layers."""
+        first = AffineForm(self._first_layer, self.bias)
+        return TrainedLayer(first, relu), TrainedLayer(AffineForm(self.alpha.T, self.intercept))
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of shape (n,) or (n, C); work memory does not depend on n."""
+        X = check_matrix("X", X, n_columns=self.n_inputs)
+        W = np.asarray(self._first_layer, dtype=np.float64)
+        outputs = np.empty((len(X), *self.alpha.shape[1:]))
+        for rows in blocks(len(X), max(self.n_inputs, self.n_neurons)):
+            outputs[rows] = relu(X[rows] @ W.T + self.bias) @ self.alpha + self.intercept
+        return outputs
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantizedReLUNetwork(_TwoLayers):
+    r"""Network :math:`\sum_j \alpha_j \max(0, x^T q_j + b_j) + \alpha_0` with first-layer weights of levels.
+
+    Parameters
+    ----------
+    Q : array-like of shape (m, d)
+        Levels -M, -M + 2, ..., M; kept as int8 and read-only.
+    bias : array-like of shape (m,)
+    alpha : array-like of shape (m,) or (m, C)
+    intercept : float or array-like of shape (C,)
+    levels : int, default=2
+        M + 1.
+    """
+
+    Q: npt.NDArray[np.int8]
+    bias: FloatArray
+    alpha: FloatArray
+    intercept: FloatArray
+    levels: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "Q", check_weights("Q", self.Q, check_levels(self.levels), False))
+        self._set_others()
+
+    @property
+    def _first_layer(self) -> npt.NDArray[Any]:
+        return self.Q
+
+    @property
+    def n_bits(self) -> int:
+        """Storage: ceil(log2(M + 1)) bits a first-layer weight, 64 a float; biases only if there are any."""
+        floats = count_floats(self.alpha) + (self.bias.size if np.any(self.bias) else 0)
+        floats += self.intercept.size if np.any(self.intercept) else 0
+        return self.Q.size * bits_of(self.levels) + FLOAT_BITS * floats
+
+    def _weight_rows(self) -> Rows:
+        return [("first layer", f"{self.levels} levels"), ("storage", format_bits(self.n_bits))]
+
+    def __repr__(self) -> str:
+        return (
+            f"QuantizedReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, levels={self.levels}, "
+            f"n_bits={self.n_bits})"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReLUNetwork(_TwoLayers):
+    r"""Network :math:`\sum_j \alpha_j \max(0, x^T w_j + b_j) + \alpha_0` with real weights.
+
+    Parameters
+    ----------
+    W : array-like of shape (m, d)
+    bias : float or array-like of shape (m,), default=0
+    alpha : array-like of shape (m,) or (m, C)
+    intercept : float or array-like of shape (C,), default=0
+
+    Examples
+    --------
+    >>> network = ReLUNetwork([[1.0, -0.5]], bias=0.25, alpha=[2.0], intercept=1.0)
+    >>> network.predict([[1.0, 1.0]])
+    array([2.5])
+    >>> network.quantized().predict([[1.0, 1.0]])  # 0.75 (1, -1) for (1, -0.5)
+    array([1.5])
+    """
+
+    W: FloatArray
+    bias: FloatArray
+    alpha: FloatArray
+    intercept: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "W", own(check_matrix("W", self.W)))
+        self._set_others()
+
+    @property
+    def _first_layer(self) -> npt.NDArray[Any]:
+        return self.W
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights, biases included."""
+        return self.W.size + self.bias.size + self.alpha.size + self.intercept.size
+
+    def rounding(self, levels: int = 2, *, scale: str = "neuron") -> Rounding:
+        """Return `round_to_levels` of the first layer: levels, scales and relative error."""
+        return round_to_levels(self.W, levels, scale=scale)
+
+    def quantized(self, levels: int = 2, *, scale: str = "neuron", X: Any = None) -> QuantizedReLUNetwork:
+        r"""Return the network with first-layer weights rounded to levels -M, -M + 2, ..., M.
+
+        Each row w becomes the nearest s q (see `round_to_levels`); as
+        :math:`\max(0, s t + b) = s \max(0, t + b / s)`, scales go into second layer and biases, exactly.
+
+        Parameters
+        ----------
+        levels : int, default=2
+            M + 1.
+        scale : {"neuron", "layer"}, default="neuron"
+            A scale for every neuron, or one for all.
+        X : array-like of shape (n, d), optional
+            Data for calibration: outputs get the factor and the intercept, one each, with which they are nearest to
+            the trained network's on these data. No labels are needed, and storage does not grow.
+
+        Notes
+        -----
+        Section D.1 of Bartan and Pilanci: "the second layer weights are only scaled".
+        """
+        found = self.rounding(levels, scale=scale)
+        # Rows of zeros have scale zero: a constant, which belongs to the intercept.
+        live = found.scales > 0.0
+        column = found.scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
+        bias = np.divide(self.bias, found.scales, out=np.zeros_like(self.bias), where=live)
+        constants = relu(self.bias[~live]) @ self.alpha[~live]
+        rounded = QuantizedReLUNetwork(found.weights, bias, self.alpha * column, self.intercept + constants, levels)
+        return rounded if X is None else _calibrated(rounded, X, self.predict(X))
+
+    def _weight_rows(self) -> Rows:
+        return [("first layer", "real numbers"), ("parameters", f"{self.n_parameters:,}")]
+
+    def __repr__(self) -> str:
+        return f"ReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, n_parameters={self.n_parameters})"
+
+
+def _calibrated(network: QuantizedReLUNetwork, X: Any, targets: FloatArray) -> QuantizedReLUNetwork:
+    """Return the network with factor and intercept of each output chosen by least squares."""
+    outputs = network.predict(X).reshape(len(targets), -1)
+    fits = [
+        np.linalg.lstsq(np.column_stack([column, np.ones_like(column)]), target, rcond=None)[0]
+        for column, target in zip(outputs.T, targets.reshape(len(targets), -1).T, strict=True)
+    ]
+    factors, offsets = (np.array(part) if targets.ndim == 2 else part[0] for part in zip(*fits, strict=True))
+    return replace(network, alpha=network.alpha * factors, intercept=network.intercept * factors + offsets)
 
 
 class _ReLUTraining(Training):
@@ -102,18 +310,17 @@ class _ReLU(GradientTrained):
         self._descend(training, descent, rng, history, width=1, held=apart)
         self.network_ = training.network()
 
-    def _outputs(self, X: FloatArray) -> FloatArray:
-        return self.network_.predict(X)
-
     @property
     def layers_(self) -> tuple[TrainedLayer, TrainedLayer]:
         """The network as a chain of two affine layers."""
-        return self.network_.layers
+        layers: tuple[TrainedLayer, TrainedLayer] = self.network_.layers
+        return layers
 
     def quantized(self, levels: int = 2, *, scale: str = "neuron", X: Any = None) -> QuantizedReLUNetwork:
         """Return the trained network with its first layer rounded; see `ReLUNetwork.quantized`."""
         check_is_fitted(self)
-        return self.network_.quantized(levels, scale=scale, X=X)
+        rounded: QuantizedReLUNetwork = self.network_.quantized(levels, scale=scale, X=X)
+        return rounded
 
 
 class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
@@ -155,11 +362,8 @@ class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
     Examples
     --------
     >>> import qsdp
-    >>> from sklearn.preprocessing import StandardScaler
     >>> from qsdp.baselines import ReLUNetworkClassifier
-    >>> X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-    >>> X = StandardScaler().fit_transform(X)
-    >>> model = ReLUNetworkClassifier(30, n_epochs=10, random_state=0).fit(X[:400], y[:400])
-    >>> model.score(X[400:], y[400:]) > 0.9
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> ReLUNetworkClassifier(30, n_epochs=10, random_state=0).fit(X, y).score(X, y) > 0.9
     True
     """

@@ -22,8 +22,7 @@ from qsdp.activations import (
 from qsdp.baselines.bpls._estimators import BPLSClassifier, BPLSRegressor
 from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS, hidden_target
 from qsdp.baselines.bpls._network import Network
-from qsdp.baselines.bpls._report import BPLSReport, LayerReport, PassReport, Reference
-from qsdp.baselines.bpls._solve import Design
+from qsdp.baselines.bpls._report import BPLSReport, Design, LayerReport, PassReport, Reference
 
 __all__ = [
     "ELU",

@@ -21,18 +21,6 @@ _TINY = 1e-12
 _Rule = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
-def _first(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    r"""Output 1 alone, as printed: :math:`H + E_1 / w_{\cdot 1}`."""
-    moved: FloatArray = H + E[:, :1] * _reciprocal(W[:, 0])
-    return moved
-
-
-def _mean(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    r"""As printed, averaged over outputs: :math:`H + \frac1J E (1/W)^T`."""
-    moved: FloatArray = H + E @ _reciprocal(W).T / W.shape[1]
-    return moved
-
-
 def _reciprocal(W: FloatArray) -> FloatArray:
     """Return 1 / W, zero where W is."""
     reciprocals: FloatArray = np.divide(1.0, W, out=np.zeros_like(W), where=W != 0.0)
@@ -48,23 +36,6 @@ def _steps(W: FloatArray) -> FloatArray:
     return steps
 
 
-def _least_squares(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    """Every neuron by its own least squares over all outputs, at once: overshoots, by a gain of n / J on average."""
-    return H + E @ _steps(W).T
-
-
-def _relaxed(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    """As `_least_squares`, times min(1, J / n), which makes the average gain 1."""
-    n, J = W.shape
-    moved: FloatArray = H + min(1.0, J / n) * (E @ _steps(W).T)
-    return moved
-
-
-def _damped(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    """As `_least_squares`, times 1 / n."""
-    return H + (E @ _steps(W).T) / len(W)
-
-
 def _gauss_seidel(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
     """One neuron after the other, each by least squares on the residual that those before it left."""
     N, E, steps = H.copy(), E.copy(), _steps(W)
@@ -75,20 +46,15 @@ def _gauss_seidel(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
     return N
 
 
-def _minimum_norm(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    """Smallest change that fits the layer best; exactly if W has full column rank."""
-    return H + E @ np.linalg.pinv(W)
-
-
 #: The rules by name; each takes H (S, n), W (n, J) and E (S, J), and returns (S, n).
 HIDDEN_TARGETS: dict[str, _Rule] = {
-    "first": _first,
-    "mean": _mean,
-    "ls": _least_squares,
-    "relax": _relaxed,
-    "damped": _damped,
+    "first": lambda H, W, E: H + E[:, :1] * _reciprocal(W[:, 0]),
+    "mean": lambda H, W, E: H + E @ _reciprocal(W).T / W.shape[1],
+    "ls": lambda H, W, E: H + E @ _steps(W).T,
+    "relax": lambda H, W, E: H + min(1.0, W.shape[1] / len(W)) * (E @ _steps(W).T),
+    "damped": lambda H, W, E: H + (E @ _steps(W).T) / len(W),
     "gauss-seidel": _gauss_seidel,
-    "minnorm": _minimum_norm,
+    "minnorm": lambda H, W, E: H + E @ np.linalg.pinv(W),
 }
 
 
@@ -100,8 +66,8 @@ def hidden_target(H: FloatArray, W: FloatArray, T: FloatArray, rule: str = "rela
     ==================  =======================================================================================
     ``"first"``         :math:`n_i = h_i + e_1 / w_{i1}`; the paper's equation 5 for j = 1. For one output only.
     ``"mean"``          :math:`n_i = h_i + \frac1J \sum_j e_j / w_{ij}`; heavy tails where weights are small.
-    ``"ls"``            :math:`n_i = h_i + E w_i / \|w_i\|^2`; overshoots.
-    ``"relax"``         the same with the step times :math:`\min(1, J / n)`.
+    ``"ls"``            :math:`n_i = h_i + E w_i / \|w_i\|^2`; overshoots, by a gain of n / J on average.
+    ``"relax"``         the same with the step times :math:`\min(1, J / n)`, which makes the average gain 1.
     ``"damped"``        the same with the step times :math:`1 / n`.
     ``"gauss-seidel"``  one neuron after the other, with E brought up to date in between.
     ``"minnorm"``       :math:`H + E W^+`, the smallest change that fits.

@@ -23,25 +23,7 @@ BIASES = ("input", "all", "none")
 
 @dataclass(frozen=True)
 class BPLSSettings:
-    """Checked hyper-parameters of a training.
-
-    Attributes
-    ----------
-    activations : tuple of InvertibleActivation
-        Of the hidden layers.
-    output : InvertibleActivation
-    hidden_target : str
-        See `hidden_target`.
-    ridge : float
-        Times the number of samples of a solve.
-    eps_target : float
-        Distance from the ends of the output's range at which targets are cut.
-    eps_hidden : tuple of float
-        The same for desired values of each hidden layer.
-    bias : {"input", "all", "none"}
-    n_jobs : int
-        Threads that share the columns of a solve.
-    """
+    """Hyper-parameters as in `BPLSRegressor`, checked: `activations` and `eps_hidden` have one a hidden layer."""
 
     activations: tuple[InvertibleActivation, ...]
     output: InvertibleActivation
@@ -108,16 +90,6 @@ class Network:
 
 
 def random_weights(n_inputs: int, widths: Sequence[int], bias: str, rng: np.random.Generator) -> Weights:
-    """Draw weights uniformly from [-1, 1], layer by layer from the inputs on.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Without the column of ones.
-    widths : sequence of int
-        Neurons of every layer, the outputs included.
-    bias : {"input", "all", "none"}
-    rng : Generator
-    """
+    """Draw weights uniformly from [-1, 1], layer by layer from the inputs (without the column of ones) on."""
     rows = [n_inputs + (bias != "none"), *(width + (bias == "all") for width in widths[:-1])]
     return [rng.uniform(-1.0, 1.0, shape) for shape in zip(rows, widths, strict=True)]

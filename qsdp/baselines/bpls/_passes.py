@@ -2,17 +2,139 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import scipy.linalg
+
+from qsdp._utils.parallel import in_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._hidden_targets import hidden_target
 from qsdp.baselines.bpls._network import BPLSSettings, Network, Weights
-from qsdp.baselines.bpls._report import LayerReport
-from qsdp.baselines.bpls._solve import Diagnosis, solve_layer
+from qsdp.baselines.bpls._report import Design, LayerReport
 
-__all__ = ["LayerSolve", "backward_pass", "blend", "fit_readout"]
+__all__ = ["Design", "Diagnosis", "Factorisation", "LayerSolve", "backward_pass", "blend", "fit_readout", "solve_layer"]
+
+
+#: Singular values below this times the larger side of A, relative to the largest, are rounding errors of the outputs
+#: that A holds: the hidden layer of a linear network has rank of its inputs, and the rest is 1e-16.
+_RANK_TOLERANCE = 10 * float(np.finfo(np.float64).eps)
+
+#: Columns solved by one thread at a time; a constant, so that the result is the same for any number of threads.
+_COLUMNS = 16
+
+
+#: Finds out about a design matrix, outside of the time of its solve.
+Diagnosis = Callable[[], Design]
+
+
+class Factorisation:
+    r"""Solves :math:`\min_W \|A W - B\|_F^2 + r S \|W\|_F^2` for any B, by one factorisation.
+
+    Parameters
+    ----------
+    A : ndarray of shape (S, n)
+    ridge : float
+        r. At 0 the solution of minimum norm, by a singular-value decomposition (of the triangular factor, if
+        S > n); above 0 by Cholesky's decomposition of :math:`A^T A + r S I`.
+
+    Notes
+    -----
+    The printed :math:`(A^T A)^{-1} A^T B` does not exist for designs without full column rank: two inputs into
+    three linear neurons, or images with a constant pixel.
+    """
+
+    def __init__(self, A: FloatArray, ridge: float) -> None:
+        self._A = A
+        self._ridge = ridge
+        self._cholesky: tuple[FloatArray, bool] | None = None
+        gram = A.T @ A if ridge > 0.0 else None
+        if gram is None or not np.isfinite(gram).all() or not self._factorise(gram):
+            self._decompose()
+
+    def _factorise(self, gram: FloatArray) -> bool:
+        """Take Cholesky's decomposition, unless the ridge is below the rounding errors of the Gram matrix."""
+        self._gram = gram.copy()
+        gram.flat[:: len(gram) + 1] += self._ridge * len(self._A)
+        try:
+            self._cholesky = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    def _decompose(self) -> None:
+        """Take the singular-value decomposition, by way of the triangular factor of a tall A."""
+        A = self._A
+        if A.shape[0] > A.shape[1]:
+            Q, R = scipy.linalg.qr(A, mode="economic", check_finite=False)
+            U, spectrum, Vt = np.linalg.svd(R, full_matrices=False)
+            self._left = [Q, U]
+        else:
+            U, spectrum, Vt = np.linalg.svd(A, full_matrices=False)
+            self._left = [U]
+        self._spectrum = spectrum
+        self._cutoff = max(A.shape) * _RANK_TOLERANCE * (spectrum[0] if len(spectrum) else 0.0)
+        kept = spectrum > self._cutoff
+        values = spectrum[kept]
+        self._right = (kept, Vt[kept].T / (values + self._ridge * len(A) / values))
+
+    def diagnosis(self) -> Diagnosis:
+        """Return what finds size, rank and condition of A, and does not hold A: solutions do not need them."""
+        shape = self._A.shape
+        if self._cholesky is None:
+            spectrum, cutoff = self._spectrum, self._cutoff
+            return lambda: _design(shape, spectrum, cutoff)
+        gram = self._gram
+
+        def from_gram() -> Design:
+            values = scipy.linalg.eigvalsh(gram, check_finite=False)
+            spectrum = np.sqrt(np.clip(values, 0.0, None))[::-1]
+            # A squared singular value is known to the rounding of the largest one.
+            return _design(shape, spectrum, math.sqrt(max(shape) * np.finfo(np.float64).eps) * spectrum[0])
+
+        return from_gram
+
+    def solve(self, B: FloatArray, n_jobs: int = 1) -> FloatArray:
+        """Return W of shape (n, J) for B of shape (S, J); the columns are independent and shared among threads."""
+        W = np.empty((self._A.shape[1], B.shape[1]))
+
+        def columns(part: slice) -> None:
+            W[:, part] = self._solve(B[:, part])
+
+        starts = range(0, B.shape[1], _COLUMNS)
+        in_threads(columns, [slice(start, start + _COLUMNS) for start in starts], n_jobs)
+        return W
+
+    def _solve(self, B: FloatArray) -> FloatArray:
+        if self._cholesky is not None:
+            solution: FloatArray = scipy.linalg.cho_solve(self._cholesky, self._A.T @ B, check_finite=False)
+            return solution
+        for factor in self._left:
+            B = factor.T @ B
+        kept, right = self._right
+        least: FloatArray = right @ B[kept]
+        return least
+
+
+def _design(shape: tuple[int, ...], spectrum: FloatArray, cutoff: float) -> Design:
+    kept = spectrum[spectrum > cutoff]
+    condition = float(kept[0] / kept[-1]) if len(kept) else math.nan
+    return Design(shape[0], shape[1], len(kept), condition)
+
+
+def solve_layer(A: FloatArray, B: FloatArray, ridge: float, n_jobs: int = 1) -> tuple[FloatArray, Diagnosis]:
+    """Return W of `Factorisation`, and what finds out about A; where A or B is not finite, neither is W."""
+    if np.isfinite(A).all() and np.isfinite(B).all():
+        try:
+            factorisation = Factorisation(A, ridge)
+            return factorisation.solve(B, n_jobs), factorisation.diagnosis()
+        except np.linalg.LinAlgError:
+            pass
+    n_samples, n_columns = A.shape
+    return np.full((n_columns, B.shape[1]), np.nan), lambda: Design(n_samples, n_columns, 0, math.nan)
 
 
 @dataclass(frozen=True)
@@ -44,23 +166,10 @@ def backward_pass(
     In every layer :math:`W = \arg\min \|H W - T\|_F^2`; then the rule `hidden_target` says which outputs N the layer
     before should have had, and :math:`a^{-1}(N)` is the T of that layer.
 
-    Parameters
-    ----------
-    network : Network
-        The one whose outputs `designs` are; only its settings are used.
-    designs : sequence of ndarray
-        Design matrix of every layer, from `Network.designs`.
-    T : ndarray of shape (S, J)
-        Desired pre-activations of the outputs.
-    second_solve : bool
-        Solve every layer but the first once more on N in place of H (the paper's Algorithm 2, lines 8 and 9); N is
-        taken before it is cut to the activation's range, and the rows of a softmax layer are not made to sum to one.
-
-    Returns
-    -------
-    weights : list of ndarray
-    solves : list of LayerSolve
-        In the order of the layers.
+    Only the settings are used of the network, whose design matrices `designs` are; T (S, J) are the desired
+    pre-activations of the outputs. With `second_solve` every layer but the first is solved once more on N in place of H
+    (the paper's Algorithm 2, lines 8 and 9); N is taken before it is cut to the activation's range, and the rows of a
+    softmax layer are not made to sum to one. Returned are the weights and the solves in the order of the layers.
     """
     settings = network.settings
     weights: Weights = []

@@ -8,12 +8,31 @@ from typing import Any
 
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
 from qsdp.baselines.bpls._network import Network
-from qsdp.baselines.bpls._solve import Design
 
-__all__ = ["BPLSReport", "LayerReport", "PassReport", "Reference"]
+__all__ = ["BPLSReport", "Design", "LayerReport", "PassReport", "Reference"]
 
 #: Layers that a summary lists at most.
 _LISTED = 8
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a layer's least-squares problem looked like.
+
+    Attributes
+    ----------
+    n_samples, n_columns : int
+        Shape of the design matrix A.
+    rank : int
+        Its numerical rank; with a ridge it is found from the Gram matrix, to half the digits.
+    condition : float
+        Largest singular value over the smallest one that is not zero.
+    """
+
+    n_samples: int
+    n_columns: int
+    rank: int
+    condition: float
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,40 +21,36 @@ from qsdp.estimators.classes import choose_classes
 __all__ = ["BPLSTraining", "Classification", "Regression", "references"]
 
 
+@dataclass(eq=False)
 class BPLSTraining(ABC):
     """State of a training; networks are replaced, never written to, so a reference to one is a copy of it.
-
-    Parameters
-    ----------
-    network : Network
-        With the random weights.
-    X : ndarray of shape (S, d)
-    Y : ndarray of shape (S, J)
-        Targets.
-    score : callable
-        Score of the pre-activations of the outputs.
-    keep_best : bool
-        Keep the network of the best pass, not that of the last.
 
     Attributes
     ----------
     network : Network
-        After the last pass.
+        With the random weights; after the last pass.
+    X : ndarray of shape (S, d)
+    Y : ndarray of shape (S, J)
+        Targets.
+    score_of : callable
+        Score of the pre-activations of the outputs.
+    keep_best : bool
+        Keep the network of the best pass, not that of the last.
     report : BPLSReport
-    linear_ridge : float
-        Of the reference without hidden layers.
     """
 
-    def __init__(
-        self, network: Network, X: FloatArray, Y: FloatArray, score: Callable[[FloatArray], float], keep_best: bool
-    ) -> None:
-        self.network, self.linear_ridge = network, network.settings.ridge
-        self.inputs, self.Y = network.inputs(X), Y
-        output, eps = network.settings.output, network.settings.eps_target
-        self.T = output.inverse(Y, eps)
-        self.report = BPLSReport(clipped_targets=output.outside(Y, eps))
-        self._score, self._keep_best = score, keep_best
-        self._kept, self._kept_value = network, math.inf
+    network: Network
+    X: InitVar[FloatArray]
+    Y: FloatArray
+    score_of: Callable[[FloatArray], float]
+    keep_best: bool
+
+    def __post_init__(self, X: FloatArray) -> None:
+        settings = self.network.settings
+        self.inputs = self.network.inputs(X)
+        self.T = settings.output.inverse(self.Y, settings.eps_target)
+        self.report = BPLSReport(clipped_targets=settings.output.outside(self.Y, settings.eps_target))
+        self._kept, self._kept_value = self.network, math.inf
         self._outputs: FloatArray = np.empty((0, self.T.shape[1]))
 
     def train(self, epoch: int) -> str | None:
@@ -72,8 +69,8 @@ class BPLSTraining(ABC):
         reports = tuple(layer.report() for layer in layers)
         made = PassReport(n_samples, share, loss, score, self._misses(), seconds, reports)
         self.report.passes.append(made)
-        value = self._value(made)
-        if math.isfinite(loss) and (not self._keep_best or value < self._kept_value):
+        value = loss if made.misses is None else made.misses
+        if math.isfinite(loss) and (not self.keep_best or value < self._kept_value):
             self._kept, self._kept_value = self.network, value
             self.report.best = len(self.report.passes)
         measured = {"loss": loss, "score": score, "clipped": made.clipped}
@@ -88,16 +85,12 @@ class BPLSTraining(ABC):
     def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
         """Replace `network` and its outputs; return samples, share, reports, and why it was the last if it was."""
 
-    @abstractmethod
-    def _value(self, made: PassReport) -> float:
-        """Return what the best pass has least of."""
-
     def _misses(self) -> int | None:
         return None
 
     def score(self, preactivations: FloatArray) -> float:
         """Return the score of finite pre-activations of the outputs, nan for others."""
-        return self._score(preactivations) if np.isfinite(preactivations).all() else math.nan
+        return self.score_of(preactivations) if np.isfinite(preactivations).all() else math.nan
 
     def preactivations(self, network: Network) -> FloatArray:
         """Return those of the outputs, on the training data."""
@@ -111,10 +104,11 @@ class BPLSTraining(ABC):
             return float(np.mean((self.network.settings.output(preactivations) - self.Y) ** 2))
 
 
+@dataclass(eq=False)
 class Regression(BPLSTraining):
     """Algorithm 1, with the repairs `refit` and `keep_best` unless they are off.
 
-    Parameters
+    Attributes
     ----------
     refit : bool
         Solve the last layer once more, on the new hidden outputs (which the lower solves have changed).
@@ -123,31 +117,19 @@ class Regression(BPLSTraining):
         last layer solved for them. And of all passes the best.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        X: FloatArray,
-        Y: FloatArray,
-        score: Callable[[FloatArray], float],
-        *,
-        refit: bool,
-        keep_best: bool,
-    ) -> None:
-        super().__init__(network, X, Y, score, keep_best)
-        self.linear_ridge = 0.0
-        self._refit = refit and len(network.weights) > 1
+    refit: bool
 
     def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
         old, designs = self.network, self.network.designs(self.inputs)
         weights, layers = backward_pass(old, designs, self.T, second_solve=False)
         new = Network(weights, old.settings)
         reached = new.designs(self.inputs)[-1]
-        if self._refit:
+        if self.refit and len(weights) > 1:
             new, refitted = fit_readout(new, reached, self.T)
             layers[-1] = layers[-1].joined(refitted)
         self.network, self._outputs = new, reached @ new.weights[-1]
         reason = None
-        if self._keep_best:
+        if self.keep_best:
             outputs = designs[-1] @ weights[-1]
             if not self.loss(self._outputs) <= self.loss(outputs):
                 self.network, self._outputs = Network([*old.weights[:-1], weights[-1]], old.settings), outputs
@@ -155,14 +137,12 @@ class Regression(BPLSTraining):
                 reason = "no improvement"
         return len(self.Y), 1.0, layers, reason
 
-    def _value(self, made: PassReport) -> float:
-        return made.loss
 
-
+@dataclass(eq=False)
 class Classification(BPLSTraining):
     """Algorithm 2: a pass over all samples, then passes over those that are misclassified, blended in by their share.
 
-    Parameters
+    Attributes
     ----------
     codes : ndarray of shape (S,)
         Class numbers.
@@ -172,49 +152,37 @@ class Classification(BPLSTraining):
         The network whose hidden outputs the passes over the misses start from.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        X: FloatArray,
-        Y: FloatArray,
-        score: Callable[[FloatArray], float],
-        *,
-        codes: npt.NDArray[np.intp],
-        keep_best: bool,
-        stop: str,
-        miss_forward: str,
-    ) -> None:
-        super().__init__(network, X, Y, score, keep_best)
-        self._codes, self._stop = codes, stop
-        self._start = network if miss_forward == "random" else None
+    codes: npt.NDArray[np.intp]
+    stop: str
+    miss_forward: str
+
+    def __post_init__(self, X: FloatArray) -> None:
+        super().__post_init__(X)
+        self._start = self.network if self.miss_forward == "random" else None
         self._missed: npt.NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
     def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
         current, before = self.network, len(self._missed)
         if epoch == 0:
-            n_samples, share = len(self._codes), 1.0
+            n_samples, share = len(self.codes), 1.0
             weights, layers = backward_pass(current, current.designs(self.inputs), self.T, second_solve=True)
         else:
             rows, start = self._missed, self._start or current
-            n_samples, share = len(rows), len(rows) / len(self._codes)
+            n_samples, share = len(rows), len(rows) / len(self.codes)
             found, layers = backward_pass(start, start.designs(self.inputs[rows]), self.T[rows], second_solve=True)
             weights = blend(current.weights, found, share)
         self.network = Network(weights, current.settings)
         self._outputs = self.preactivations(self.network)
-        self._missed = np.flatnonzero(choose_classes(self._outputs) != self._codes)
+        self._missed = np.flatnonzero(choose_classes(self._outputs) != self.codes)
         reason = None
         if len(self._missed) == 0:
             reason = "no misses"
-        elif self._stop == "no_improvement" and epoch > 0 and len(self._missed) >= before:
+        elif self.stop == "no_improvement" and epoch > 0 and len(self._missed) >= before:
             reason = "no improvement"
         return n_samples, share, layers, reason
 
     def _misses(self) -> int:
         return len(self._missed)
-
-    def _value(self, made: PassReport) -> float:
-        assert made.misses is not None
-        return float(made.misses)
 
 
 def references(training: BPLSTraining) -> dict[str, Reference]:
@@ -224,7 +192,8 @@ def references(training: BPLSTraining) -> dict[str, Reference]:
     start and solves the last, with the training's ridge.
     """
     network, found = training.network, {}
-    without_hidden = dataclasses.replace(network.settings, activations=(), eps_hidden=(), ridge=training.linear_ridge)
+    ridge = 0.0 if isinstance(training, Regression) else network.settings.ridge
+    without_hidden = dataclasses.replace(network.settings, activations=(), eps_hidden=(), ridge=ridge)
     linear = Network([np.empty((training.inputs.shape[1], training.T.shape[1]))], without_hidden)
     for name, model in (("linear least squares", linear), ("random hidden layers", network)):
         start = time.perf_counter()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines.quadratic.deferred import DeferredLayer
-from qsdp.baselines.quadratic.families import Evaluated
+from qsdp.baselines.quadratic.families import Evaluated, Family
 from qsdp.baselines.quadratic.losses import OutputLoss
+from qsdp.baselines.quadratic.maps import Parameters
 from qsdp.baselines.quadratic.network import QuadraticNetwork
 from qsdp.exceptions import InvalidInputError
 
@@ -16,6 +19,74 @@ __all__ = ["Descent", "right"]
 
 #: Samples of a block, at the end of which the input layer is updated: where starts share them, and where not.
 _SHARED_BLOCK, _OWN_BLOCK = 64, 16
+
+#: Numbers that a temporary array of the first term may hold.
+_LARGEST = 2**21
+
+
+class DeferredLayer:
+    r"""The first layer during one block of K samples, its weights updated at the end of the block.
+
+    The inputs of the first layer are known beforehand. Its maps are linear in their parameters,
+    :math:`v(x) = \langle \theta, \phi(x) \rangle`, and step t adds :math:`e_t \otimes \phi(x_t)` to them, with
+    :math:`e_t = -\eta\, dL/dv`. Hence inside a block that starts from :math:`\theta_0`
+
+    .. math:: v(x_s) = \langle \theta_0, \phi(x_s) \rangle + \sum_{t<s} k(x_s, x_t)\, e_t,
+              \qquad k(x, x') = \langle \phi(x), \phi(x') \rangle,
+
+    the same numbers as those of one update a sample, up to rounding. The first term and the update of
+    :math:`\theta` at the end are matrix products; a product with a matrix of weights for every sample, which waits
+    for memory, becomes one with the few numbers :math:`e_t`.
+
+    `parameters` have one leading axis, of S starts, and are changed by `flush` only; `X` are the samples in the order
+    in which they are visited, (K, n) shared by all starts or (S, K, n) of each.
+    """
+
+    def __init__(self, family: Family, parameters: Parameters, X: FloatArray) -> None:
+        self.family, self.parameters, self.X = family, parameters, X
+        self.shared = X.ndim == 2
+        self.n_starts, self.m = parameters[family.maps[0].weight].shape[:2]
+        self.base = [self._kept(value) for value in self._starting_values()]
+        self.kernels = [part.kernel(X) for part in family.maps]
+        self.steps = [np.zeros_like(base) for base in self.base]
+
+    def _starting_values(self) -> list[FloatArray]:
+        """Return the values of every map before the block, (S, K, m), in pieces of bounded memory."""
+        cached = sum(part.n_cached(self.X.shape[-1], self.m) for part in self.family.maps)
+        rows = max(1, _LARGEST // max(1, cached * self.n_starts))
+        parts: list[list[FloatArray]] = [[] for _ in self.family.maps]
+        for start in range(0, self.X.shape[-2], rows):
+            evaluated = self.family.evaluate(self.X[..., start : start + rows, :], self.parameters)
+            for values, (value, _) in zip(parts, evaluated, strict=True):
+                values.append(value)
+        return [np.concatenate(values, axis=1) for values in parts]
+
+    def _kept(self, value: FloatArray) -> FloatArray:
+        """Return (S, B, m) as (B, S m) where starts share samples: one product for all is quicker than one for each."""
+        return np.swapaxes(value, 0, 1).reshape(value.shape[1], -1) if self.shared else value
+
+    def _starts_first(self, kept: FloatArray) -> FloatArray:
+        """Return what is kept as (S, B, m)."""
+        return np.swapaxes(kept.reshape(len(kept), self.n_starts, self.m), 0, 1) if self.shared else kept
+
+    def values(self, start: int, stop: int) -> list[FloatArray]:
+        """Return the values of every map for samples start..stop after all steps recorded, (S, B, m)."""
+        current = []
+        for base, kernel, steps in zip(self.base, self.kernels, self.steps, strict=True):
+            value = base[..., start:stop, :]
+            if start:
+                value = value + kernel[..., start:stop, :start] @ steps[..., :start, :]
+            current.append(self._starts_first(value))
+        return current
+
+    def record(self, start: int, stop: int, steps: Sequence[FloatArray]) -> None:
+        """Keep minus rate times the derivatives by the values, (S, B, m) for every map."""
+        for kept, step in zip(self.steps, steps, strict=True):
+            kept[..., start:stop, :] = self._kept(step)
+
+    def flush(self) -> None:
+        """Add the sum of all steps to the parameters."""
+        self.family.add(self.parameters, [self._starts_first(kept) for kept in self.steps], self.X)
 
 
 def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
@@ -27,6 +98,7 @@ def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
     return hits
 
 
+@dataclass(eq=False)
 class Descent:
     r"""Algorithms A0, A1 and A2 (batches of one sample), and mini-batches with the mean loss.
 
@@ -51,20 +123,17 @@ class Descent:
     with 30 linear ones before them, where automatic gradients of PyTorch take 656 and 623 us.
     """
 
-    def __init__(
-        self,
-        network: QuadraticNetwork,
-        X: FloatArray,
-        Y: FloatArray,
-        loss: OutputLoss,
-        learning_rate: float,
-        batch_size: int = 1,
-    ) -> None:
-        if network.n_starts is None:
+    network: QuadraticNetwork
+    X: FloatArray
+    Y: FloatArray
+    loss: OutputLoss
+    learning_rate: float
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.network.n_starts is None:
             raise InvalidInputError("network must have an axis of starts; QuadraticNetwork.stack makes one")
-        self.n_starts = network.n_starts
-        self.network, self.X, self.Y, self.loss = network, X, Y, loss
-        self.learning_rate, self.batch_size = learning_rate, batch_size
+        self.n_starts = self.network.n_starts
 
     def epoch(self, order: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """Visit the samples in an order.

@@ -4,14 +4,228 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from qsdp._utils.validation import check_integer
-from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, Hidden
-from qsdp.baselines.quadratic.families import get_family
-from qsdp.baselines.quadratic.network import check_activation
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.baselines._estimator import BaselineClassifier, checked
+from qsdp.baselines._history import History, train_epochs
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.quadratic.descent import Descent, right
+from qsdp.baselines.quadratic.families import check_init, get_family, starting_parameters
+from qsdp.baselines.quadratic.losses import check_loss
+from qsdp.baselines.quadratic.maps import COUPLINGS
+from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork, check_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["QuadraticLogisticRegression", "QuadraticNetworkClassifier"]
+__all__ = [
+    "DescentClassifier",
+    "Hidden",
+    "QuadraticLogisticRegression",
+    "QuadraticNetworkClassifier",
+    "codes_of",
+    "sign_code",
+]
+
+
+#: Family, width and activation of a hidden layer.
+Hidden = tuple[str, int, str]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DescentClassifier(BaselineClassifier):
+    """What both estimators share: they differ by their layers.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.05
+    n_epochs : int, default=30
+    batch_size : int, default=1
+        Samples of a step: one as in the paper, or more with the mean of their losses.
+    loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
+        Summed over sigmoid outputs, as in the paper, or that of softmax outputs.
+    coupling : {"tied", "full", "packed"}, default="tied"
+        What counts as a variable of Q: ``q_ij = q_ji`` as one number as in the paper, all entries, or coefficients of
+        monomials. A step on an off-diagonal entry is 2, 1 or 1/2 times the derivative by that entry.
+    init : {"random", "identity", "zero"}, default="random"
+        Of quadratic parts, such as Q; "zero" starts from the network whose layers are linear.
+    init_scale : float, optional
+        Standard deviation of starting weights; by default ``fan_in ** -0.5``, and ``1 / fan_in`` for quadratic ones.
+    shuffle : bool, default=True
+        Visit samples in another order every epoch; in the given one otherwise.
+    patience : int, optional
+        Stop after as many epochs without a smaller training loss, and keep the epoch of the smallest.
+
+    Attributes
+    ----------
+    history_ : History
+        With the mean training loss and the accuracy after every epoch.
+    network_ : QuadraticNetwork
+    """
+
+    learning_rate: float = 0.05
+    n_epochs: int = 30
+    batch_size: int = 1
+    loss: str = "binary_cross_entropy"
+    coupling: str = "tied"
+    init: str = "random"
+    init_scale: float | None = None
+    shuffle: bool = True
+    patience: int | None = None
+
+    #: Networks trained side by side, and whether they see samples in the same order; `MultiStart` sets them.
+    _n_starts = 1
+    _shared_order = True
+
+    def _hidden(self) -> list[Hidden]:
+        """Return the hidden layers, checked."""
+        return []
+
+    def _head(self) -> str:
+        """Return the family of the output layer."""
+        return "qnn"
+
+    # -- training --------------------------------------------------------------------------------------
+
+    def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
+        """Return 0 and 1 of shape (n, 1) for one sigmoid neuron, else one-hot rows."""
+        if n_classes == 2 and self.loss == "binary_cross_entropy":
+            return codes[:, None].astype(np.float64)
+        return np.eye(n_classes)[codes]
+
+    def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
+        loss = check_loss(self.loss)
+        check_choice("coupling", self.coupling, COUPLINGS)
+        given = checked(self, "learning_rate", "n_epochs", "batch_size", "shuffle", "verbose", "patience")
+        stacked = self._start(X.shape[1], targets.shape[1], rng)
+        self._descent = Descent(stacked, X, targets, loss, given["learning_rate"], given["batch_size"])
+        self._order_rng = rng
+        self._diverged: dict[int, int] = {}
+        self._run(given["n_epochs"], history)
+        if self._n_starts == 1:
+            # Holds the training data, which a fitted estimator has no business to keep.
+            self.network_ = self._descent.network.start(0)
+            del self._descent, self._order_rng, self._diverged
+
+    def _start(self, n: int, n_outputs: int, rng: np.random.Generator) -> QuadraticNetwork:
+        """Return as many networks as there are starts, with random weights."""
+        hidden = self._hidden()
+        names = [family for family, _, _ in hidden] + [self._head()]
+        families = [get_family(name, self.coupling) for name in names]
+        for family in families:
+            check_init(family, self.init, self.init_scale)
+        widths = [n] + [width for _, width, _ in hidden] + [n_outputs]
+        activations = [activation for _, _, activation in hidden] + ["identity"]
+        networks = [
+            QuadraticNetwork(
+                [
+                    Layer(
+                        family,
+                        starting_parameters(family, before, after, rng, init=self.init, scale=self.init_scale),
+                        activation,
+                    )
+                    for family, before, after, activation in zip(
+                        families, widths[:-1], widths[1:], activations, strict=True
+                    )
+                ]
+            )
+            for _ in range(self._n_starts)
+        ]
+        return QuadraticNetwork.stack(networks)
+
+    def _run(self, n_epochs: int, history: History) -> None:
+        """Train for some epochs more."""
+        descent, rng = self._descent, self._order_rng
+        samples = np.arange(len(descent.X))
+        passed: dict[str, FloatArray] = {}
+
+        def train(epoch: int) -> None:
+            losses, accuracies = descent.epoch(self._order(samples, rng))
+            finite = np.asarray(descent.network.finite()) & np.isfinite(losses)
+            for number in np.flatnonzero(~finite):
+                self._diverged.setdefault(int(number), history.n_epochs + 1)
+            passed.update(loss=losses[finite], score=accuracies[finite])
+
+        def measure() -> dict[str, float]:
+            if not passed["loss"].size:
+                return {"loss": float("nan"), "score": 0.0}
+            if self._n_starts > 1:
+                return {name: float(values.mean()) for name, values in passed.items()}
+            return self._figures()
+
+        train_epochs(
+            train,
+            measure,
+            n_epochs,
+            get_state=descent.network.copy_parameters,
+            set_state=descent.network.set_parameters,
+            history=history,
+            suggestion="a smaller learning_rate, init='zero', or inputs scaled to [0, 1]",
+            callback=self.callback,
+            verbose=self.verbose,
+            name=type(self).__name__,
+            best=None if self.patience is None else "loss",
+            patience=self.patience,
+        )
+
+    def _order(self, samples: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.intp]:
+        """Return the order of an epoch: one, or one of every start."""
+        if not self.shuffle:
+            return samples
+        if self._shared_order:
+            return rng.permutation(samples)
+        return rng.permuted(np.tile(samples, (self._n_starts, 1)), axis=1)
+
+    def _figures(self) -> dict[str, float]:
+        """Return loss and accuracy on the training data of the only network."""
+        descent = self._descent
+        with np.errstate(all="ignore"):
+            decisions = descent.network.decision(descent.X)[0]
+            loss = float(descent.loss.values(decisions, descent.Y).mean())
+        return {"loss": loss, "score": float(right(decisions, descent.Y).mean())}
+
+    # -- read-outs -------------------------------------------------------------------------------------
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        decisions = self.network_.decision(X)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    @property
+    def layers_(self) -> list[TrainedLayer]:
+        """The network as a chain of quadratic (or affine) functions; the last one is the decision function."""
+        return self.network_.to_layers()
+
+    def _probability_loss(self) -> str:
+        return {"cross_entropy": "cross_entropy", "binary_cross_entropy": "logistic"}[check_loss(self.loss).name]
+
+    def sign_code(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return the number of the class whose neuron alone is positive, -1 where none or several are; shape (n,).
+
+        Of one neuron for two classes the sign says which, always.
+        """
+        outputs = self._outputs(self._checked(X))
+        return sign_code(outputs[:, None] if outputs.ndim == 1 else outputs)
+
+    def code_score(self, X: Any, y: Any) -> float:
+        """Return the share of samples for which every neuron has the right sign."""
+        return float(np.mean(self.sign_code(X) == codes_of(self.classes_, y)))
+
+
+def sign_code(decisions: FloatArray) -> npt.NDArray[np.intp]:
+    """Return class numbers for decisions (..., n, C), -1 where not exactly one is positive; C = 1 is two classes."""
+    positive = decisions > 0.0
+    if decisions.shape[-1] == 1:
+        return positive[..., 0].astype(np.intp)
+    return np.where(positive.sum(axis=-1) == 1, positive.argmax(axis=-1), -1)
+
+
+def codes_of(classes: npt.NDArray[Any], y: Any) -> npt.NDArray[np.intp]:
+    """Return the class numbers of labels, -2 for labels that are none."""
+    labels = np.asarray(y)
+    places = np.clip(np.searchsorted(classes, labels), 0, len(classes) - 1)
+    return np.where(classes[places] == labels, places, -2)
 
 
 class QuadraticLogisticRegression(DescentClassifier):
@@ -62,12 +276,6 @@ class QuadraticNetworkClassifier(DescentClassifier):
         Of hidden layers that name none; "relu" is the positive part.
     learning_rate : float, default=0.1
     n_epochs : int, default=20
-    loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
-        Summed over sigmoid outputs, as in the paper, or that of softmax outputs.
-    init : {"random", "identity", "zero"}, default="random"
-        Of quadratic parts; "zero" starts from the network whose layers are linear.
-    init_scale : float, optional
-        Standard deviation of starting weights; by default ``fan_in ** -0.5``, and ``1 / fan_in`` for quadratic ones.
 
     Notes
     -----

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.exceptions import InvalidInputError
 
 __all__ = ["LOSSES", "OutputLoss", "check_loss"]
 
@@ -18,13 +17,7 @@ __all__ = ["LOSSES", "OutputLoss", "check_loss"]
 class OutputLoss:
     """A loss together with the output activation it belongs to, as functions of pre-activations (..., B, C).
 
-    Attributes
-    ----------
-    name : str
-    outputs : callable
-        Returns the network's outputs.
-    values : callable
-        Takes targets, too, and returns the loss of every sample, (..., B).
+    `outputs` returns the network's outputs; `values` takes targets, too, and returns each sample's loss, (..., B).
     """
 
     name: str
@@ -62,8 +55,12 @@ LOSSES = {
     )
 }
 
-#: Losses of this package and of other libraries that the algorithms do not minimise.
-_EXCLUDED = ("squared", "absolute", "huber", "hinge", "squared_hinge", "logistic", "mse", "squared_error", "epsilon")
+#: Losses of this package and of other libraries that the algorithms do not minimise, and why.
+_EXCLUDED = dict.fromkeys(
+    ("squared", "absolute", "huber", "hinge", "squared_hinge", "logistic", "mse", "squared_error", "epsilon"),
+    "the algorithms start from delta = yhat - y, A(55), which holds for sigmoid outputs with the summed binary "
+    "cross-entropy and for softmax outputs with the cross-entropy only",
+)
 
 
 def check_loss(value: object) -> OutputLoss:
@@ -74,8 +71,4 @@ def check_loss(value: object) -> OutputLoss:
     InvalidInputError
         The algorithms are not derived for it, with the reason, or there is none of the name.
     """
-    if isinstance(value, str) and value in _EXCLUDED:
-        reason = "the algorithms start from delta = yhat - y, A(55), which holds for sigmoid outputs with the summed "
-        reason += "binary cross-entropy and for softmax outputs with the cross-entropy only"
-        raise InvalidInputError(f"loss must be one of {', '.join(map(repr, LOSSES))}; {value!r} is excluded: {reason}")
-    return LOSSES[check_choice("loss", value, LOSSES)]
+    return LOSSES[check_choice("loss", value, LOSSES, _EXCLUDED)]

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_integer
 from qsdp.baselines._history import History
-from qsdp.baselines.quadratic._descent_classifier import DescentClassifier, codes_of, sign_code
+from qsdp.baselines.quadratic.estimators import DescentClassifier, codes_of, sign_code
 from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 

@@ -11,10 +11,9 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
 from qsdp.activations import Activation, get_differentiable
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.quadratic.coupling import check_symmetric
 from qsdp.baselines.quadratic.families import Family, get_family
 from qsdp.baselines.quadratic.losses import OutputLoss
-from qsdp.baselines.quadratic.maps import Parameters
+from qsdp.baselines.quadratic.maps import Parameters, check_symmetric
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -99,20 +98,10 @@ class Layer:
             given[name] = check_symmetric(name, given[name]) if len(shape) == 3 else given[name].copy()
         self.parameters = given
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """Numbers of inputs n and of neurons m."""
-        shape = self.parameters[self.family.maps[0].names[0]].shape
-        plain = len(self.family.shapes(1, 1)[self.family.maps[0].names[0]])
-        return shape[-1], shape[-plain]
-
-    @property
-    def n_starts(self) -> int | None:
-        """Length of the leading axis, None without one."""
-        name = self.family.maps[0].weight
-        plain = len(self.family.shapes(1, 1)[name])
-        weights = self.parameters[name]
-        return None if weights.ndim == plain else len(weights)
+        #: Numbers of inputs n and of neurons m.
+        self.size = n, m
+        #: Length of the leading axis, None without one.
+        self.n_starts = leading[0] if leading else None
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the pre-activations z as m quadratic functions; those of a linear layer have S = 0."""

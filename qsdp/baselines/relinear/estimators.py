@@ -9,13 +9,24 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines._torch import require_torch
 
 __all__ = ["ReLinearClassifier", "ReLinearRegressor"]
+
+#: Losses that gradient training of these networks does not cover, and why.
+_EXCLUDED_LOSSES = {
+    **dict.fromkeys(
+        ("absolute", "hinge", "epsilon_insensitive"),
+        "ReLinear's convergence is derived for losses with Lipschitz gradients (assumption H1 of the paper); its "
+        "gradient jumps",
+    ),
+    **dict.fromkeys(("logistic", "log_loss"), "of two classes it is 'cross_entropy'"),
+    "cross_entropy": "it is of classes, ReLinearClassifier has it",
+}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -124,25 +135,18 @@ class _ReLinear(Baseline):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         require_torch()
-        from qsdp.baselines.relinear.fitting import fit_network
-        from qsdp.baselines.relinear.settings import check_settings
+        from qsdp.baselines.relinear.training import fit_network
 
-        n_outputs = 1 if targets.ndim == 1 else targets.shape[1]
-        settings = check_settings(self, X.shape[1], n_outputs, self._losses)
         self._flat = targets.ndim == 1
-        self.network_, self.transfer_history_, self.best_epoch_ = fit_network(
-            settings,
-            X,
-            targets,
-            history,
-            rng,
-            validation_fraction=self.validation_fraction,
-            callback=self.callback,
-            verbose=self.verbose,
-        )
+        fitted = fit_network(self, X, targets, history, rng)
+        self.network_, self.transfer_history_, self.best_epoch_ = fitted
+
+    def _loss_name(self) -> str:
+        """Return the loss, checked."""
+        return self._losses[0] if self.loss is None else check_choice("loss", self.loss, self._losses, _EXCLUDED_LOSSES)
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        from qsdp.baselines.relinear.fitting import predict
+        from qsdp.baselines.relinear.training import predict
 
         outputs = predict(self.network_, X)
         return outputs[:, 0] if self._flat else outputs

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
 from qsdp.activations import Activation, Identity, get_differentiable
-from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -154,10 +154,7 @@ def check_families(family: Any, n_layers: int) -> list[str]:
         return [family] * (n_layers - 1) + ["linear" if family == "square_act" else family]
     if not isinstance(family, Sequence):
         raise InvalidTypeError(f"family must be a name, or one for each layer; got {family!r}")
-    names = [check_family(name) for name in family]
-    if len(names) != n_layers:
-        raise InvalidInputError(f"family must be one name or {n_layers}, one a layer; got {len(names)}")
-    return names
+    return [check_family(name) for name in one_a_layer("family", family, n_layers)]
 
 
 def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:
@@ -222,10 +219,11 @@ def transfer_weights(source: nn.Module | Sequence[tuple[Any, Any]], target: nn.M
     InvalidInputError
         The two do not fit each other.
     """
-    if not isinstance(source, nn.Module):
-        _transfer_pairs(source, target)
-        return
-    givers, takers = _holders(source), _holders(target)
+    if isinstance(source, nn.Module):
+        givers, takers = _holders(source), _holders(target)
+    else:
+        takers = [module for module in target.modules() if isinstance(module, (QuadraticNeurons, nn.Linear))]
+        givers = [_linear(weights, bias, next(target.parameters())) for weights, bias in check_pairs(source)]
     if len(givers) != len(takers):
         raise InvalidInputError(f"source must have the target's {len(takers)} layers; got {len(givers)}")
     for giver, taker in zip(givers, takers, strict=True):
@@ -257,25 +255,14 @@ def _copy_state(source: nn.Module, target: nn.Module) -> None:
         tensor.copy_(given[name])
 
 
-def _transfer_pairs(pairs: Sequence[tuple[Any, Any]], target: nn.Module) -> None:
-    layers = [module for module in target.modules() if isinstance(module, (QuadraticNeurons, nn.Linear))]
-    checked = check_pairs(pairs)
-    if len(checked) != len(layers):
-        raise InvalidInputError(f"transfer must have weights and bias of {len(layers)} layers; got {len(checked)}")
-    for layer, (weights, bias) in zip(layers, checked, strict=True):
-        like = next(layer.parameters())
-        weight, offset = (torch.as_tensor(array, device=like.device, dtype=like.dtype) for array in (weights, bias))
-        if isinstance(layer, QuadraticNeurons):
-            layer.start_conventional(weight, offset)
-            continue
-        if layer.weight.shape != weight.shape or layer.bias.shape != offset.shape:
-            raise InvalidInputError(
-                f"weights and bias must have shapes {tuple(layer.weight.shape)} and {tuple(layer.bias.shape)}; got "
-                f"{weights.shape} and {bias.shape}"
-            )
-        with torch.no_grad():
-            layer.weight.copy_(weight)
-            layer.bias.copy_(offset)
+@torch.no_grad()
+def _linear(weights: FloatArray, bias: FloatArray, like: Tensor) -> nn.Linear:
+    """Return the conventional layer of weights (m, n) and biases (m,)."""
+    m, n = weights.shape
+    layer = nn.Linear(n, m, device="meta", dtype=like.dtype).to_empty(device=like.device)
+    layer.weight.copy_(torch.as_tensor(weights))
+    layer.bias.copy_(torch.as_tensor(bias))
+    return layer
 
 
 def check_pairs(pairs: Any) -> list[tuple[FloatArray, FloatArray]]:

@@ -7,7 +7,7 @@ Families that are none, or hold no conventional neuron to start from ("qnn", "fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 import torch
@@ -346,17 +346,16 @@ FAMILIES: dict[str, type[nn.Module]] = {
 }
 
 #: Families without a conventional neuron w.x + b to start from, or that are no special case of Fan's neuron.
-_ELSEWHERE = ("form_only", "power_only", "product_linear", "qnn")
+_ELSEWHERE = dict.fromkeys(
+    ("form_only", "power_only", "product_linear", "qnn"),
+    "ReLinear is of special cases of Fan's neuron that can start as w.x + b; "
+    "qsdp.baselines.QuadraticNetworkClassifier has all families",
+)
 
 
-def check_family(name: Any) -> str:
-    """Return the name of a family of dense layers; "rpqnn" is parabolic."""
-    if isinstance(name, str) and name in _ELSEWHERE:
-        raise InvalidInputError(
-            f"family cannot be {name!r}: ReLinear is of special cases of Fan's neuron that can start as w.x + b; "
-            "qsdp.baselines.QuadraticNetworkClassifier has all families"
-        )
-    return "parabolic" if name == "rpqnn" else check_choice("family", name, FAMILIES)
+def check_family(name: Any, families: Iterable[str] = FAMILIES) -> str:
+    """Return the name of a family, by default of dense layers; "rpqnn" is parabolic."""
+    return "parabolic" if name == "rpqnn" else check_choice("family", name, families, _ELSEWHERE)
 
 
 #: Convolutions by family.

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from qsdp._utils.validation import check_choice, check_flag, check_integer
+from qsdp._utils.validation import check_flag, check_integer
 from qsdp.baselines._torch import fill_normal
-from qsdp.baselines.relinear.neurons import CONVOLUTIONS
+from qsdp.baselines.relinear.neurons import CONVOLUTIONS, check_family
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["QResNet"]
@@ -104,7 +104,7 @@ class QResNet(nn.Module):
     ) -> None:
         super().__init__()
         n_blocks = blocks_of_depth(depth)
-        family = check_resnet_family(family)
+        family = check_family(family, _FAMILIES)
         channels = width = check_integer("width", width, minimum=1)
         in_channels = check_integer("in_channels", in_channels, minimum=1)
         rezero = check_flag("rezero", rezero)
@@ -134,10 +134,6 @@ class QResNet(nn.Module):
         x = torch.relu(self.stem_norm(self.stem(x)))
         logits: Tensor = self.classifier(self.blocks(x).mean(dim=(2, 3)))
         return logits
-
-
-def check_resnet_family(family: Any) -> str:
-    return "parabolic" if family == "rpqnn" else check_choice("family", family, _FAMILIES)
 
 
 def blocks_of_depth(depth: Any) -> int:

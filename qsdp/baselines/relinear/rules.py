@@ -15,14 +15,8 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["VARIANTS", "ReLinear", "parameter_groups", "quadratic_parameters"]
 
-#: What each variant does.
-VARIANTS = {
-    "none": "regular training, one rate for all",
-    "sg": "shrinking gradients: smaller rates for the quadratic parameters",
-    "sw-l1": "shrinking weights by a constant amount",
-    "sw-l2": "shrinking weights by a constant factor",
-    "sw-soft": "shrinking weights by soft thresholds",
-}
+#: Regular training, smaller rates for the quadratic parameters, and weights shrunk in three ways: see `ReLinear`.
+VARIANTS = ("none", "sg", "sw-l1", "sw-l2", "sw-soft")
 
 #: Shrinkage where none is given, the papers' value for Runge's function.
 SHRINKAGE = 1e-4

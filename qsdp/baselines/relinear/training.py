@@ -1,9 +1,10 @@
-"""Training of a network by ReLinear: losses, optimisers, batches, schedules, the best epoch."""
+"""Training of a network by ReLinear: checked parameters, data, starts, weight transfer, stages, the best epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,165 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.baselines._estimator import accuracy_of, check_hidden, checked, hold_out
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._losses import mean_loss
-from qsdp.baselines._torch import minibatches, training_epoch
-from qsdp.baselines.relinear.rules import ReLinear, parameter_groups, quadratic_parameters
+from qsdp.baselines._torch import check_device, evaluate, mean_loss, minibatches, seeded, state_of, training_epoch
+from qsdp.baselines.relinear.networks import (
+    ReLinearNetwork,
+    check_families,
+    check_pairs,
+    start_conventional,
+    start_random,
+    transfer_weights,
+)
+from qsdp.baselines.relinear.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["Plan", "predict_blocks", "train"]
+__all__ = [
+    "Plan",
+    "fit_network",
+    "plan_after_transfer",
+    "plan_of",
+    "plan_of_stages",
+    "predict",
+    "train",
+]
+
+
+def fit_network(
+    given: Any, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator
+) -> tuple[ReLinearNetwork, History | None, int]:
+    """Check an estimator's parameters, then train.
+
+    Returned are the network, the history of the conventional one it started from, and the epoch it is of.
+    """
+    classes = given._loss_name() == "cross_entropy"
+    plan = plan_of(given)
+    widths = [X.shape[1], *check_hidden(given.hidden), 1 if targets.ndim == 1 else targets.shape[1]]
+    families = check_families(given.family, len(widths) - 1)
+    start = check_choice("start", given.start, ["relinear", "random"])
+    scale = checked(given, "start_scale")["start_scale"]
+    if "square_act" in families:
+        _check_square(start, plan.variant, given.transfer)
+    kind = getattr(torch, checked(given, "dtype")["dtype"])
+    device = check_device(given.device)
+
+    def new(families: list[str]) -> ReLinearNetwork:
+        return ReLinearNetwork(widths, families, given.activation, rezero=given.rezero, device=device, dtype=kind)
+
+    network = new(families)
+    stage = pairs = None
+    if isinstance(given.transfer, (Integral, bool)):
+        stage = check_integer("transfer", given.transfer, minimum=1, maximum=len(plan.milestones) + 1)
+    elif given.transfer is not None:
+        pairs = check_pairs(given.transfer)
+
+    generator = seeded(rng)
+    trained_on, held_out = hold_out(given.validation_fraction, len(X), rng)
+    wanted = torch.as_tensor(targets).argmax(dim=1) if classes else torch.as_tensor(targets, dtype=kind)
+    data = TensorDataset(
+        torch.as_tensor(X, dtype=kind, device=device),
+        (wanted if classes or targets.ndim == 2 else wanted[:, None]).to(device),
+    )
+    training, held = TensorDataset(*data[trained_on]), TensorDataset(*data[held_out])
+    options: dict[str, Any] = {
+        "score": accuracy_of if classes else given._score,
+        "generator": generator,
+        "validation": held if len(held_out) else None,
+        "callback": given.callback,
+        "verbose": given.verbose,
+    }
+    start_conventional(network, generator)
+    before = None
+    if pairs is not None:
+        transfer_weights(pairs, network)
+    elif stage is not None:
+        before, conventional = History(measure=history.measure), new(["linear"] * len(families))
+        start_conventional(conventional, generator)
+        train(conventional, training, plan_of_stages(plan, stage), history=before, name="conventional", **options)
+        transfer_weights(conventional, network)
+        plan = plan_after_transfer(plan, stage)
+    if start == "random":
+        start_random(network, scale, generator)
+    return network, before, train(network, training, plan, history=history, **options)
+
+
+def plan_of(given: Any) -> Plan:
+    """Return the training that an estimator's parameters describe, checked."""
+    amounts = {name: getattr(given, name) for name in ("alpha_g", "alpha_b", "beta_g", "beta_b")}
+    variant, _ = check_shrinkage(given.variant, **amounts)
+    numbers = checked(given, "n_epochs", "momentum", "weight_decay", "drop")
+    milestones = given.milestones
+    if isinstance(milestones, (str, Integral)) or not isinstance(milestones, Iterable):
+        raise InvalidTypeError(f"milestones must be a sequence of integers >= 1; got {milestones!r}")
+    milestones = tuple(check_integer("milestones", epoch, minimum=1) for epoch in milestones)
+    if list(milestones) != sorted(set(milestones)) or any(epoch >= numbers["n_epochs"] for epoch in milestones):
+        raise InvalidInputError(
+            f"milestones must be increasing numbers of epochs below n_epochs = {numbers['n_epochs']}; "
+            f"got {given.milestones!r}"
+        )
+    return Plan(
+        loss=given._loss_name(),
+        variant=variant,
+        rates=check_rates(variant, given.gamma_r, given.gamma_g, given.gamma_b),
+        optimizer=check_choice("optimizer", given.optimizer, ["adam", "sgd", "gd"]),
+        shrinkage=amounts,
+        shrink=check_choice("shrink", given.shrink, ["weights", "all"]),
+        decay=check_choice("decay", given.decay, ["linear", "all"]),
+        batch_size=None if given.batch_size is None else checked(given, "batch_size")["batch_size"],
+        milestones=milestones,
+        **numbers,
+    )
+
+
+def _check_square(start: str, variant: str, transfer: Any) -> None:
+    """Raise unless a network of squared affine functions is trained as it can be."""
+    reason = "family 'square_act': a squared affine function is never affine, so there is no conventional start"
+    if start != "random":
+        raise InvalidInputError(f"start must be 'random' with {reason}; got {start!r}")
+    if transfer is not None:
+        raise InvalidInputError(f"transfer must be None with {reason}; got {transfer!r:.60}")
+    if variant != "none":
+        raise InvalidInputError(
+            f"variant must be 'none' with family 'square_act', which has no quadratic parameters of its own to shrink; "
+            f"got {variant!r}"
+        )
+
+
+def plan_of_stages(plan: Plan, stage: int) -> Plan:
+    """Return the training of a conventional network up to the end of a stage of constant rates."""
+    ends = (*plan.milestones, plan.n_epochs)
+    rate = plan.rates[0]
+    return replace(
+        plan,
+        variant="none",
+        rates=(rate, rate, rate),
+        shrinkage={},
+        n_epochs=ends[stage - 1],
+        milestones=plan.milestones[: stage - 1],
+    )
+
+
+def plan_after_transfer(plan: Plan, stage: int) -> Plan:
+    """Return the training through stages `stage`, ...: it begins at the rates of the first of them."""
+    begin = (0, *plan.milestones)[stage - 1]
+    first, second, third = (rate * plan.drop ** (stage - 1) for rate in plan.rates)
+    return replace(
+        plan,
+        rates=(first, second, third),
+        n_epochs=plan.n_epochs - begin,
+        milestones=tuple(epoch - begin for epoch in plan.milestones[stage - 1 :]),
+    )
+
+
+def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
+    """Return the outputs of a network, (n, C), as float64."""
+    like = next(network.parameters())
+    inputs = torch.as_tensor(X, dtype=like.dtype, device=like.device)
+    outputs: FloatArray = evaluate(network, inputs, _BLOCK).cpu().double().numpy()
+    return outputs
+
 
 #: Rows a pass takes at a time.
 _BLOCK = 8192
@@ -93,13 +246,13 @@ def train(
             torch.autograd.backward(len(block) / len(batch[0]) * plan.error(network(block), wanted))
 
     def measure() -> dict[str, float]:
-        outputs = predict_blocks(network, inputs)
+        outputs = evaluate(network, inputs, _BLOCK)
         measured = {"loss": float(plan.error(outputs, targets)), "gamma_r": _rate(rule)}
         finite = np.isfinite(measured["loss"])
         measured["score"] = score(outputs.cpu().double().numpy(), targets.cpu().numpy()) if finite else np.nan
         measured["quadratic_norm"] = _quadratic_norm(network)
         if validation is not None and finite:
-            held = predict_blocks(network, validation.tensors[0])
+            held = evaluate(network, validation.tensors[0], _BLOCK)
             valid = torch.isfinite(held).all()
             reached = score(held.cpu().double().numpy(), validation.tensors[1].cpu().numpy()) if valid else -np.inf
             measured["validation_score"] = reached
@@ -109,7 +262,7 @@ def train(
         training_epoch(rule, backward, lambda: plan.batches(len(data), generator), schedule=schedule),
         measure,
         plan.n_epochs,
-        get_state=lambda: _state_of(network),
+        get_state=lambda: state_of(network),
         set_state=network.load_state_dict,
         history=history,
         suggestion=_suggestion(plan),
@@ -119,16 +272,6 @@ def train(
         best=None if validation is None else "validation_score",
     )
     return history.n_epochs if history.best_epoch is None else history.best_epoch
-
-
-@torch.no_grad()
-def predict_blocks(network: nn.Module, inputs: Tensor) -> Tensor:
-    """Return outputs for all rows, a block at a time."""
-    return torch.cat([network(block) for block in torch.split(inputs, _BLOCK)])
-
-
-def _state_of(network: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
 
 
 def _rate(rule: ReLinear) -> float:

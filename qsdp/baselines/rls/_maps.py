@@ -1,4 +1,4 @@
-"""The linear maps of a PyTorch model: their parameters as matrices, and the means of their inputs.
+"""What the optimiser takes from a model: its linear maps as matrices, means of their inputs, rates, and the rest.
 
 A fully connected or convolutional layer is one map, a recurrent one two: of its inputs, and of its own outputs one
 step earlier. The four gates of an LSTM stand side by side, so their order is of no matter.
@@ -7,7 +7,7 @@ step earlier. The four gates of an LSTM stand side by side, so their order is of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,22 +15,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from qsdp._utils.validation import check_choice, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["LayerMaps", "LinearMap", "Mean", "layer_of"]
+__all__ = [
+    "LayerMaps",
+    "LinearMap",
+    "Mean",
+    "check_maps",
+    "excluded_names",
+    "layer_of",
+    "layers_of",
+    "learning_rates",
+    "make_rest",
+]
 
 
 @dataclass(frozen=True)
 class LinearMap:
-    """Weights (n_out, ...) and a bias (n_out,), or none, as one matrix (n_out, side), the bias last.
-
-    Attributes
-    ----------
-    name : str
-    weight : Parameter
-    bias : Parameter or None
-        None also where it is not trained.
-    """
+    """Weights (n_out, ...) and a bias (n_out,), or none (not trained), as one matrix (n_out, side)."""
 
     name: str
     weight: nn.Parameter
@@ -78,16 +81,7 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean input of a map over a forward pass.
-
-    Attributes
-    ----------
-    value : Tensor of shape (n_in,)
-    rows : int
-        Number of inputs it is the mean of.
-    samples : int
-        Number of samples among which the factor k T counts the rows.
-    """
+    """Mean input (n_in,) of a map over the rows of a forward pass; the factor k T counts the rows of a sample."""
 
     value: Tensor
     rows: int
@@ -101,9 +95,9 @@ class LayerMaps(ABC):
         self.name, self.module, self.batch_first = name, module, batch_first
         self.maps = [one for one in self._find_maps() if one.weight.requires_grad]
 
-    @abstractmethod
     def _find_maps(self) -> list[LinearMap]:
-        """Return all maps of the module."""
+        """Return all maps of the module: one, unless it has several."""
+        return [self._map("weight", "bias")]
 
     @abstractmethod
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
@@ -137,9 +131,6 @@ class DenseMaps(LayerMaps):
 
     module: nn.Linear
 
-    def _find_maps(self) -> list[LinearMap]:
-        return [self._map("weight", "bias")]
-
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the mean over samples and time steps."""
         x = inputs[0].detach()
@@ -157,9 +148,6 @@ class ConvolutionMaps(LayerMaps):
     """`torch.nn.Conv2d`: every position of the output is one more row."""
 
     module: nn.Conv2d
-
-    def _find_maps(self) -> list[LinearMap]:
-        return [self._map("weight", "bias")]
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the mean over samples and positions of the flattened receptive fields.
@@ -273,3 +261,81 @@ def _padded(image: Tensor, module: nn.Conv2d) -> Tensor:
         (top, left), (bottom, right) = module.padding, module.padding
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     return F.pad(image, (left, right, top, bottom), mode=mode)
+
+
+_REST: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+}
+
+
+def excluded_names(exclude: str | Iterable[str], model: nn.Module) -> list[str]:
+    """Return the names of modules to leave out."""
+    names = [exclude] if isinstance(exclude, str) else list(exclude)
+    known = [name for name, _ in model.named_modules()]
+    return [check_choice("exclude", name, known) for name in names]
+
+
+def layers_of(model: nn.Module, excluded: list[str], batch_first: bool) -> list[LayerMaps]:
+    """Return the layers that are trained."""
+    layers = []
+    for name, module in model.named_modules():
+        if any(name == one or name.startswith(f"{one}.") for one in excluded):
+            continue
+        for parameter in module.parameters(recurse=False):
+            if isinstance(parameter, nn.parameter.UninitializedParameter):
+                raise InvalidInputError(f"{name!r} has no shape yet: run the model once before RLS(model)")
+        layer = layer_of(name or "model", module, batch_first)
+        if layer is not None and layer.maps:
+            layers.append(layer)
+    if not layers:
+        raise InvalidInputError("model must have a Linear, Conv2d, RNN or LSTM module to train; all are excluded")
+    return layers
+
+
+def check_maps(maps: list[LinearMap], memory_limit: int) -> None:
+    """Raise unless every map has weights of its own, of a precision that is allowed, and a P that is not too large."""
+    owners: dict[int, str] = {}
+    for one in maps:
+        if one.weight.dtype not in {torch.float32, torch.float64}:
+            raise InvalidTypeError(f"{one.name!r} must be of single or double precision; got {one.weight.dtype}")
+        if id(one.weight) in owners:
+            raise InvalidInputError(
+                f"{one.name!r} shares its weights with {owners[id(one.weight)]!r}, so they have no single input; "
+                "exclude both"
+            )
+        owners[id(one.weight)] = one.name
+        size = one.side**2 * one.weight.element_size()
+        if size > memory_limit:
+            raise InvalidInputError(
+                f"{one.name!r} needs a P of {one.side} x {one.side} numbers, {size / 1e9:.2f} GB: more than "
+                f"memory_limit={memory_limit}; raise it, or exclude the layer: exclude=[{one.name!r}], rest='adam'"
+            )
+
+
+def learning_rates(lr: float | Mapping[str, float], layers: list[LayerMaps]) -> dict[str, float]:
+    """Return the learning rate of every map."""
+    names = {one.name: layer.name for layer in layers for one in layer.maps}
+    if not isinstance(lr, Mapping):
+        rate = check_real("lr", lr, strict=True)
+        return dict.fromkeys(names, rate)
+    for key in lr:
+        check_choice("lr", key, {*names, *names.values()})
+    given = {key: check_real(f"lr[{key!r}]", rate, strict=True) for key, rate in lr.items()}
+    return {name: given.get(name, given.get(module, 1.0)) for name, module in names.items()}
+
+
+def make_rest(rest: Any, others: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer | None:
+    """Return the optimiser of the parameters that are not covered."""
+    if rest is not None and not callable(rest):
+        rest = _REST[check_choice("rest", rest, _REST)]
+    if not others:
+        return None
+    if rest is None:
+        names = ", ".join(repr(name) for name, _ in others)
+        raise InvalidInputError(
+            f"RLS covers Linear, Conv2d, RNN and LSTM layers that are not excluded; {names} need another optimiser: "
+            "rest='adam' or 'sgd'"
+        )
+    made: torch.optim.Optimizer = rest([parameter for _, parameter in others])
+    return made

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from qsdp._utils.validation import _show, check_flag, check_real
-from qsdp.baselines._documentation import inherit_entries
+from qsdp._utils.validation import _show, check_real
+from qsdp.baselines._estimator import checked, inherit_entries
 from qsdp.exceptions import InvalidInputError, QSDPError
 
 __all__ = ["SUGGESTION", "DivergedError", "RLSParameters", "RLSSettings"]
@@ -72,13 +72,9 @@ class RLSSettings(RLSParameters):
         if self.forgetting > 1.0:
             raise InvalidInputError(f"forgetting must be a number > 0 and <= 1; got {_show(self.forgetting)}")
         check_real("ratio", self.ratio)
-        check_real("momentum", self.momentum)
-        if self.momentum >= 1.0:
-            raise InvalidInputError(f"momentum must be a number >= 0 and < 1; got {_show(self.momentum)}")
         check_real("l1", self.l1)
         check_real("initial_inverse", self.initial_inverse, strict=True)
-        check_flag("trace_guard", self.trace_guard)
-        check_flag("regularize_bias", self.regularize_bias)
+        checked(self, "momentum", "trace_guard", "regularize_bias")
 
 
 inherit_entries(RLSSettings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
@@ -60,14 +60,7 @@ def update_layer(
     times: int = 1,
     name: str = "a layer",
 ) -> float:
-    r"""Make one step of recursive least squares, in place, and return h.
-
-    .. math::
-
-        u &= P_{s-1} \bar x, \qquad h = \lambda + k T\, \bar x^T u, \\
-        \Omega_s &= \alpha \Omega_{s-1} - \tfrac{\eta}{h} P_{s-1} G, \qquad
-        P_s = \tfrac{1}{\lambda} P_{s-1} - \tfrac{k T}{\lambda h} u u^T, \\
-        \Theta_s &= \Theta_{s-1} + \Omega_s - \gamma P_s \operatorname{sgn}(\Theta_{s-1}).
+    r"""Make one step of recursive least squares, in place, and return h; `RLS` has the equations.
 
     Parameters
     ----------
@@ -96,34 +89,29 @@ def update_layer(
     -----
     Zhang et al. (2021), equations (62), (63), (98), (99). One product with P serves G, the mean input and the signs.
     """
-    step = LayerStep(theta, state, gradient, mean_input, settings, learning_rate=learning_rate, times=times, name=name)
+    step = LayerStep(theta, state, gradient, mean_input, settings, learning_rate, times, name)
     step.apply()
     return step.h
 
 
+@dataclass(eq=False)
 class LayerStep:
     """The step that `update_layer` makes: found to be finite at once, made by `apply`; until then nothing changes.
 
     So the steps of all layers can be known to be finite before the first of them is made.
-
-    Attributes
-    ----------
-    h : float
     """
 
-    def __init__(
-        self,
-        theta: Array,
-        state: LayerState,
-        gradient: Array,
-        mean_input: Array,
-        settings: RLSSettings,
-        *,
-        learning_rate: float,
-        times: int,
-        name: str,
-    ) -> None:
-        self._theta, self._state, self._settings, self._name = theta, state, settings, name
+    theta: Array
+    state: LayerState
+    gradient: InitVar[Array]
+    mean_input: InitVar[Array]
+    settings: RLSSettings
+    learning_rate: float = 1.0
+    times: int = 1
+    name: str = "a layer"
+
+    def __post_init__(self, gradient: Array, mean_input: Array) -> None:
+        theta, state, settings = self.theta, self.state, self.settings
         self._signs = _signs(theta, settings) if settings.l1 else theta[:, :0]
         columns = np.hstack([gradient, mean_input[:, None], self._signs])
         n_out = theta.shape[1]
@@ -133,24 +121,22 @@ class LayerStep:
             product *= self._scale
             excitation = float(mean_input @ product[:, n_out])
         if not (np.isfinite(product).all() and math.isfinite(excitation)):
-            raise DivergedError(f"the step of {name} is not finite after {state.steps} steps")
+            raise DivergedError(f"the step of {self.name} is not finite after {state.steps} steps")
         # Rounding has cost P its definiteness: h would fall below lambda, and steps would go uphill.
         self._reset = excitation < 0.0
         if self._reset:
             self._scale, product = 1.0, settings.initial_inverse * columns
             excitation = float(mean_input @ product[:, n_out])
-        self._gain = settings.ratio * times
+        self._gain = settings.ratio * self.times
         self.h = settings.forgetting + self._gain * excitation
-        self._change = product[:, :n_out] * (-learning_rate / self.h)
+        self._change = product[:, :n_out] * (-self.learning_rate / self.h)
         self._u, self._product_of_signs = product[:, n_out], product[:, n_out + 1 :]
 
     def apply(self) -> None:
         """Change parameters and state."""
-        state, settings, forgetting, u = self._state, self._settings, self._settings.forgetting, self._u
+        state, settings, forgetting, u = self.state, self.settings, self.settings.forgetting, self._u
         if self._reset:
-            warn(
-                f"P of {self._name} lost its definiteness after {state.steps} steps: it is set back to its first value"
-            )
+            warn(f"P of {self.name} lost its definiteness after {state.steps} steps: it is set back to its first value")
             state.P[...] = settings.initial_inverse * np.eye(len(state.P))
             state.resets += 1
         change = self._change
@@ -165,7 +151,7 @@ class LayerStep:
         if self._scale != forgetting:
             state.P *= self._scale / forgetting
         _subtract_square(state.P, math.sqrt(self._gain / (forgetting * self.h)) * u)
-        self._theta += change
+        self.theta += change
         state.steps += 1
 
 

@@ -6,7 +6,7 @@ of its products with the minibatch, as there; forward and backward pass have thr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from qsdp._utils.validation import check_integer
 
@@ -50,7 +50,8 @@ def dense_cost(n_in: int, n_out: int, batch_size: int, times: int = 1) -> LayerC
     >>> cost.time_ratio, cost.space_ratio
     (7.125, 2.53125)
     """
-    n_in, n_out, rows = _positive(n_in=n_in, n_out=n_out, rows=batch_size * times)
+    given = {"n_in": n_in, "n_out": n_out, "rows": batch_size * times}
+    n_in, n_out, rows = (check_integer(name, value, minimum=1) for name, value in given.items())
     weights, square = n_in * n_out, n_in * n_in
     return LayerCost(weights * rows, weights * rows + square * n_out, weights, weights + square)
 
@@ -77,12 +78,4 @@ def recurrent_cost(n_in: int, n_out: int, batch_size: int, times: int, *, gates:
     1.25
     """
     own, recurrent = (dense_cost(n, gates * n_out, batch_size, times) for n in (n_in, n_out))
-    return LayerCost(*(sum(pair) for pair in zip(_numbers(own), _numbers(recurrent), strict=True)))
-
-
-def _numbers(cost: LayerCost) -> tuple[int, int, int, int]:
-    return cost.sgd_time, cost.rls_time, cost.sgd_space, cost.rls_space
-
-
-def _positive(**values: int) -> list[int]:
-    return [check_integer(name, value, minimum=1) for name, value in values.items()]
+    return LayerCost(*(sum(pair) for pair in zip(astuple(own), astuple(recurrent), strict=True)))

@@ -9,19 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
-from qsdp.activations import DIFFERENTIABLE, InvertibleActivation, Softmax, get_invertible
-from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, r2_of
+from qsdp._utils.validation import FloatArray, check_choice, check_real
+from qsdp.activations import DIFFERENTIABLE, Identity, InvertibleActivation, Softmax, get_differentiable, get_invertible
+from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, check_hidden, checked
 from qsdp.baselines._history import History, train_epochs
-from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.rls._functions import (
-    CLASSIFIER_LOSSES,
-    REGRESSOR_LOSSES,
-    loss_and_gradient,
-)
-from qsdp.baselines.rls._parameters import checked
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSParameters
-from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters
+from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
+from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSParameters, RLSSettings
+from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters, loss_and_gradient
+from qsdp.exceptions import InvalidInputError
 
 __all__ = ["RLSNetworkClassifier", "RLSNetworkRegressor"]
 
@@ -103,17 +98,9 @@ class _RLSNetwork(Baseline, RLSParameters):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         columns = targets[:, None] if targets.ndim == 1 else targets
-        parameters = checked(self, self._losses, columns.shape[1])
-        desired = parameters.output.inverse(columns, parameters.eps)
+        trainer, output = self._trainer(X.shape[1], columns.shape[1], rng), self._output_function()
+        desired = output.inverse(columns, self.eps_target)
         data, wanted = X.astype(self.dtype), desired.astype(self.dtype)
-        sizes = [X.shape[1], *parameters.widths, columns.shape[1]]
-        trainer = NumpyRLS(
-            NumpyNetwork(initial_parameters(sizes, rng, self.dtype), self.activation),
-            parameters.settings,
-            parameters.rates,
-            clip=parameters.clip,
-            adam_learning_rate=parameters.adam,
-        )
         diverged: list[DivergedError] = []
 
         def train(epoch: int) -> None:
@@ -135,7 +122,7 @@ class _RLSNetwork(Baseline, RLSParameters):
                 return {"loss": value, "score": np.nan}
             share = (trainer.n_clipped - clipped) / (trainer.n_steps - steps)
             steps, clipped = trainer.n_steps, trainer.n_clipped
-            return {"loss": value, "score": self._score(parameters.output(outputs), columns), "clipped": share}
+            return {"loss": value, "score": self._score(output(outputs), columns), "clipped": share}
 
         # What overflows is found by its not being finite, and ends the training.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -153,8 +140,47 @@ class _RLSNetwork(Baseline, RLSParameters):
             )
         self.network_, self._flat, self.n_outputs_ = trainer.network, targets.ndim == 1, columns.shape[1]
 
-    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
-        raise NotImplementedError
+    def _trainer(self, n_inputs: int, n_outputs: int, rng: np.random.Generator) -> NumpyRLS:
+        """Check the parameters, and return the training of a random network."""
+        widths = check_hidden(self.hidden)
+        get_differentiable("activation", self.activation, {})
+        given = checked(self, "hybrid", "clip", "adam_learning_rate", "n_epochs", "batch_size", "dtype", "verbose")
+        output = self._output_function()
+        if isinstance(output, Softmax) and n_outputs < 2:
+            raise InvalidInputError("output_activation 'softmax' needs two outputs at least; it is constant for one")
+        output.check_eps("eps_target", self.eps_target)
+        if check_choice("loss", self.loss, self._losses) != "squared":
+            self._check_other_loss(output)
+        if self.hybrid and not widths:
+            raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
+        network = NumpyNetwork(initial_parameters([n_inputs, *widths, n_outputs], rng, self.dtype), self.activation)
+        return NumpyRLS(
+            network,
+            RLSSettings.of(self),
+            self._rates(len(widths)),
+            clip=given["clip"],
+            adam_learning_rate=given["adam_learning_rate"] if self.hybrid else None,
+        )
+
+    def _check_other_loss(self, output: InvertibleActivation) -> None:
+        """Raise where the derivation excludes a loss that is not the squared one."""
+        if not self.hybrid:
+            raise InvalidInputError(
+                f"loss {self.loss!r} is excluded by the derivation of recursive least squares for the output layer, "
+                "which solves a least-squares problem in the linear outputs: take loss='squared', or hybrid=True, "
+                "which trains the output layer by Adam"
+            )
+        if not isinstance(output, Identity):
+            raise InvalidInputError(
+                f"output_activation must be 'identity' with loss {self.loss!r}, which takes the linear outputs; got "
+                f"{output.name!r}"
+            )
+
+    def _rates(self, n_hidden: int) -> list[float]:
+        """Return the learning rate of every layer that RLS trains; of one number the output layer, not alone, has 1."""
+        rates = one_a_layer("learning_rate", self.learning_rate, n_hidden + (not self.hybrid), "layer that RLS trains")
+        rates = [check_real("learning_rate", rate, strict=True) for rate in rates]
+        return [*rates[:-1], 1.0] if np.isscalar(self.learning_rate) and n_hidden and not self.hybrid else rates
 
 
 class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
@@ -188,15 +214,12 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
     [AffineForm(n_inputs=4, n_outputs=20), AffineForm(n_inputs=20, n_outputs=3)]
     """
 
-    _losses = CLASSIFIER_LOSSES
+    _losses = ("squared", "cross_entropy")
 
     def _probability_loss(self) -> str:
         if self.loss != "cross_entropy" and not isinstance(self._output_function(), Softmax):
             raise AttributeError("predict_proba needs loss='cross_entropy' or output_activation='softmax'")
         return "cross_entropy"
-
-    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
-        return accuracy_of(outputs, np.argmax(targets, axis=1))
 
 
 class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
@@ -217,7 +240,4 @@ class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
     True
     """
 
-    _losses = REGRESSOR_LOSSES
-
-    def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
-        return r2_of(outputs, targets)
+    _losses = ("squared", "absolute", "huber")

@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
 from torch import nn
 
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import DIFFERENTIABLE
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.rls._collector import forward_inputs
-from qsdp.baselines.rls._maps import LayerMaps
-from qsdp.baselines.rls._model import excluded_names, layers_of
+from qsdp.baselines.rls._maps import LayerMaps, excluded_names, layers_of
 
 __all__ = ["ExportedModule", "export_modules"]
 
@@ -80,12 +77,8 @@ def export_modules(model: nn.Module, *inputs: Any, exclude: str | Iterable[str] 
 
 
 def _trained(layer: LayerMaps) -> TrainedLayer:
-    weights, biases = (_double(tensor) for tensor in layer.affine())
+    weights, biases = (tensor.cpu().double().numpy() for tensor in layer.affine())
     activation: Callable[[FloatArray], FloatArray] | None = None
     if isinstance(layer.module, nn.RNN):
         activation = DIFFERENTIABLE[str(layer.module.nonlinearity)]()
     return TrainedLayer(AffineForm(weights, biases), activation)
-
-
-def _double(tensor: torch.Tensor) -> FloatArray:
-    return np.asarray(tensor.cpu().numpy(), dtype=np.float64)

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._losses import mean_loss
-from qsdp.baselines._torch import minibatches, training_epoch
+from qsdp.baselines._torch import evaluate, mean_loss, minibatches, state_of, training_epoch
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
 from qsdp.baselines.rls.optimizer import RLS
 from qsdp.exceptions import InvalidInputError
@@ -85,6 +84,7 @@ def _hrls(**defaults: Any) -> Method:
 
 
 _M, _R = {"momentum": 0.5}, {"l1": 1e-5}
+_IMPROVEMENTS: dict[str, dict[str, Any]] = {"": {}, "+m": _M, "+r": _R, "+m+r": {**_M, **_R}}
 
 #: Optimisers by name, with the paper's settings, and PyTorch's where it has none.
 METHODS: dict[str, Method] = {
@@ -92,14 +92,8 @@ METHODS: dict[str, Method] = {
     "nag": _on_parameters(torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True),
     "adagrad": _on_parameters(torch.optim.Adagrad),
     "adam": _on_parameters(torch.optim.Adam),
-    "rls": _rls(),
-    "rls+m": _rls(**_M),
-    "rls+r": _rls(**_R),
-    "rls+m+r": _rls(**_M, **_R),
-    "hrls": _hrls(),
-    "hrls+m": _hrls(**_M),
-    "hrls+r": _hrls(**_R),
-    "hrls+m+r": _hrls(**_M, **_R),
+    **{f"rls{name}": _rls(**options) for name, options in _IMPROVEMENTS.items()},
+    **{f"hrls{name}": _hrls(**options) for name, options in _IMPROVEMENTS.items()},
 }
 
 
@@ -222,7 +216,7 @@ def train_network(
     def measure() -> Mapping[str, float]:
         if diverged:
             return {"loss": float("nan"), "score": float("nan")}
-        outputs, tested = (evaluate(model, X) for X in (data.X, data.X_test))
+        outputs, tested = (evaluate(model, X, _BLOCK) for X in (data.X, data.X_test))
         return {
             "loss": float(function(outputs, data.targets)),
             "score": data.score(outputs, data.targets),
@@ -235,7 +229,7 @@ def train_network(
         train,
         measure,
         n_epochs,
-        get_state=lambda: {key: value.clone() for key, value in model.state_dict().items()},
+        get_state=lambda: state_of(model),
         set_state=model.load_state_dict,
         history=History(),
         suggestion=SUGGESTION if method.clips else "a smaller lr",
@@ -243,16 +237,6 @@ def train_network(
         verbose=verbose,
         name=name or "training",
     )
-
-
-@torch.no_grad()
-def evaluate(model: nn.Module, X: Tensor) -> Tensor:
-    """Return the outputs in evaluation mode, by blocks."""
-    training = model.training
-    model.eval()
-    outputs = torch.cat([model(block) for block in torch.split(X, _BLOCK)])
-    model.train(training)
-    return outputs
 
 
 def compare_optimizers(

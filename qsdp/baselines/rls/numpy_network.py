@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.activations import DIFFERENTIABLE
-from qsdp.baselines.rls._functions import loss_and_gradient
 from qsdp.baselines.rls._settings import DivergedError, RLSSettings
 from qsdp.baselines.rls._update import LayerState, LayerStep
+from qsdp.losses import LOSSES
 
-__all__ = ["NumpyAdam", "NumpyNetwork", "NumpyRLS", "initial_parameters"]
+__all__ = ["NumpyAdam", "NumpyNetwork", "NumpyRLS", "initial_parameters", "loss_and_gradient"]
 
 Array = npt.NDArray[Any]
 
@@ -29,6 +29,18 @@ def initial_parameters(sizes: Sequence[int], rng: np.random.Generator, dtype: An
         rng.uniform(-1.0 / math.sqrt(n_in), 1.0 / math.sqrt(n_in), (n_in + 1, n_out)).astype(dtype)
         for n_in, n_out in itertools.pairwise(sizes)
     ]
+
+
+def loss_and_gradient(loss: str, outputs: Array, targets: Array) -> tuple[float, Array]:
+    r"""Return a loss per sample and its gradient in the linear outputs.
+
+    The squared loss is :math:`\frac{1}{2M} \|Z - Z^*\|_F^2`: halved, summed over outputs, mean over samples; all
+    others are sums over outputs and means over samples.
+    """
+    share = (0.5 if loss == "squared" else 1.0) / len(outputs)
+    function = LOSSES[loss]()
+    value, gradient = function.value(outputs, targets), function.gradient(outputs, targets)
+    return (share * value if math.isfinite(value) else math.nan), share * gradient
 
 
 class NumpyNetwork:
@@ -168,8 +180,7 @@ class NumpyRLS:
                 gradients[number],
                 inputs[number].mean(axis=0),
                 self.settings,
-                learning_rate=self.learning_rates[number],
-                times=1,
+                self.learning_rates[number],
                 name=f"layer {number + 1}",
             )
             for number, state in enumerate(self.states)

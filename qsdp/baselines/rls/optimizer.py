@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from qsdp._utils.validation import _show, check_flag, check_integer, check_real, warn
 from qsdp.baselines.rls._collector import Collector
-from qsdp.baselines.rls._maps import LinearMap, Mean
-from qsdp.baselines.rls._model import check_maps, excluded_names, layers_of, learning_rates, make_rest
+from qsdp.baselines.rls._maps import LinearMap, Mean, check_maps, excluded_names, layers_of, learning_rates, make_rest
 from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSSettings
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
@@ -194,7 +193,11 @@ class RLS(torch.optim.Optimizer):
         active = [(one, group) for one, group in pairs if one.weight.grad is not None]
         means = [self._mean(one) for one, _ in active]
         norm = self._clip()
-        steps = [self._begin(one, group, mean) for (one, group), mean in zip(active, means, strict=True)]
+        by_time = self.scale_ratio_by_time
+        steps = [
+            _Step(one, group, self.state[one.weight], mean, mean.rows / mean.samples if by_time else 1.0)
+            for (one, group), mean in zip(active, means, strict=True)
+        ]
         self._check(steps, norm)
         for step in steps:
             step.finish()
@@ -250,10 +253,6 @@ class RLS(torch.optim.Optimizer):
         parameters = [parameter for group in groups for parameter in group["params"]]
         return nn.utils.clip_grad_norm_(parameters, math.inf if self.clip is None else self.clip)
 
-    def _begin(self, one: LinearMap, group: dict[str, Any], mean: Mean) -> _Step:
-        times = mean.rows / mean.samples if self.scale_ratio_by_time else 1.0
-        return _Step(one, group, self.state[one.weight], mean.value, group["ratio"] * times)
-
     def _check(self, steps: list[_Step], norm: Tensor) -> None:
         """Raise unless all steps are finite; set back what has lost its definiteness. One transfer for all maps."""
         flags = [norm] + [flag for step in steps for flag in (step.excitation, step.total)]
@@ -275,9 +274,9 @@ class RLS(torch.optim.Optimizer):
 class _Step:
     """One map's step: the product with P that all of it needs, then, once it is known to be finite, the update."""
 
-    def __init__(self, one: LinearMap, group: dict[str, Any], state: dict[str, Any], mean: Tensor, gain: float) -> None:
-        self.map, self.group, self.state, self.gain = one, group, state, gain
-        self.mean = mean if one.bias is None else torch.cat([mean, mean.new_ones(1)])
+    def __init__(self, one: LinearMap, group: dict[str, Any], state: dict[str, Any], mean: Mean, times: float) -> None:
+        self.map, self.group, self.state, self.gain = one, group, state, group["ratio"] * times
+        self.mean = mean.value if one.bias is None else torch.cat([mean.value, mean.value.new_ones(1)])
         self.h = math.nan
         self.scale: Tensor | None = None
         if group["forgetting"] != 1.0 and group["trace_guard"]:

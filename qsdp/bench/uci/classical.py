@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from sklearn.tree import DecisionTreeClassifier
 from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, Method
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+from qsdp.bench.uci.rounding import grids
 from qsdp.networks.weights import FLOAT_BITS, bits_of
 
-__all__ = ["CLASSICAL"]
+__all__ = ["CLASSICAL", "boosting_bits", "node_bits", "tree_bits"]
 
 _BITS = 8
 
@@ -31,10 +33,8 @@ class RoundedLogistic(LogisticRegression):  # type: ignore[misc]
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> RoundedLogistic:
         """Fit, then round."""
-        weights: FloatArray = super().fit(X, y).coef_
-        steps = np.abs(weights).max(axis=1, keepdims=True) / (2 ** (_BITS - 1) - 1)
-        steps[steps == 0.0] = 1.0
-        self.coef_ = steps * np.rint(weights / steps)
+        integers, steps = next(grids(super().fit(X, y).coef_, _BITS, cuts=(1.0,)))
+        self.coef_ = steps * integers
         return self
 
 
@@ -63,23 +63,25 @@ def _rounded_bits(model: GridSearchCV) -> int:
     return int(outputs * (_BITS * columns + 2 * FLOAT_BITS))
 
 
-def _tree_bits(model: GridSearchCV) -> int:
-    """Return the bits of thresholds, column indices and classes of leaves, plus one per node for its type."""
-    leaves, column = int(model.best_estimator_.get_n_leaves()), bits_of(model.n_features_in_)
-    return leaves * (bits_of(len(model.classes_)) + 1) + (leaves - 1) * (FLOAT_BITS + column + 1)
+def node_bits(n_leaves: int, n_columns: int, leaf: int, threshold: int = FLOAT_BITS) -> int:
+    """Return the bits of a tree: a type for each node, column and threshold of a split, so many bits for a leaf."""
+    return (n_leaves - 1) * (1 + bits_of(n_columns) + threshold) + n_leaves * (1 + leaf)
 
 
-def _boosting_bits(model: GridSearchCV) -> int:
-    """Return the bits of thresholds, leaf values and column indices, plus one per node for its type."""
-    best = model.best_estimator_
-    column = bits_of(best.n_features_in_)
-    bits = FLOAT_BITS * np.size(best._baseline_prediction)
-    for trees in best._predictors:
-        for tree in trees:
-            leaves = int(tree.get_n_leaf_nodes())
-            splits = len(tree.nodes) - leaves
-            bits += leaves * (FLOAT_BITS + 1) + splits * (FLOAT_BITS + column + 1)
-    return int(bits)
+def tree_bits(model: DecisionTreeClassifier, threshold: int = FLOAT_BITS) -> int:
+    """Return the bits of a decision tree, whose leaves are classes."""
+    return node_bits(int(model.get_n_leaves()), model.n_features_in_, bits_of(len(model.classes_)), threshold)
+
+
+def boosting_bits(model: HistGradientBoostingClassifier, threshold: int = FLOAT_BITS, real: int = FLOAT_BITS) -> int:
+    """Return the bits of boosted trees, whose leaves are real numbers, and of the scores that they begin with."""
+    leaves = [int(tree.get_n_leaf_nodes()) for stage in model._predictors for tree in stage]
+    constants = real * int(model.n_trees_per_iteration_)
+    return constants + sum(node_bits(count, model.n_features_in_, real, threshold) for count in leaves)
+
+
+def _of_best(bits: Callable[[Any], int]) -> Callable[[GridSearchCV], int]:
+    return lambda search: bits(search.best_estimator_)
 
 
 def _form_bits(model: QuadraticRidgeClassifier) -> int:
@@ -95,8 +97,8 @@ def _grid_choice(model: GridSearchCV) -> dict[str, float]:
 CLASSICAL = (
     Method("logistic", "logistic regression, float", _logistic, _linear_bits, chosen=_grid_choice),
     Method("logistic-rounded", "logistic regression, 8 bits a weight", _rounded, _rounded_bits, chosen=_grid_choice),
-    Method("tree", "one decision tree, its size by validation", _tree, _tree_bits, chosen=_grid_choice),
-    Method("boosting", "gradient-boosted trees, float", _boosting, _boosting_bits, chosen=_grid_choice),
+    Method("tree", "one decision tree, its size by validation", _tree, _of_best(tree_bits), chosen=_grid_choice),
+    Method("boosting", "gradient-boosted trees, float", _boosting, _of_best(boosting_bits), chosen=_grid_choice),
     Method(
         "quadratic-ridge",
         "all monomials of degree two, ridge, float",

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from qsdp.baselines.bpls import HIDDEN_TARGETS, BPLSClassifier, BPLSRegressor, hidden_target
 from qsdp.baselines.bpls._network import Network, random_weights
-from qsdp.baselines.bpls._passes import blend
-from qsdp.baselines.bpls._solve import solve_layer
+from qsdp.baselines.bpls._passes import blend, solve_layer
 from qsdp.exceptions import InvalidInputError
 
 RULES = sorted(HIDDEN_TARGETS)

@@ -215,7 +215,7 @@ def test_bad_parameters_of_one(kind: type, options: dict[str, Any], message: str
 @pytest.mark.usefixtures("no_pass")
 @pytest.mark.parametrize("loss", ["cross_entropy", "logistic", "hinge", "absolute", "huber"])
 def test_losses_without_closed_form_are_refused_with_the_reason(kind: type, loss: str) -> None:
-    message = f"loss must be 'squared': every layer is solved in closed form.* and '{loss}' has no closed form"
+    message = f"'{loss}' is excluded: every layer is solved in closed form.* and it has no closed form"
     with pytest.raises(InvalidInputError, match=message):
         kind(loss=loss).fit(X, target(kind))
     with pytest.raises(InvalidInputError, match="loss must be one of 'squared'"):

@@ -94,7 +94,7 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
     for claim in claims:
         judged = [name for name in images.JUDGED if f"{name} " in claim.figures or f"{name}: " in claim.figures]
         assert judged == list(images.JUDGED[:-1] if "competitor" in claim.statement else images.JUDGED)
-    images.plot(records, tmp_path / "drawn.png")
+    images.EXPERIMENT.plot(records, tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 1000
 
 

@@ -7,7 +7,7 @@ import pytest
 from quadratic_reference import Counted, LoopLayer, TorchNetwork, counted, plain, random_layer, random_network, since
 
 from qsdp.baselines.quadratic import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
-from qsdp.baselines.quadratic.coupling import COUPLINGS
+from qsdp.baselines.quadratic.maps import COUPLINGS
 from qsdp.exceptions import InvalidInputError
 from qsdp.quadratic_theory import (
     count_cached,
@@ -176,7 +176,7 @@ def test_large_inputs_are_evaluated_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     order = rng.permutation(90)
     Descent(networks[0], X, Y, BCE, 0.1).epoch(order)
     whole = networks[0].decision(X)
-    for module in ("deferred", "network", "maps"):
+    for module in ("descent", "network", "maps"):
         monkeypatch.setattr(f"qsdp.baselines.quadratic.{module}._LARGEST", 200)
     Descent(networks[1], X, Y, BCE, 0.1).epoch(order)
     # An epoch of steps multiplies the roundings, by how much depends on the processor: 4e-9 was seen.

@@ -11,7 +11,7 @@ from quadratic_reference import ACTIVATIONS, FORMULAS, TorchNetwork, random_laye
 
 from qsdp.baselines import AffineForm
 from qsdp.baselines.quadratic import FAMILIES, LOSSES, Layer, QuadraticNetwork, get_family
-from qsdp.baselines.quadratic.coupling import COUPLINGS, step_weights
+from qsdp.baselines.quadratic.maps import COUPLINGS, step_weights
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 from qsdp.quadratic_theory.separability import pack, unpack

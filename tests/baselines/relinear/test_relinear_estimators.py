@@ -23,8 +23,7 @@ import qsdp
 from qsdp import QSDPWarning
 from qsdp.baselines._history import train_epochs
 from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, training
-from qsdp.baselines.relinear.fitting import plan_after_transfer, plan_of_stages
-from qsdp.baselines.relinear.training import Plan
+from qsdp.baselines.relinear.training import Plan, plan_after_transfer, plan_of_stages
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.quadratic_theory import polynomial_pieces
 
@@ -428,12 +427,12 @@ def test_7_a_chain_is_quantized_layer_by_layer(family: str) -> None:
         ({"hidden": 2.5}, "hidden must be the width of one hidden layer, or a sequence of widths.*; got 2.5"),
         ({"hidden": (5, 0)}, "hidden must be an integer >= 1; got 0"),
         ({"hidden": "55"}, "hidden must be the width of one hidden layer, or a sequence of widths"),
-        ({"family": "qnn"}, "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron"),
-        ({"family": ["fan"]}, "family must be one name or 2, one a layer; got 1"),
+        ({"family": "qnn"}, "'qnn' is excluded: ReLinear is of special cases of Fan's neuron"),
+        ({"family": ["fan"]}, r"family must be one value or 2, one a layer; got \['fan'\]"),
         ({"activation": "square"}, "activation must be one of .*; 'square' is excluded: .*family='square_act'"),
         ({"activation": "softmax"}, "activation must be one of .*; 'softmax' is excluded"),
-        ({"loss": "hinge"}, "loss cannot be 'hinge': ReLinear's convergence is derived for losses with Lipschitz"),
-        ({"loss": "absolute"}, "loss cannot be 'absolute'"),
+        ({"loss": "hinge"}, "'hinge' is excluded: ReLinear's convergence is derived for losses with Lipschitz"),
+        ({"loss": "absolute"}, "'absolute' is excluded"),
         ({"loss": "cross-entropy"}, "loss must be one of .*; got 'cross-entropy'"),
         ({"variant": "sw"}, "variant must be one of .*; got 'sw'"),
         ({"gamma_r": -1.0}, "gamma_r must be a finite number >= 0; got -1.0"),
@@ -475,7 +474,7 @@ def test_bad_parameters_are_named_before_any_work(change: dict[str, Any], messag
 
 
 def test_a_regressor_has_no_cross_entropy() -> None:
-    with pytest.raises(InvalidInputError, match="loss cannot be 'cross_entropy': it is of classes, ReLinearClassifier"):
+    with pytest.raises(InvalidInputError, match="'cross_entropy' is excluded: it is of classes, ReLinearClassifier"):
         small(Regressor, loss="cross_entropy").fit(X, TARGET)
 
 

@@ -150,13 +150,13 @@ def test_start_functions() -> None:
         (lambda: ReLinearNetwork([3, 1], "quadratic"), "family must be one of .*; got 'quadratic'"),
         (
             lambda: ReLinearNetwork([3, 1], "qnn"),
-            "family cannot be 'qnn': ReLinear is of special cases of Fan's neuron",
+            "'qnn' is excluded: ReLinear is of special cases of Fan's neuron",
         ),
         (
             lambda: ReLinearNetwork([3, 1], ["power_only"]),
-            "'power_only': .*QuadraticNetworkClassifier has all families",
+            "'power_only' is excluded: .*QuadraticNetworkClassifier has all families",
         ),
-        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), "family must be one name or 2, one a layer; got 1"),
+        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), r"family must be one value or 2, one a layer; got \['fan'\]"),
         (lambda: ReLinearNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
         (
             lambda: ReLinearNetwork([3, 1], activation="square"),
@@ -267,7 +267,7 @@ def test_b8_residual_networks_take_batch_norms_along(family: str) -> None:
         (ReLinearNetwork([3, 5, 2], "linear"), "source must have the target's 3 layers; got 2"),
         (ReLinearNetwork([3, 5, 6, 2], "linear"), r"weight must have shape \(5, 5\); got \(6, 5\)"),
         (ReLinearNetwork([3, 5, 5, 2], "fan"), "source must have a linear layer for"),
-        ([(np.ones((5, 3)), np.ones(5))], "transfer must have weights and bias of 3 layers; got 1"),
+        ([(np.ones((5, 3)), np.ones(5))], "source must have the target's 3 layers; got 1"),
         ([(np.ones((5, 3)), np.ones(4))] * 3, "bias must have 5 entries"),
         (5.0, r"transfer must be \(weights, bias\) of every layer; got 5.0"),
     ],

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from qsdp import QSDPWarning
+from qsdp.baselines._torch import evaluate
 from qsdp.baselines.rls import METHODS, compare_optimizers, squared_loss, train_network
-from qsdp.baselines.rls.harness import Data, Method, classification, evaluate
+from qsdp.baselines.rls.harness import Data, Method, classification
 from qsdp.exceptions import InvalidInputError
 
 
@@ -85,10 +86,10 @@ def test_recorded_numbers_are_those_of_the_model():
 
     d = data()
     history = train_network(make_model, d, "rls", n_epochs=2, batch_size=16)
-    outputs = evaluate(made[0], d.X)
+    outputs = evaluate(made[0], d.X, 1000)
     assert history.loss[-1] == pytest.approx(float(squared_loss(outputs, d.targets)))
     assert history.score[-1] == classification(outputs, d.targets)
-    assert history.extra["test"][-1] == classification(evaluate(made[0], d.X_test), d.targets_test)
+    assert history.extra["test"][-1] == classification(evaluate(made[0], d.X_test, 1000), d.targets_test)
     assert made[0].training
 
 

@@ -400,7 +400,7 @@ def test_steps_that_are_not_finite_change_nothing(bad):
         ("forgetting", 1.1, "> 0 and <= 1"),
         ("ratio", -0.1, ">= 0"),
         ("ratio", float("nan"), ">= 0"),
-        ("momentum", 1.0, ">= 0 and < 1"),
+        ("momentum", 1.0, "from 0 to below 1"),
         ("l1", -1.0, ">= 0"),
         ("initial_inverse", 0.0, "> 0"),
         ("trace_guard", 1, "True or False"),

@@ -7,11 +7,14 @@ scale and constant of each output have been fitted anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
+
+from qsdp._utils.validation import FloatArray
 
 __all__ = ["PRECISIONS", "best_rounded", "fit_logistic", "fit_squares", "grids"]
 
@@ -20,23 +23,26 @@ PRECISIONS = (2, 4, 8)
 _CUTS = np.geomspace(0.05, 1.0, 16)
 
 #: Of scores (n, K): the training loss, and scales and constants of shape (K,).
-Fit = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+Fit = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
-def grids(weights: np.ndarray, precision: int) -> Iterator[np.ndarray]:
-    """Yield weights (K, p) rounded to grids of at most ``2 ** precision`` values, in units of a step of each row."""
+def grids(
+    weights: FloatArray, precision: int, cuts: Iterable[float] = _CUTS
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield weights (K, p) rounded to grids of at most ``2 ** precision`` values, and the step (K, 1) of each row."""
     largest = np.abs(weights).max(axis=1, keepdims=True)
     largest[largest == 0.0] = 1.0
     half = 2 ** (precision - 1)
-    for cut in _CUTS:
-        ratio = np.clip(weights / (cut * largest), -1.0, 1.0)
-        yield np.rint((half - 1) * ratio)
-        yield np.clip(np.floor(half * ratio), -half, half - 1) + 0.5
+    for cut in cuts:
+        reach = cut * largest
+        ratio = np.clip(weights / reach, -1.0, 1.0)
+        yield np.rint((half - 1) * ratio), reach / max(half - 1, 1)
+        yield np.clip(np.floor(half * ratio), -half, half - 1) + 0.5, reach / half
 
 
 def best_rounded(
-    weights: np.ndarray, precision: int, scores: Callable[[np.ndarray], np.ndarray], fit: Fit
-) -> tuple[np.ndarray, np.ndarray]:
+    weights: FloatArray, precision: int, scores: Callable[[FloatArray], FloatArray], fit: Fit
+) -> tuple[FloatArray, FloatArray]:
     """Return rounded weights (K, p) times their scales, and constants (K,).
 
     Parameters
@@ -50,18 +56,18 @@ def best_rounded(
     fit : callable
     """
     best = (np.inf, weights, np.zeros(len(weights)))
-    for rounded in grids(weights, precision):
+    for rounded, _ in grids(weights, precision):
         loss, scale, constant = fit(scores(rounded))
         if loss < best[0]:
             best = loss, scale[:, None] * rounded, constant
     return best[1], best[2]
 
 
-def fit_squares(targets: np.ndarray) -> Fit:
+def fit_squares(targets: FloatArray) -> Fit:
     """Return the fit of scale and constant of each score to targets (n, K) by least squares."""
     middle = targets.mean(axis=0)
 
-    def fit(scores: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def fit(scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         mean = scores.mean(axis=0)
         centred = scores - mean
         squares = (centred**2).sum(axis=0)
@@ -72,19 +78,19 @@ def fit_squares(targets: np.ndarray) -> Fit:
     return fit
 
 
-def fit_logistic(codes: np.ndarray) -> Fit:
+def fit_logistic(codes: npt.NDArray[np.intp]) -> Fit:
     """Return the fit of scale and constant of each score to class numbers by logistic regression without penalty.
 
     One score stands for the second of two classes.
     """
 
-    def fit(scores: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def fit(scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         K = scores.shape[1]
         spread = scores.std(axis=0)
         spread[spread == 0.0] = 1.0
         units = scores / spread
 
-        def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
             scale, constant = parameters.reshape(2, K)
             logits = units * scale + constant
             if K == 1:
