@@ -225,3 +225,11 @@ def approach_claim(
     evidence = compare(after, tenth, less=True, unit=100.0)
     number = " to ".join(texts)
     return judged(source, statement, replace(evidence, number=number) if not evidence.missing else evidence, figures)
+
+
+def decided_inside(claim: Claim, rival: str, n_at_an_edge: int, n_repetitions: int) -> Claim:
+    """Return a claim as not measured where most choices of the rival's validation are the first or last of a grid."""
+    if claim.verdict == "not measured" or 2 * n_at_an_edge <= n_repetitions:
+        return claim
+    why = f"not decided: '{rival}' is at an edge of its grid in {n_at_an_edge} of {n_repetitions} repetitions"
+    return not_measured(claim.source, claim.statement, why, claim.figures)

@@ -21,7 +21,8 @@ own, with tables, pictures and machines. *Statistical* claims compare at least {
 *supported* and *contradicted* are p of at most {LEVEL:g} on either side after Holm's correction over all statistical
 claims of the paper (of our targets; of the checks of theory), *inconclusive* is what is above. *Exact* claims are
 supported where they hold in every case, and contradicted by one case in which they do not. Intervals are those of
-95 %, of each claim for itself. "So far" is what has cases left to measure."""
+95 %, of each claim for itself. "So far" is what has cases left to measure. "Not decided" is a claim about a rival that
+chose the first or last value of a grid in most repetitions: a wider grid may make it better."""
 
 
 def claims_of(experiment: Experiment, results: Results) -> list[Claim]:

@@ -15,6 +15,7 @@ from benchmarks.experiments._common import (
     Records,
     What,
     by,
+    decided_inside,
     grouped,
     seconds,
     unfolded,
@@ -133,8 +134,11 @@ def paired(source: str, statement: str, records: Records, names: tuple[str, str]
     """Return whether the first of two networks has the higher accuracy, or the fewer seconds, by split."""
     # Column generation chooses its own number of neurons.
     pair = [by_split(records, None if name == "column generation" else m, name, what) for name in names]
-    how: dict[str, Any] = {} if what in {"train", "test"} else {"show": seconds, "less": True, "log": True}
-    return paired_claim(source, statement, *pair, names=names, **how)
+    accuracies = what in {"train", "test"}
+    how: dict[str, Any] = {} if accuracies else {"show": seconds, "less": True, "log": True}
+    claim = paired_claim(source, statement, *pair, names=names, **how)
+    group = where(networks(records), network=names[1], m=(m, None))
+    return decided_inside(claim, names[1], sum(map(at_an_edge, group)), len(group)) if accuracies else claim
 
 
 def better_claims(source: str, records: Records, theirs: str, m: int) -> list[Claim]:

@@ -30,6 +30,7 @@ from benchmarks.experiments._common import (
     What,
     approach_claim,
     by,
+    decided_inside,
     experiment_in,
     grouped,
     per_cent,
@@ -180,11 +181,18 @@ def objective(record: Record) -> float | None:
     return None if found is None else found / record.measured["zero"]
 
 
-def at_an_edge(group: Records) -> str:
-    """Return in how many runs the learning rate that validation chose is the first or the last of its grid."""
-    chosen = [record.measured["learning_rate"] for record in group if "learning_rate" in record.measured]
-    rates = RELU_RATES if group[0].case["method"] == "ReLU" else RATES
-    return f"{sum(rate in (min(rates), max(rates)) for rate in chosen)} of {len(chosen)}" if chosen else ""
+def at_an_edge(group: Records) -> tuple[int, int]:
+    """Return in how many runs, of how many, the learning rate that validation chose is at an edge of its grid."""
+    chosen = [record for record in group if "learning_rate" in record.measured]
+    grids = [RELU_RATES if record.case["method"] == "ReLU" else RATES for record in chosen]
+    pairs = zip((record.measured["learning_rate"] for record in chosen), grids, strict=True)
+    return sum(rate in (min(rates), max(rates)) for rate, rates in pairs), len(chosen)
+
+
+def edges(group: Records) -> str:
+    """Return that as text, empty where nothing was chosen."""
+    count, chosen = at_an_edge(group)
+    return f"{count} of {chosen}" if chosen else ""
 
 
 def bound(record: Record) -> float:
@@ -214,7 +222,7 @@ def tables(records: Records) -> list[Table]:
         ("test loss %", show.median("test_loss", ".3g", 100.0)),
         ("fit s", show.median("seconds", ".3g")),
         ("search s", show.median("search_seconds", ".3g", none="")),
-        ("at an edge", at_an_edge),
+        ("at an edge", edges),
         ("runs", show.count),
     ]
     note = (
@@ -235,7 +243,9 @@ def claims(records: Records) -> list[Claim]:
         source: str, statement: str, pair: tuple[str, str], m: int, what: What, names: tuple[str, str] | None = None
     ) -> Claim:
         measured = (by_seed(records, name, m, what) for name in pair)
-        return paired_claim(source, statement, *measured, names=names or pair, show=per_cent, less=True, log=True)
+        claim = paired_claim(source, statement, *measured, names=names or pair, show=per_cent, less=True, log=True)
+        group = where(networks(records), name=pair[1], m=m)
+        return decided_inside(claim, (names or pair)[1], *at_an_edge(group))
 
     source, own = f"{PAPER}, Figure 1", ("paper", "backprop")
     for what, words in ((objective, "training objective"), ("test_loss", "test loss")):
