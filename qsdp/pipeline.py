@@ -50,6 +50,10 @@ _JOINED, _JOINING_TIME = frozenset({"refit", "polish"}), 0.15
 #: Largest share of a time limit that a solve leaves to shaping and sampling.
 _SAMPLING_TIME = 0.5
 
+#: How many times the time that is left a refinement of more neurons may take in full to be begun: what ends early is
+#: most of it.
+_BEGUN = 2.0
+
 #: Passes that certify a network on rows in batches.
 _PASSES = 3
 
@@ -276,7 +280,7 @@ def _enough_neurons(
 ) -> BilinearNetwork:
     """Return a network of as many neurons as the options say, or as it takes; refined unless by "exact"."""
     problem, refines = relaxation.problem, options.refine not in {"none", "exact"}
-    state, n_neurons = rng.bit_generator.state, options.neurons(problem.n_outputs)
+    state, n_neurons, smaller = rng.bit_generator.state, options.neurons(problem.n_outputs), None
     while True:
         # The network is that of a call with its number of neurons.
         rng.bit_generator.state = state
@@ -288,10 +292,12 @@ def _enough_neurons(
                 network = refined(network, problem, options, rng, limit, kept)
         if options.n_neurons is not None or options.refine == "exact":
             return network
-        affordable = n_neurons * limit.left / max(limit.elapsed - began, 1e-9)
+        if smaller is not None and limit.over and smaller.objective(problem) <= network.objective(problem):
+            return smaller
+        affordable = _BEGUN * n_neurons * limit.left / max(limit.elapsed - began, 1e-9)
         more = more_neurons(n_neurons, network, relaxation)
         while more > max(n_neurons, affordable):
             more //= 2
         if more <= n_neurons:
             return network
-        n_neurons = more
+        n_neurons, smaller = more, network

@@ -9,6 +9,8 @@ import pytest
 from brute_force import random_problem, random_vector_problem
 
 import qsdp
+from qsdp import pipeline
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import run_pipeline
@@ -102,6 +104,27 @@ def test_no_time_gives_the_first_network() -> None:
     result = fitted(PLANTED, time_limit=1e-3)
     assert result.network.n_neurons == LEAST_NEURONS
     assert result.certificate.lower_bound <= result.certificate.objective
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
+    better: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "more_neurons", lambda n_neurons, *_: 4 * LEAST_NEURONS)
+    refine, sizes = pipeline.refined, []
+
+    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any) -> Any:
+        sizes.append(network.n_neurons)
+        if len(sizes) == 2:
+            # The limit has passed; the larger network is as sampled, if it is to be the worse one.
+            monkeypatch.setattr(Deadline, "over", property(lambda own: own is limit))
+            return refine(network, problem, options, rng, NEVER, kept) if better else network
+        return refine(network, problem, options, rng, limit, kept)
+
+    monkeypatch.setattr(pipeline, "refined", ended)
+    result = fitted(PLANTED)
+    assert sizes == [LEAST_NEURONS, 4 * LEAST_NEURONS]
+    assert result.network.n_neurons == sizes[better]
 
 
 def test_stages_of_all_sizes_are_timed_together() -> None:
