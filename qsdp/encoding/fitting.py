@@ -40,8 +40,7 @@ _EXTREME = 100.0
 _THRESHOLDS, _UNASKED = (5, 20), 3
 
 #: Thresholds of all columns together at most, and products of samples, outputs and squared inputs: of 26 letters by 16
-#: columns a quarter allows one threshold a column (82 % of new rows right, 42 s for a fit), this three (90 %, 49 s),
-#: twice as many five (88 %, 81 s).
+#: columns a quarter allows one threshold a column (82 % of new rows right, 42 s for a fit), this three (87 %, 60 s).
 _MOST_BITS, _MOST_PRODUCTS = 240, 6e8
 
 #: The encoding that is chosen on samples left out.
