@@ -196,7 +196,7 @@ def _run(
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
         following = deadline.seconds(problem.n_outputs * root_operations(problem.size))
         own = deadline.before(min(following, _SAMPLING_TIME * deadline.left))
-        own = own.share(0.5) if options.refine in LIMITED else own
+        own = _before_refinement(own, options)
         if start is not None and not _leads(start, problem):
             start = None
         relaxation = solve_relaxation(
@@ -264,8 +264,13 @@ def sample_from(
 
 def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline) -> Any:
     # A search for a larger constant leaves a refinement its part.
-    own = deadline.share(0.5) if options.refine in LIMITED else deadline
+    own = _before_refinement(deadline, options)
     return covariances_of(relaxation, options.shaping, own, options.verbose, within=True)
+
+
+def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline:
+    """Return the deadline of what leaves half of the time to a refinement by single weights, if one follows."""
+    return deadline.share(0.5) if options.refine in LIMITED else deadline
 
 
 def _enough_neurons(

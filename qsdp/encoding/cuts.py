@@ -103,9 +103,10 @@ class Distribution:
 
 
 def without_outliers(entries: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return entries (n,) of which those beyond the fences of their distribution are moved there."""
-    moved: FloatArray = np.clip(entries, *Distribution.of(entries, weights).fences())
-    return moved
+    """Return entries (n,) or columns (n, C), of which those beyond the fences of their distribution are moved there."""
+    columns = entries.reshape(len(entries), -1).T
+    moved = np.stack([np.clip(one, *Distribution.of(one, weights).fences()) for one in columns], axis=1)
+    return moved.reshape(entries.shape)
 
 
 def _quantile_gaps(below: FloatArray, n_thresholds: int) -> np.ndarray:

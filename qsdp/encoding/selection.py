@@ -95,8 +95,11 @@ def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     weights = np.bincount(rows.group, sample_weight)[kept]
     sums = np.stack([np.bincount(rows.group, sample_weight * one)[kept] for one in targets.T], axis=1)
     roots = np.sqrt(weights)[:, None]
-    kernels = (quadratic_map(scale * problem.X[rows.first[kept]], problem.activation) for scale in _SCALES)
-    return min((_ridge_errors(roots * roots.T * one.inner_products(), sums / roots) for one in kernels), key=np.sum)
+    inputs = problem.X[rows.first[kept]]
+    # Without a lift a scale multiplies all of the kernel, and strengths are relative to it.
+    scales = _SCALES if problem.lifted else _SCALES[:1]
+    kernels = (quadratic_map(scale * inputs, problem.activation).inner_products() for scale in scales)
+    return min((_ridge_errors(roots * roots.T * kernel, sums / roots) for kernel in kernels), key=np.sum)
 
 
 def _ridge_errors(kernel: FloatArray, y: FloatArray) -> FloatArray:
@@ -123,7 +126,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
     """
     if loss.quadratic or loss.labels or loss.coupled:
         return targets
-    return np.stack([without_outliers(one, weights) for one in targets.T], axis=1)
+    return without_outliers(targets, weights)
 
 
 def first_clear_best(

@@ -50,10 +50,7 @@ class TargetScaling:
 
         Those losses bear outliers only if the units are those of the other targets.
         """
-        if not loss.bounded_dual:
-            return cls.of(target, weights)
-        columns = [without_outliers(one, weights) for one in np.atleast_2d(target.T)]
-        return cls.of(np.stack(columns, axis=1).reshape(target.shape), weights)
+        return cls.of(without_outliers(target, weights) if loss.bounded_dual else target, weights)
 
     def encode(self, target: FloatArray) -> FloatArray:
         """Return targets as outputs of a network."""

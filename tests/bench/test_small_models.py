@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import qsdp
 from qsdp.bench import Record, run_experiment
+from qsdp.bench.uci import rounding
 from qsdp.bench.uci.data import SETS, prepare
 from qsdp.encoding import TableEncoder
 
@@ -19,7 +20,6 @@ study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reas
 # Those of the same folder, which are there if it is.
 from benchmarks.experiments.accuracy import _bits as bits  # noqa: E402
 from benchmarks.experiments.accuracy import _models as models  # noqa: E402
-from qsdp.bench.uci import rounding  # noqa: E402
 
 
 def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
