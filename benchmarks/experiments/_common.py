@@ -227,9 +227,14 @@ def approach_claim(
     return judged(source, statement, replace(evidence, number=number) if not evidence.missing else evidence, figures)
 
 
-def decided_inside(claim: Claim, rival: str, n_at_an_edge: int, n_repetitions: int) -> Claim:
-    """Return a claim as not measured where most choices of the rival's validation are the first or last of a grid."""
-    if claim.verdict == "not measured" or 2 * n_at_an_edge <= n_repetitions:
+def is_edge(value: float, grid: Sequence[float]) -> bool:
+    """Return whether a value that validation chose is the least or the largest of its grid."""
+    return value in (min(grid), max(grid))
+
+
+def decided_inside(claim: Claim, rival: str, at_edges: Sequence[bool]) -> Claim:
+    """Return a claim as not measured where most of the rival's repetitions chose an edge of a grid."""
+    if claim.verdict == "not measured" or 2 * sum(at_edges) <= len(at_edges):
         return claim
-    why = f"not decided: '{rival}' is at an edge of its grid in {n_at_an_edge} of {n_repetitions} repetitions"
+    why = f"not decided: '{rival}' is at an edge of its grid in {sum(at_edges)} of {len(at_edges)} repetitions"
     return not_measured(claim.source, claim.statement, why, claim.figures)

@@ -17,6 +17,7 @@ from benchmarks.experiments._common import (
     by,
     decided_inside,
     grouped,
+    is_edge,
     seconds,
     unfolded,
     values,
@@ -91,7 +92,7 @@ def at_an_edge(record: Record) -> bool:
     rates = RELU_RATES if case["method"] == "ReLU" else RATES
     grids = {"beta": case["betas" if "betas" in case else "decays"], "learning_rate": rates}
     chosen = measured.get("parameters") or {"beta": measured["beta"]}
-    return any(value in (min(grids[name]), max(grids[name])) for name, value in chosen.items())
+    return any(is_edge(value, grids[name]) for name, value in chosen.items())
 
 
 def in_all(record: Record) -> float:
@@ -138,7 +139,7 @@ def paired(source: str, statement: str, records: Records, names: tuple[str, str]
     how: dict[str, Any] = {} if accuracies else {"show": seconds, "less": True, "log": True}
     claim = paired_claim(source, statement, *pair, names=names, **how)
     group = where(networks(records), network=names[1], m=(m, None))
-    return decided_inside(claim, names[1], sum(map(at_an_edge, group)), len(group)) if accuracies else claim
+    return decided_inside(claim, names[1], [at_an_edge(record) for record in group]) if accuracies else claim
 
 
 def better_claims(source: str, records: Records, theirs: str, m: int) -> list[Claim]:

@@ -33,6 +33,7 @@ from benchmarks.experiments._common import (
     decided_inside,
     experiment_in,
     grouped,
+    is_edge,
     per_cent,
     timed,
     unfolded,
@@ -181,18 +182,17 @@ def objective(record: Record) -> float | None:
     return None if found is None else found / record.measured["zero"]
 
 
-def at_an_edge(group: Records) -> tuple[int, int]:
-    """Return in how many runs, of how many, the learning rate that validation chose is at an edge of its grid."""
+def at_edges(group: Records) -> list[bool]:
+    """Return for each run that chose a learning rate whether it is at an edge of its grid."""
     chosen = [record for record in group if "learning_rate" in record.measured]
-    grids = [RELU_RATES if record.case["method"] == "ReLU" else RATES for record in chosen]
-    pairs = zip((record.measured["learning_rate"] for record in chosen), grids, strict=True)
-    return sum(rate in (min(rates), max(rates)) for rate, rates in pairs), len(chosen)
+    rates = [RELU_RATES if record.case["method"] == "ReLU" else RATES for record in chosen]
+    return [is_edge(record.measured["learning_rate"], grid) for record, grid in zip(chosen, rates, strict=True)]
 
 
 def edges(group: Records) -> str:
-    """Return that as text, empty where nothing was chosen."""
-    count, chosen = at_an_edge(group)
-    return f"{count} of {chosen}" if chosen else ""
+    """Return in how many runs it is, empty where nothing was chosen."""
+    found = at_edges(group)
+    return f"{sum(found)} of {len(found)}" if found else ""
 
 
 def bound(record: Record) -> float:
@@ -245,7 +245,7 @@ def claims(records: Records) -> list[Claim]:
         measured = (by_seed(records, name, m, what) for name in pair)
         claim = paired_claim(source, statement, *measured, names=names or pair, show=per_cent, less=True, log=True)
         group = where(networks(records), name=pair[1], m=m)
-        return decided_inside(claim, (names or pair)[1], *at_an_edge(group))
+        return decided_inside(claim, (names or pair)[1], at_edges(group))
 
     source, own = f"{PAPER}, Figure 1", ("paper", "backprop")
     for what, words in ((objective, "training objective"), ("test_loss", "test loss")):
