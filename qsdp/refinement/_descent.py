@@ -22,8 +22,8 @@ __all__ = ["Descent", "DescentData", "IntArray"]
 
 IntArray = npt.NDArray[np.int8]
 
-#: A fall of the loss below this share of it is rounding.
-ROUNDING = 1e-12
+#: A fall of the loss below this share of it is rounding, by the precision of the products.
+ROUNDING = {"float64": 1e-12, "float32": 1e-9}
 
 
 @dataclass(eq=False, repr=False)
@@ -152,7 +152,7 @@ class Descent(ABC):
     @property
     def tolerance(self) -> float:
         """Fall of the loss that counts."""
-        return ROUNDING * abs(self.value)
+        return ROUNDING[np.dtype(self.data.library.dtype).name] * abs(self.value)
 
     def accept(self, f: FloatArray, value: float) -> None:
         """Take predictions and their loss."""

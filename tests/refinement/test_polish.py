@@ -416,8 +416,48 @@ def test_memory_on_large_data(loss, free, monkeypatch):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # The data take 16 MB: no copy of them, none an output, and no n x m array of 4.8 MB for all neurons.
-    assert peak < 12e6
+    # The data take 16 MB: one copy of them in single precision, none an output, and no n x m array for all neurons.
+    assert peak < 8e6 + 9e6
+
+
+@pytest.fixture
+def single(monkeypatch):
+    """Make products with the data of small problems run in single precision."""
+    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0)
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("loss", SCALAR_LOSSES)
+@pytest.mark.parametrize("activation", [None, "relu_like"])
+def test_no_single_move_helps_in_single_precision(loss, free, activation, single):
+    problem = random_problem(6, 12, 40, loss, beta=0.02, activation=activation)
+    check_locally_optimal(random_network(problem, 10, 1, free=free), problem)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "squared", "hinge"])
+def test_no_single_move_helps_in_single_precision_with_several_outputs(loss, single, large):
+    problem = random_vector_problem(3, 11, 30, 3, loss, beta=0.02, levels=3)
+    check_locally_optimal(random_network(problem, 9, 2, free=True), problem)
+
+
+def test_single_precision_finds_the_same_network(monkeypatch):
+    problem = random_problem(4, 20, 400, beta=0.01)
+    network = random_network(problem, 15, 0)
+    expected = polish(network, problem)
+    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0)
+    found = polish(network, problem)
+    np.testing.assert_array_equal(found.U, expected.U)
+    np.testing.assert_array_equal(found.V, expected.V)
+    assert problem.objective(found) == pytest.approx(problem.objective(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.float32), (1e-12, np.float64), (1e30, np.float64)])
+def test_targets_of_any_size_are_learned_on_large_data(scale, dtype, single):
+    problem = random_problem(4, 6, 60, beta=0.01)
+    scaled = qsdp.TrainingProblem(problem.X, scale * problem.y, beta=0.01 * scale)
+    assert Samples(scaled).library.dtype == dtype
+    objectives = [one.objective(polish(random_network(one, 15, 0), one)) for one in (problem, scaled)]
+    assert objectives[1] == pytest.approx(scale**2 * objectives[0], rel=1e-6)
 
 
 def test_nothing_is_evaluated_when_time_is_over(large):
