@@ -50,6 +50,9 @@ _JOINED, _JOINING_TIME = frozenset({"refit", "polish"}), 0.15
 #: Largest share of a time limit that a solve leaves to shaping and sampling.
 _SAMPLING_TIME = 0.5
 
+#: Sweeps of a polish that tell whether so few neurons may be enough, and how many times as long all take: 2.5 to 5.5.
+_TRIED_SWEEPS, _ALL_SWEEPS = 8, 4.0
+
 #: How many times the time that is left a refinement of more neurons may take in full to be begun: what ends early is
 #: most of it.
 _BEGUN = 2.0
@@ -285,24 +288,46 @@ def _enough_neurons(
 ) -> BilinearNetwork:
     """Return a network of as many neurons as the options say, or as it takes; refined unless by "exact"."""
     problem, refines = relaxation.problem, options.refine not in {"none", "exact"}
+    grows = options.n_neurons is None and options.refine != "exact"
+    tries = grows and options.refine == "polish"
     state, n_neurons, smaller = rng.bit_generator.state, options.neurons(problem.n_outputs), None
+
+    def affordable(seconds: float) -> float:
+        """Return how many neurons may be refined in the time that is left, where so many as now take some seconds."""
+        return _BEGUN * n_neurons * limit.left / max(seconds, 1e-9)
+
+    def next_size(network: BilinearNetwork, seconds: float, *, settled: bool) -> int:
+        more = more_neurons(n_neurons, network, relaxation, settled=settled)
+        while more > max(n_neurons, affordable(seconds)):
+            more //= 2
+        return max(more, n_neurons)
+
     while True:
         # The network is that of a call with its number of neurons.
         rng.bit_generator.state = state
-        began = limit.elapsed
         with timed_stage(timings, "sample"), stages.stage("sample"):
             network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
+        drawn, began = rng.bit_generator.state, limit.elapsed
+        if tries:
+            with timed_stage(timings, "refine"):
+                tried = refined(network, problem, options, rng, limit, kept, _TRIED_SWEEPS)
+            rng.bit_generator.state = drawn
+            seconds = _ALL_SWEEPS * (limit.elapsed - began)
+            more = next_size(tried, seconds, settled=False)
+            if more > n_neurons:
+                # What is tried of the most that time allows is missing in the end.
+                tries = affordable(seconds) >= 2 * more
+                n_neurons, smaller = more, tried
+                continue
+            began = limit.elapsed
         if refines:
             with timed_stage(timings, "refine"):
                 network = refined(network, problem, options, rng, limit, kept)
-        if options.n_neurons is not None or options.refine == "exact":
+        if not grows:
             return network
         if smaller is not None and limit.over and smaller.objective(problem) <= network.objective(problem):
             return smaller
-        affordable = _BEGUN * n_neurons * limit.left / max(limit.elapsed - began, 1e-9)
-        more = more_neurons(n_neurons, network, relaxation)
-        while more > max(n_neurons, affordable):
-            more //= 2
-        if more <= n_neurons:
+        more = next_size(network, limit.elapsed - began, settled=True)
+        if more == n_neurons:
             return network
-        n_neurons, smaller = more, network
+        tries, n_neurons, smaller = False, more, network

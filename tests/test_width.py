@@ -110,10 +110,15 @@ def test_no_time_gives_the_first_network() -> None:
 def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     better: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "more_neurons", lambda n_neurons, *_: 4 * LEAST_NEURONS)
+    def grown(n_neurons: int, *_: Any, settled: bool = True) -> int:
+        return 4 * LEAST_NEURONS if settled else n_neurons
+
+    monkeypatch.setattr(pipeline, "more_neurons", grown)
     refine, sizes = pipeline.refined, []
 
-    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any) -> Any:
+    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, *sweeps: int) -> Any:
+        if sweeps:
+            return refine(network, problem, options, rng, limit, kept, *sweeps)
         sizes.append(network.n_neurons)
         if len(sizes) == 2:
             # The limit has passed; the larger network is as sampled, if it is to be the worse one.
@@ -125,6 +130,33 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     result = fitted(PLANTED)
     assert sizes == [LEAST_NEURONS, 4 * LEAST_NEURONS]
     assert result.network.n_neurons == sizes[better]
+
+
+def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    refine, sizes = pipeline.refined, []
+
+    def counted(network: Any, *rest: Any) -> Any:
+        sizes.append((network.n_neurons, len(rest) == 5))
+        return refine(network, *rest)
+
+    monkeypatch.setattr(pipeline, "refined", counted)
+    grown = fitted(PLANTED, beta="0.1%")
+    tried, whole = ([n for n, all_sweeps in sizes if all_sweeps == finished] for finished in (False, True))
+    assert tried[0] == LEAST_NEURONS
+    assert LEAST_NEURONS not in whole
+    assert whole[-1] == grown.network.n_neurons
+    same = fitted(PLANTED, beta="0.1%", n_neurons=whole[-1])
+    assert np.array_equal(same.network.U, grown.network.U)
+
+
+def test_after_a_few_sweeps_only_a_large_deviation_counts() -> None:
+    network, relaxation = drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), 16)
+    far = deviation(network, relaxation)
+    few, many = (drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), m)[0] for m in (16, 160))
+    assert far > 0.4 > deviation(many, relaxation) > 0.04
+    assert more_neurons(16, few, relaxation, settled=False) > 16
+    assert more_neurons(16, many, relaxation) > 16
+    assert more_neurons(16, many, relaxation, settled=False) == 16
 
 
 def test_stages_of_all_sizes_are_timed_together() -> None:

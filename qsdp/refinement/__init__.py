@@ -2,7 +2,7 @@
 
 from qsdp.refinement._choice import suits_statistics
 from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width
-from qsdp.refinement.polishing import polish
+from qsdp.refinement.polishing import MOST_SWEEPS, polish
 from qsdp.refinement.refitting import refit
 
-__all__ = ["FixedWidthResult", "polish", "refit", "suits_statistics", "train_fixed_width"]
+__all__ = ["MOST_SWEEPS", "FixedWidthResult", "polish", "refit", "suits_statistics", "train_fixed_width"]

@@ -24,9 +24,11 @@ from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
-__all__ = ["polish"]
+__all__ = ["MOST_SWEEPS", "polish"]
 
 Callback = Callable[[int, float], object]
+
+MOST_SWEEPS = 50
 
 #: Share of the weights that a restart perturbs, smallest and largest; with half and twice of both, objectives of four
 #: sets after three restarts move by less than 0.3 % either way.
@@ -44,7 +46,7 @@ def polish(
     network: BilinearNetwork,
     problem: TrainingProblem,
     *,
-    max_sweeps: int = 50,
+    max_sweeps: int = MOST_SWEEPS,
     restarts: int = 0,
     time_limit: float | None = None,
     random_state: RandomState = None,
