@@ -51,7 +51,7 @@ class GradientDescent:
         history: History,
         best: str | None,
     ) -> None:
-        r"""Minimise the objective of a `Training` over its parameters, in place; the history is filled.
+        r"""Minimise the objective of a `GradientTraining` over its parameters, in place; the history is filled.
 
         `width` is the factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and
         steps must be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of

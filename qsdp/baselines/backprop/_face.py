@@ -17,7 +17,7 @@ from qsdp.baselines._estimator import Baseline, hold_out
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._descent import GradientDescent
-from qsdp.baselines.backprop._training import Training
+from qsdp.baselines.backprop._training import GradientTraining
 from qsdp.estimators.classes import encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
@@ -121,7 +121,7 @@ class GradientTrained(Baseline, _FittedNetwork):
 
     def _descend(
         self,
-        training: Training,
+        training: GradientTraining,
         descent: GradientDescent,
         rng: np.random.Generator,
         history: History,

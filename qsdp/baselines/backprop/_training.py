@@ -20,11 +20,11 @@ from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import allocate
 
-__all__ = ["FloatTraining", "NetworkTraining", "Training", "Units", "neuron_values", "normalised"]
+__all__ = ["DataUnits", "FloatTraining", "GradientTraining", "NetworkTraining", "neuron_values", "normalised"]
 
 
 @dataclass(frozen=True)
-class Units:
+class DataUnits:
     r"""What was divided by what: :math:`\ell(\tau t, \tau y) = \mathrm{factor} \cdot \mathrm{loss}(t, y)`.
 
     Attributes
@@ -44,7 +44,7 @@ class Units:
     loss: Loss
 
 
-def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, Units]:
+def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, DataUnits]:
     """Return data and targets in units of their own, and the units.
 
     Training on them makes a learning rate independent of the units of X and y: a fit to ``(s X, t y)`` takes the same
@@ -55,7 +55,7 @@ def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, Units]
     if not (loss.labels or loss.coupled):
         target = _rms(problem.y)
     other, factor = loss.rescaled(target)
-    return problem.X / row, problem.y / target, Units(float(row), target, factor, other)
+    return problem.X / row, problem.y / target, DataUnits(float(row), target, factor, other)
 
 
 def _rms(values: FloatArray) -> float:
@@ -93,7 +93,7 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
     return weights.reshape(shape)
 
 
-class Training(ABC):
+class GradientTraining(ABC):
     r"""A network of rows :math:`x' = x / r` and targets :math:`y / \tau` in training.
 
     Its `parameters` are the tensors that are trained, its `targets` in `units`.
@@ -143,7 +143,7 @@ class Training(ABC):
         return np.concatenate(parts).astype(np.float64), penalty
 
 
-class NetworkTraining(Training):
+class NetworkTraining(GradientTraining):
     r"""The network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')`, bilinear or of a polynomial activation.
 
     A second layer that is trained starts at normal numbers for several outputs, else, as signs of bilinear neurons are

@@ -27,7 +27,7 @@ from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import GradientTrained
-from qsdp.baselines.backprop._training import Training
+from qsdp.baselines.backprop._training import GradientTraining
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats
@@ -229,7 +229,7 @@ def _calibrated(network: QuantizedReLUNetwork, X: Any, targets: FloatArray) -> Q
     return replace(network, alpha=network.alpha * factors, intercept=network.intercept * factors + offsets)
 
 
-class _ReLUTraining(Training):
+class _ReLUTraining(GradientTraining):
     r"""The network :math:`f' = \tfrac{1}{\sqrt m} \sum_j a_j \max(0, x'^T w'_j + b_j) + b_0`.
 
     Weights are standard normal to start with: steps change the function as much for any width.

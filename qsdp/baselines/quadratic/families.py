@@ -30,7 +30,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.baselines._layers import AffineForm
-from qsdp.baselines.quadratic.maps import COUPLINGS, AffineMap, FormMap, Map, Parameters, PowerMap
+from qsdp.baselines.quadratic.maps import COUPLINGS, AffineMap, Map, Parameters, PowerMap, QuadraticFormMap
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -175,7 +175,7 @@ FAMILIES = {
     family.name: family
     for family in (
         Family("linear", (AffineMap(),), why_not_identity="it has no quadratic part"),
-        Family("qnn", (FormMap(),), linear_start={"Q": 0.0}, identity="Q"),
+        Family("qnn", (QuadraticFormMap(),), linear_start={"Q": 0.0}, identity="Q"),
         Family(
             "rpqnn",
             (AffineMap("W", "b"), AffineMap("U", "c")),
@@ -206,7 +206,7 @@ FAMILIES = {
             why_not_identity=_INDEFINITE,
         ),
         Family("power_only", (PowerMap(),), linear_start={"Wb": 0.0}, identity="Wb"),
-        Family("form_only", (FormMap("Q", None, None),), linear_start={"Q": 0.0}, identity="Q"),
+        Family("form_only", (QuadraticFormMap("Q", None, None),), linear_start={"Q": 0.0}, identity="Q"),
         Family(
             "square_act",
             (AffineMap(),),
@@ -236,7 +236,8 @@ def get_family(name: str, coupling: str = "tied") -> Family:
     family = FAMILIES["rpqnn" if name == "parabolic" else check_choice("family", name, FAMILIES)]
     check_choice("coupling", coupling, COUPLINGS)
     maps = tuple(
-        dataclasses.replace(part, coupling=coupling) if isinstance(part, FormMap) else part for part in family.maps
+        dataclasses.replace(part, coupling=coupling) if isinstance(part, QuadraticFormMap) else part
+        for part in family.maps
     )
     return dataclasses.replace(family, maps=maps)
 
@@ -293,7 +294,7 @@ def starting_parameters(
             if len(shape) == 1:
                 P[name] = np.zeros(shape)
                 continue
-            quadratic = name == part.weight and isinstance(part, (FormMap, PowerMap))
+            quadratic = name == part.weight and isinstance(part, (QuadraticFormMap, PowerMap))
             usual = 1.0 / n if quadratic else n**-0.5
             drawn = rng.normal(0.0, usual if scale is None else scale, shape)
             P[name] = 0.5 * (drawn + np.swapaxes(drawn, -1, -2)) if len(shape) == 3 else drawn

@@ -15,7 +15,16 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, _show, check_choice, check_numbers
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["COUPLINGS", "AffineMap", "FormMap", "Map", "Parameters", "PowerMap", "check_symmetric", "step_weights"]
+__all__ = [
+    "COUPLINGS",
+    "AffineMap",
+    "Map",
+    "Parameters",
+    "PowerMap",
+    "QuadraticFormMap",
+    "check_symmetric",
+    "step_weights",
+]
 
 
 #: Step on an off-diagonal entry of the symmetric Q, as a multiple of the derivative by that entry alone.
@@ -210,7 +219,7 @@ class PowerMap(AffineMap):
 
 
 @dataclass(frozen=True)
-class FormMap(Map):
+class QuadraticFormMap(Map):
     r"""The map :math:`x^T Q_k x + w_k \cdot x + b_k` with symmetric Q; A(23)-(26).
 
     The forward pass keeps :math:`V_k = x^T Q_k`, of shape (..., B, m, n); the derivative by the input is

@@ -26,7 +26,7 @@ def _convolution(family: str, inputs: int, outputs: int, stride: int, options: d
     return CONVOLUTIONS[family](inputs, outputs, 3, stride=stride, padding=1, **options)
 
 
-class _Block(nn.Module):
+class _ResidualBlock(nn.Module):
     r"""Two convolutions F and a shortcut without parameters: :math:`\mathrm{relu}(s(x) + \zeta F(x))`."""
 
     def __init__(
@@ -116,7 +116,7 @@ class QResNet(nn.Module):
             outputs = width * 2**stage
             for number in range(n_blocks):
                 stride = 2 if stage and not number else 1
-                blocks.append(_Block(family, channels, outputs, stride, rezero, options))
+                blocks.append(_ResidualBlock(family, channels, outputs, stride, rezero, options))
                 channels = outputs
         self.blocks = nn.Sequential(*blocks)
         self.classifier = nn.Linear(channels, check_integer("n_classes", n_classes, minimum=2), **options)
