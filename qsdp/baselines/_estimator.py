@@ -173,6 +173,7 @@ class _Fitted:
     """What `fit` leaves on every system."""
 
     history_: History
+    network_: Any
     n_features_in_: int
 
 

@@ -70,6 +70,14 @@ class _LatentTraining(NetworkTraining):
     ) -> None:
         super().__init__(problem, n_neurons, descent, trained, rng)
         self.M = problem.levels - 1
+        reach = self.units.row * self.M
+        #: Size of a neuron's values in the user's units, for values of order one here.
+        self._size = reach**2
+        if self.coefficients is not None:
+            a, b, c = self.coefficients[0] * reach**2, self.coefficients[1] * reach, self.coefficients[2]
+            # Root mean square over standard normal arguments.
+            self._size = float(np.sqrt(2.0 * a**2 + b**2 + (a + c) ** 2))
+            self.coefficients = a / self._size, b / self._size, c / self._size
         self._trained = trained
         if trained != "free":
             # A number shared by m neurons has a gradient m times theirs; in this unit SGD's step of it is as theirs.
@@ -79,25 +87,6 @@ class _LatentTraining(NetworkTraining):
 
     def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.uniform(-1.0, 1.0, shape)
-
-    @property
-    def _size(self) -> float:
-        """Size of a neuron's values in the user's units, for values of order one here."""
-        reach = self.units.row * self.M
-        if self.problem.activation is None:
-            return reach**2
-        a, b, c = self.problem.activation.coefficients
-        # Root mean square over standard normal arguments.
-        return float(np.sqrt(2.0 * (a * reach**2) ** 2 + (b * reach) ** 2 + (a * reach**2 + c) ** 2))
-
-    @property
-    def coefficients(self) -> tuple[float, float, float] | None:
-        """Those of the activation for arguments and values in units."""
-        if self.problem.activation is None:
-            return None
-        a, b, c = self.problem.activation.coefficients
-        reach = self.units.row * self.M
-        return a * reach**2 / self._size, b * reach / self._size, c / self._size
 
     def layers(self) -> tuple[Any, Any]:
         """Return levels over M, and a."""

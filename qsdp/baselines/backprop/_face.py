@@ -22,20 +22,14 @@ from qsdp.estimators.classes import encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm, from_polynomial
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, from_polynomial
 from qsdp.problem import TrainingProblem
 
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
 
 
-class _FittedNetwork:
-    """What `fit` leaves besides."""
-
-    network_: Any
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class GradientTrained(Baseline, _FittedNetwork):
+class GradientTrained(Baseline):
     r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
 
     Parameters
@@ -230,10 +224,4 @@ class QuadraticNetworkTrained(GradientTrained):
     def layers_(self) -> tuple[TrainedLayer, ...]:
         """The network as one quadratic layer, a function of the data."""
         form, d = self.network_.to_quadratic_form(), self.n_features_in_
-        if form.n_inputs == d:
-            return (TrainedLayer(form),)
-        S, s = form.S, form.s
-        whole = QuadraticForm(
-            S[..., :d, :d], 2.0 * S[..., :d, d] + s[..., :d], S[..., d, d] + s[..., d] + np.asarray(form.s0)
-        )
-        return (TrainedLayer(whole),)
+        return (TrainedLayer(form if form.n_inputs == d else form.with_last(1.0)),)

@@ -155,6 +155,8 @@ class NetworkTraining(GradientTraining):
     ) -> None:
         super().__init__(problem, n_neurons, descent)
         self.values_a_neuron = self.factors + 1
+        #: Of the activation, for the tensors of `layers`.
+        self.coefficients = None if problem.activation is None else problem.activation.coefficients
         self._W = descent.tensor(self._start((self.factors, n_neurons, problem.n_features), rng)).requires_grad_()
         self.parameters = {"first layer": self._W}
         free, shape = trained == "free", (n_neurons, *self.targets.shape[1:])
@@ -165,19 +167,14 @@ class NetworkTraining(GradientTraining):
         if free:
             self.parameters["second layer"] = self._a.requires_grad_()
 
-    @abstractmethod
     def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Return weights of the first layer to begin with."""
+        return rng.standard_normal(shape)
 
     @property
     def factors(self) -> int:
         """First-layer weight vectors of a neuron."""
         return 2 if self.problem.activation is None else 1
-
-    @property
-    @abstractmethod
-    def coefficients(self) -> tuple[float, float, float] | None:
-        """Those of the activation, for the tensors of `layers`."""
 
     def outputs(self, X: Any, *layers: Any) -> Any:
         """Return the outputs, given first-layer weights (k, m, D) and a, (m,) or (m, C)."""
@@ -190,14 +187,6 @@ class FloatTraining(NetworkTraining):
 
     They start standard normal, so that every neuron is of order one.
     """
-
-    def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        return rng.standard_normal(shape)
-
-    @property
-    def coefficients(self) -> tuple[float, float, float] | None:
-        """Those of the activation."""
-        return None if self.problem.activation is None else self.problem.activation.coefficients
 
     def layers(self) -> tuple[Any, Any]:
         """Return the parameters."""
