@@ -173,7 +173,6 @@ class _Fitted:
     """What `fit` leaves on every system."""
 
     history_: History
-    network_: Any
     n_features_in_: int
 
 

@@ -12,9 +12,8 @@ from qsdp.activations import get_activation
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import FloatTraining, NetworkTraining
+from qsdp.baselines.backprop._training import FloatTraining, GradientDescent, NetworkTraining, descent_of
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
@@ -227,10 +226,10 @@ class _StraightThrough(QuadraticNetworkTrained):
                 patience=None,
             )
             source = FloatTraining(problem, m, plain, "free" if second_layer == "free" else "fixed", rng)
-            self._descend(source, plain, rng, self.start_history_, width=m, held=apart)
+            plain.run(source, rng, self.start_history_, self._score, width=m, held=apart)
             training.start_from(source.network())
         # Levels jump to and fro: the last epoch is not the best.
-        self._descend(training, descent, rng, history, width=m, held=apart, best="loss")
+        descent.run(training, rng, history, self._score, width=m, held=apart, best="loss")
         self.network_ = training.network()
         if given["refit"]:
             bilinear = self.network_ if isinstance(self.network_, BilinearNetwork) else from_polynomial(self.network_)

@@ -12,8 +12,7 @@ import torch
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem
 from qsdp.baselines import BackpropRegressor
 from qsdp.baselines._torch import minibatches, seeded, torch_loss
-from qsdp.baselines.backprop._descent import descent_of
-from qsdp.baselines.backprop._training import FloatTraining
+from qsdp.baselines.backprop._training import FloatTraining, descent_of
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Huber, Squared, get_loss

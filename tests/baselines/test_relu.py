@@ -15,7 +15,7 @@ from qsdp import TrainingProblem
 from qsdp.baselines import ReLUNetworkClassifier, ReLUNetworkRegressor
 from qsdp.baselines._torch import minibatches, seeded
 from qsdp.baselines.backprop import QuantizedReLUNetwork, ReLUNetwork, round_to_levels
-from qsdp.baselines.backprop._descent import descent_of
+from qsdp.baselines.backprop._training import descent_of
 from qsdp.baselines.backprop.relu import _ReLUTraining
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES

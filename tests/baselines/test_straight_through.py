@@ -15,8 +15,7 @@ import qsdp
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem
 from qsdp.baselines import StraightThroughClassifier, StraightThroughRegressor
 from qsdp.baselines._torch import minibatches, seeded
-from qsdp.baselines.backprop._descent import descent_of
-from qsdp.baselines.backprop._training import FloatTraining
+from qsdp.baselines.backprop._training import FloatTraining, descent_of
 from qsdp.baselines.straight_through import _LatentTraining, straight_through
 from qsdp.datasets import make_planted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.validation import FloatArray, check_flag, check_targets
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines._estimator import Baseline, hold_out
-from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.backprop._descent import GradientDescent
-from qsdp.baselines.backprop._training import GradientTraining
 from qsdp.estimators.classes import encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
@@ -28,8 +25,14 @@ from qsdp.problem import TrainingProblem
 __all__ = ["GradientTrained", "QuadraticNetworkTrained"]
 
 
+class _FittedNetwork:
+    """What `fit` leaves besides."""
+
+    network_: Any
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class GradientTrained(Baseline):
+class GradientTrained(Baseline, _FittedNetwork):
     r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
 
     Parameters
@@ -112,40 +115,6 @@ class GradientTrained(Baseline):
         inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
         problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), **options)
         return problem, (inputs[held], targets[held])
-
-    def _descend(
-        self,
-        training: GradientTraining,
-        descent: GradientDescent,
-        rng: np.random.Generator,
-        history: History,
-        *,
-        width: int,
-        held: tuple[FloatArray, FloatArray],
-        best: str | None = None,
-    ) -> None:
-        """Train; the history has the objective in the user's units, and the mean loss of samples held out.
-
-        Kept is the epoch of the least of those, without them that of the least `best`, or the last one.
-        """
-        units, targets = training.units, training.targets
-        best = "validation_loss" if len(held[0]) else "loss" if descent.patience is not None else best
-
-        def measure() -> Mapping[str, float]:
-            outputs, penalty = training.evaluate()
-            with np.errstate(all="ignore"):
-                loss = units.factor * units.loss.value(outputs, targets) + penalty
-            if not np.isfinite(loss):
-                # A score of numbers that are none would be refused.
-                return {"loss": loss}
-            measured = {"loss": loss, "score": self._score(outputs, targets)}
-            if not len(held[0]):
-                return measured
-            outside, wanted = training.network().predict(held[0]), held[1]
-            validation = get_loss(self.loss).value(outside, wanted) / len(wanted)
-            return {**measured, "validation_loss": validation, "validation_score": self._score(outside, wanted)}
-
-        descent.run(training, measure, width=width, rng=rng, history=history, best=best)
 
     def _probability_loss(self) -> Loss:
         loss = get_loss(self.loss)

@@ -1,26 +1,30 @@
-"""Objectives of two-layer networks as functions of tensors, in units of the data's own."""
+"""Objectives of two-layer networks as functions of tensors, in units of the data's own, and their gradient descent."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.parallel import blocks
-from qsdp._utils.validation import FloatArray
-from qsdp.baselines._torch import require_torch, torch_loss
-from qsdp.baselines.backprop._descent import GradientDescent
+from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.baselines._estimator import checked
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, torch_loss, training_epoch
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import allocate
 
-__all__ = ["DataUnits", "FloatTraining", "GradientTraining", "NetworkTraining", "neuron_values", "normalised"]
+__all__ = ["FloatTraining", "GradientDescent", "GradientTraining", "NetworkTraining", "descent_of"]
+
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("constant", "cosine")
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,113 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
     weights = np.zeros((m, count))
     weights[np.arange(m), np.repeat(np.arange(count), sizes)] = signs * np.repeat(m / sizes, sizes)
     return weights.reshape(shape)
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """How gradients are followed; checked."""
+
+    learning_rate: float
+    momentum: float
+    clip: float | None
+    optimizer: str
+    schedule: str
+    batch_size: int
+    n_epochs: int
+    patience: int | None
+    device: Any
+    dtype: Any
+    callback: Callback | None
+    verbose: bool
+
+    def tensor(self, array: Any) -> Any:
+        """Return an array as a tensor of the chosen kind and place."""
+        return require_torch().as_tensor(np.asarray(array), dtype=self.dtype, device=self.device)
+
+    def run(
+        self,
+        training: GradientTraining,
+        rng: np.random.Generator,
+        history: History,
+        score: Callable[[FloatArray, FloatArray], float],
+        *,
+        width: float,
+        held: tuple[FloatArray, FloatArray],
+        best: str | None = None,
+    ) -> None:
+        r"""Minimise an objective over its parameters, in place; the history has it in the user's units.
+
+        `width` is the factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and
+        steps must be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
+        all neurons, one over the root. `rng` draws the seed of the order of samples; `score` is recorded of outputs and
+        targets. Kept is the epoch of the least mean loss of the inputs and targets in `held`, without any that of the
+        least `best`, or the last one.
+        """
+        torch, units, targets = require_torch(), training.units, training.targets
+        tensors = list(training.parameters.values())
+        if self.optimizer == "sgd":
+            steps = torch.optim.SGD(tensors, lr=self.learning_rate * width, momentum=self.momentum)
+        else:
+            steps = torch.optim.Adam(tensors, lr=self.learning_rate, betas=(self.momentum, 0.999))
+        schedule = None
+        if self.schedule == "cosine":
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(steps, T_max=self.n_epochs)
+        generator = seeded(rng)
+
+        def set_state(state: list[Any]) -> None:
+            with torch.no_grad():
+                for tensor, kept in zip(tensors, state, strict=True):
+                    tensor.copy_(kept)
+
+        def measure() -> Mapping[str, float]:
+            outputs, penalty = training.evaluate()
+            with np.errstate(all="ignore"):
+                loss = units.factor * units.loss.value(outputs, targets) + penalty
+            if not np.isfinite(loss):
+                # A score of numbers that are none would be refused.
+                return {"loss": loss}
+            measured = {"loss": loss, "score": score(outputs, targets)}
+            if not len(held[0]):
+                return measured
+            outside, wanted = training.network().predict(held[0]), held[1]
+            validation = training.problem.loss.value(outside, wanted) / len(wanted)
+            return {**measured, "validation_loss": validation, "validation_score": score(outside, wanted)}
+
+        train_epochs(
+            training_epoch(
+                steps,
+                lambda rows: training.objective(rows.to(self.device)).backward(),
+                lambda: minibatches(len(targets), self.batch_size, generator),
+                clipped=(tensors, None if self.clip is None else self.clip / math.sqrt(width)),
+                project=training.project,
+                schedule=schedule,
+            ),
+            measure,
+            self.n_epochs,
+            get_state=lambda: [tensor.detach().clone() for tensor in tensors],
+            set_state=set_state,
+            history=history,
+            suggestion="a smaller learning_rate" + (" or clip=1.0" if self.clip is None else ""),
+            callback=self.callback,
+            verbose=self.verbose,
+            name="backprop",
+            best="validation_loss" if len(held[0]) else "loss" if self.patience is not None else best,
+            patience=self.patience,
+        )
+
+
+def descent_of(estimator: Any) -> GradientDescent:
+    """Return the checked descent of an estimator's parameters of these names."""
+    given = checked(
+        estimator, "learning_rate", "momentum", "clip", "batch_size", "n_epochs", "patience", "verbose", "dtype"
+    )
+    return GradientDescent(
+        **{**given, "dtype": getattr(require_torch(), given["dtype"])},
+        optimizer=check_choice("optimizer", estimator.optimizer, OPTIMIZERS),
+        schedule=check_choice("schedule", estimator.schedule, SCHEDULES),
+        callback=estimator.callback,
+        device=check_device(estimator.device),
+    )
 
 
 class GradientTraining(ABC):

@@ -8,9 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
-from qsdp.baselines.backprop._descent import descent_of
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import FloatTraining
+from qsdp.baselines.backprop._training import FloatTraining, descent_of
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 
@@ -41,7 +40,7 @@ class _Backprop(QuadraticNetworkTrained):
         descent = descent_of(self)
         problem, apart = self._problem(X, targets, rng, activation=self.activation)
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
-        self._descend(training, descent, rng, history, width=m, held=apart)
+        descent.run(training, rng, history, self._score, width=m, held=apart)
         self.network_ = training.network()
 
     def quantized(

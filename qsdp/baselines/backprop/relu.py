@@ -22,9 +22,8 @@ from qsdp.activations import relu
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.backprop._descent import GradientDescent, descent_of
 from qsdp.baselines.backprop._face import GradientTrained
-from qsdp.baselines.backprop._training import GradientTraining
+from qsdp.baselines.backprop._training import GradientDescent, GradientTraining, descent_of
 from qsdp.baselines.backprop.networks import TwoLayerNetwork
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
@@ -275,7 +274,7 @@ class _ReLU(GradientTrained):
         descent = descent_of(self)
         problem, apart = self._problem(X, targets, rng)
         training = _ReLUTraining(problem, m, descent, intercept, rng)
-        self._descend(training, descent, rng, history, width=1, held=apart)
+        descent.run(training, rng, history, self._score, width=1, held=apart)
         self.network_ = training.network()
 
     @property
