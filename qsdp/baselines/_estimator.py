@@ -6,7 +6,7 @@ import inspect
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
@@ -44,6 +44,7 @@ __all__ = [
     "Baseline",
     "BaselineClassifier",
     "BaselineRegressor",
+    "CheckedSettings",
     "accuracy_of",
     "check_hidden",
     "checked",
@@ -88,6 +89,7 @@ def _entries(section: str) -> dict[tuple[str, ...], str]:
 
 
 Self = TypeVar("Self", bound="Baseline")
+Chosen = TypeVar("Chosen", bound="CheckedSettings")
 
 
 def _below_one(name: str, value: object) -> float:
@@ -119,6 +121,16 @@ def checked(estimator: Any, *names: str) -> dict[str, Any]:
         name: value if value is None and name in _OPTIONAL else _CHECKS.get(name, check_flag)(name, value)
         for name, value in values.items()
     }
+
+
+class CheckedSettings:
+    """Fields of a class of parameters, which estimators have too, checked where an object is made."""
+
+    @classmethod
+    def of(cls: type[Chosen], given: Any, **others: Any) -> Chosen:
+        """Return the settings that an estimator's parameters of these names are, besides others."""
+        names = {field.name for field in fields(cls)} - set(others)  # type: ignore[arg-type]
+        return cls(**{name: getattr(given, name) for name in names}, **others)
 
 
 def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:

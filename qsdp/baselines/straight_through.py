@@ -13,7 +13,7 @@ from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, che
 from qsdp.baselines._history import History
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import FloatTraining, GradientDescent, NetworkTraining, descent_of
+from qsdp.baselines.backprop._training import FloatTraining, GradientDescent, NetworkTraining
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
@@ -211,7 +211,7 @@ class _StraightThrough(QuadraticNetworkTrained):
                 f"its argument is none of its value; got 'analytic' with {activation}"
             )
         start = check_choice("start", self.start, STARTS)
-        descent = descent_of(self)
+        descent = GradientDescent.of(self)
         problem, apart = self._problem(X, targets, rng, levels=self.levels, activation=activation)
         training = _LatentTraining(problem, m, descent, second_layer, rng)
         self.start_history_ = None

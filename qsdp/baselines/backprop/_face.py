@@ -15,6 +15,7 @@ from qsdp._utils.validation import FloatArray, check_flag, check_targets
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines._estimator import Baseline, hold_out
 from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.backprop._training import DescentParameters
 from qsdp.estimators.classes import encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
@@ -32,7 +33,7 @@ class _FittedNetwork:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GradientTrained(Baseline, _FittedNetwork):
+class GradientTrained(Baseline, DescentParameters, _FittedNetwork):
     r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
 
     Parameters
@@ -45,28 +46,8 @@ class GradientTrained(Baseline, _FittedNetwork):
         "logistic" and "cross_entropy" give probabilities.
     beta : float, default=0.1
         Regularisation, >= 0.
-    learning_rate : float, default=0.1
-        Of the mean over samples, for data and targets in units of their own size (see the notes of
-        `BackpropRegressor`), times m for SGD.
-    momentum : float, default=0.9
-        From 0 to below 1. The first of Adam's two.
-    clip : float or None, default=1.0
-        Gradients of larger norm, that of all neurons together in units of :math:`1/\sqrt m`, are shortened to it.
-        SGD on quadratic networks, whose squared errors are of degree four in weights and data, diverges on rows far
-        from the others at rates that the rest of the data need.
-    optimizer : {"sgd", "adam"}, default="sgd"
-    schedule : {"cosine", "constant"}, default="cosine"
-        The learning rate falls to zero along half a wave, or stays.
-    batch_size : int, default=32
-    n_epochs : int, default=50
     validation_fraction : float, default=0
         Share of the samples that is not trained on; with one, kept is the epoch with the least loss on it.
-    patience : int, optional
-        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
-    device : str, optional
-        Of PyTorch, such as "cuda"; the CPU by default.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the training.
 
     Attributes
     ----------
@@ -78,17 +59,7 @@ class GradientTrained(Baseline, _FittedNetwork):
     n_neurons: int = field(default=100, kw_only=False)
     loss: str | Loss = "squared"
     beta: float = 0.1
-    learning_rate: float = 0.1
-    momentum: float = 0.9
-    clip: float | None = 1.0
-    optimizer: str = "sgd"
-    schedule: str = "cosine"
-    batch_size: int = 32
-    n_epochs: int = 50
     validation_fraction: float = 0.0
-    patience: int | None = None
-    device: str | None = None
-    dtype: str = "float64"
 
     def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
         """Return targets as `QuantizedNetworkClassifier` has them: two classes are one output."""

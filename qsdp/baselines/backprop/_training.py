@@ -12,7 +12,7 @@ import numpy as np
 
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.baselines._estimator import checked
+from qsdp.baselines._estimator import CheckedSettings, checked
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, torch_loss, training_epoch
 from qsdp.baselines.backprop.networks import FloatNetwork
@@ -21,7 +21,7 @@ from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import allocate
 
-__all__ = ["FloatTraining", "GradientDescent", "GradientTraining", "NetworkTraining", "descent_of"]
+__all__ = ["DescentParameters", "FloatTraining", "GradientDescent", "GradientTraining", "NetworkTraining"]
 
 OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("constant", "cosine")
@@ -97,26 +97,63 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
     return weights.reshape(shape)
 
 
-@dataclass(frozen=True)
-class GradientDescent:
+@dataclass(eq=False, repr=False, kw_only=True)
+class DescentParameters:
+    r"""Fields of the descent, which estimators have too.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.1
+        Of the mean over samples, for data and targets in units of their own size (see the notes of
+        `BackpropRegressor`), times m for SGD.
+    momentum : float, default=0.9
+        From 0 to below 1. The first of Adam's two.
+    clip : float or None, default=1.0
+        Gradients of larger norm, that of all neurons together in units of :math:`1/\sqrt m`, are shortened to it.
+        SGD on quadratic networks, whose squared errors are of degree four in weights and data, diverges on rows far
+        from the others at rates that the rest of the data need.
+    optimizer : {"sgd", "adam"}, default="sgd"
+    schedule : {"cosine", "constant"}, default="cosine"
+        The learning rate falls to zero along half a wave, or stays.
+    batch_size : int, default=32
+    n_epochs : int, default=50
+    patience : int, optional
+        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
+    device : str, optional
+        Of PyTorch, such as "cuda"; the CPU by default.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the training.
+    """
+
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    clip: float | None = 1.0
+    optimizer: str = "sgd"
+    schedule: str = "cosine"
+    batch_size: int = 32
+    n_epochs: int = 50
+    patience: int | None = None
+    device: str | None = None
+    dtype: str = "float64"
+
+
+@dataclass(kw_only=True)
+class GradientDescent(DescentParameters, CheckedSettings):
     """How gradients are followed; checked."""
 
-    learning_rate: float
-    momentum: float
-    clip: float | None
-    optimizer: str
-    schedule: str
-    batch_size: int
-    n_epochs: int
-    patience: int | None
-    device: Any
-    dtype: Any
     callback: Callback | None
     verbose: bool
 
+    def __post_init__(self) -> None:
+        checked(self, "learning_rate", "momentum", "clip", "batch_size", "n_epochs", "patience", "verbose", "dtype")
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        self.device = check_device(self.device)
+
     def tensor(self, array: Any) -> Any:
         """Return an array as a tensor of the chosen kind and place."""
-        return require_torch().as_tensor(np.asarray(array), dtype=self.dtype, device=self.device)
+        torch = require_torch()
+        return torch.as_tensor(np.asarray(array), dtype=getattr(torch, self.dtype), device=self.device)
 
     def run(
         self,
@@ -188,20 +225,6 @@ class GradientDescent:
             best="validation_loss" if len(held[0]) else "loss" if self.patience is not None else best,
             patience=self.patience,
         )
-
-
-def descent_of(estimator: Any) -> GradientDescent:
-    """Return the checked descent of an estimator's parameters of these names."""
-    given = checked(
-        estimator, "learning_rate", "momentum", "clip", "batch_size", "n_epochs", "patience", "verbose", "dtype"
-    )
-    return GradientDescent(
-        **{**given, "dtype": getattr(require_torch(), given["dtype"])},
-        optimizer=check_choice("optimizer", estimator.optimizer, OPTIMIZERS),
-        schedule=check_choice("schedule", estimator.schedule, SCHEDULES),
-        callback=estimator.callback,
-        device=check_device(estimator.device),
-    )
 
 
 class GradientTraining(ABC):

@@ -9,7 +9,7 @@ from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
 from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import FloatTraining, descent_of
+from qsdp.baselines.backprop._training import FloatTraining, GradientDescent
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 
@@ -37,7 +37,7 @@ class _Backprop(QuadraticNetworkTrained):
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = checked(self, "n_neurons")["n_neurons"]
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
-        descent = descent_of(self)
+        descent = GradientDescent.of(self)
         problem, apart = self._problem(X, targets, rng, activation=self.activation)
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
         descent.run(training, rng, history, self._score, width=m, held=apart)

@@ -23,7 +23,7 @@ from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.backprop._face import GradientTrained
-from qsdp.baselines.backprop._training import GradientDescent, GradientTraining, descent_of
+from qsdp.baselines.backprop._training import GradientDescent, GradientTraining
 from qsdp.baselines.backprop.networks import TwoLayerNetwork
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
@@ -271,7 +271,7 @@ class _ReLU(GradientTrained):
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         intercept = check_flag("fit_intercept", self.fit_intercept)
-        descent = descent_of(self)
+        descent = GradientDescent.of(self)
         problem, apart = self._problem(X, targets, rng)
         training = _ReLUTraining(problem, m, descent, intercept, rng)
         descent.run(training, rng, history, self._score, width=1, held=apart)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from qsdp._utils.validation import _show, check_real
-from qsdp.baselines._estimator import checked, inherit_entries
+from qsdp.baselines._estimator import CheckedSettings, checked, inherit_entries
 from qsdp.exceptions import InvalidInputError, QSDPError
 
 __all__ = ["SUGGESTION", "DivergedError", "RLSParameters", "RLSSettings"]
@@ -53,7 +52,7 @@ class RLSParameters:
 
 
 @dataclass(kw_only=True)
-class RLSSettings(RLSParameters):
+class RLSSettings(RLSParameters, CheckedSettings):
     """What one layer's update depends on besides its learning rate; checked.
 
     Raises
@@ -61,11 +60,6 @@ class RLSSettings(RLSParameters):
     InvalidInputError
         A parameter is not in its range.
     """
-
-    @classmethod
-    def of(cls, given: Any) -> RLSSettings:
-        """Return the settings that an estimator's parameters of these names are."""
-        return cls(**{field.name: getattr(given, field.name) for field in fields(cls)})
 
     def __post_init__(self) -> None:
         check_real("forgetting", self.forgetting, strict=True)
