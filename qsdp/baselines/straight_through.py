@@ -12,8 +12,8 @@ from qsdp.activations import get_activation
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.backprop._face import QuadraticNetworkTrained
 from qsdp.baselines.backprop._training import FloatTraining, GradientDescent, NetworkTraining
+from qsdp.baselines.backprop.estimators import QuadraticNetworkTrained
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError

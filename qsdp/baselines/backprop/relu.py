@@ -22,8 +22,8 @@ from qsdp.activations import relu
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.backprop._face import GradientTrained
 from qsdp.baselines.backprop._training import GradientDescent, GradientTraining
+from qsdp.baselines.backprop.estimators import GradientTrained
 from qsdp.baselines.backprop.networks import TwoLayerNetwork
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError

@@ -15,9 +15,8 @@ from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.descent import Descent, right
 from qsdp.baselines.quadratic.families import check_init, get_family, starting_parameters
-from qsdp.baselines.quadratic.losses import check_loss
 from qsdp.baselines.quadratic.maps import COUPLINGS
-from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork, check_activation
+from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork, check_activation, check_loss
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [

@@ -91,15 +91,10 @@ class Family:
     def combine(self, values: Sequence[FloatArray]) -> FloatArray:
         """Return z of shape (..., B, m) from the values of the maps."""
         if not self.factors:
-            total = values[0]
-            rest = values[1:]
-        else:
-            i, j = self.factors
-            total = values[i] * values[j]
-            rest = [value for k, value in enumerate(values) if k not in self.factors]
-        for value in rest:
-            total = total + value
-        return total
+            return sum(values[1:], start=values[0])
+        i, j = self.factors
+        rest = [value for k, value in enumerate(values) if k not in self.factors]
+        return sum(rest, start=values[i] * values[j])
 
     def split(self, D: FloatArray, values: Sequence[FloatArray]) -> list[FloatArray]:
         """Return the derivative by the values of every map, from `D`, that by z."""
@@ -126,10 +121,8 @@ class Family:
 
     def gradients(self, E: Sequence[FloatArray], A: FloatArray) -> Parameters:
         """Return the gradient by every parameter, from the derivatives by the values of the maps."""
-        gradients: Parameters = {}
-        for part, e in zip(self.maps, E, strict=True):
-            gradients.update(part.gradients(e, A))
-        return gradients
+        pairs = zip(self.maps, E, strict=True)
+        return {name: gradient for part, e in pairs for name, gradient in part.gradients(e, A).items()}
 
     def add(self, P: Parameters, E: Sequence[FloatArray], A: FloatArray) -> None:
         """Add the gradient to the parameters in place; `E`, by the values of the maps, is scaled to be a step."""

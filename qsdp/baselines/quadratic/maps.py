@@ -101,13 +101,18 @@ class Map(ABC):
         """Return the values (..., B, m), and what `input_gradient` can reuse."""
 
     @abstractmethod
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return the derivative by every parameter, for symmetric matrices as their coupling weighs it."""
-
     def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
-        """Add the gradient to the parameters in place; `E` is scaled to be a step."""
-        for name, step in self.gradients(E, A).items():
-            P[name] += step
+        """Add the derivative by every parameter to it, for symmetric matrices as their coupling weighs it.
+
+        With `E` scaled it is a step.
+        """
+
+    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
+        """Return the derivative by every parameter."""
+        shapes = self.shapes(A.shape[-1], E.shape[-1])
+        P = {name: np.zeros((*E.shape[:-2], *shape)) for name, shape in shapes.items()}
+        self.add(P, E, A)
+        return P
 
     @abstractmethod
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
@@ -132,10 +137,9 @@ class Map(ABC):
     def _add_bias(self, values: FloatArray, P: Parameters) -> FloatArray:
         return values if self.bias is None else values + P[self.bias][..., None, :]
 
-    def _with_bias_gradient(self, gradient: FloatArray, E: FloatArray) -> Parameters:
-        if self.bias is None:
-            return {self.weight: gradient}
-        return {self.weight: gradient, self.bias: E[..., 0, :] if E.shape[-2] == 1 else E.sum(axis=-2)}
+    def _step_bias(self, P: Parameters, E: FloatArray) -> None:
+        if self.bias is not None:
+            P[self.bias] += E[..., 0, :] if E.shape[-2] == 1 else E.sum(axis=-2)
 
     def _constant(self, P: Parameters) -> FloatArray:
         return np.zeros(P[self.weight].shape[:-1]) if self.bias is None else P[self.bias]
@@ -167,9 +171,10 @@ class AffineMap(Map):
         values = self._add_bias(A @ np.swapaxes(P[self.weight], -1, -2), P)
         return (values + self.shift if self.shift else values), None
 
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return E'A, and the sum of E."""
-        return self._with_bias_gradient(outer(E, A), E)
+    def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
+        """Add E'A, and the sum of E."""
+        P[self.weight] += outer(E, A)
+        self._step_bias(P, E)
 
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
         """Return E W."""
@@ -196,9 +201,9 @@ class PowerMap(AffineMap):
         """Return Wb (x * x) + c."""
         return super().values(A * A, P)
 
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return E'(A * A), and the sum of E."""
-        return super().gradients(E, A * A)
+    def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
+        """Add E'(A * A), and the sum of E."""
+        super().add(P, E, A * A)
 
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
         """Return 2 x * (E Wb)."""
@@ -253,27 +258,17 @@ class QuadraticFormMap(Map):
         total = V if self.linear is None else V + P[self.linear][..., None, :, :]
         return self._add_bias((total @ A[..., :, :, None])[..., 0], P), V
 
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return the weighted sums of E x x', and those of an affine map."""
-        parts = [self._sums(E[..., chunk], A) for chunk in self._chunks(E, A)]
-        gradients = self._with_bias_gradient(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-3), E)
-        return gradients if self.linear is None else gradients | {self.linear: outer(E, A)}
-
     def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
-        """Add the weighted sums of E x x' a few neurons at a time, and those of an affine map."""
-        for chunk in self._chunks(E, A):
-            P[self.weight][..., chunk, :, :] += self._sums(E[..., chunk], A)
+        """Add the weighted sums of E x x' of some neurons after the other, and those of an affine map."""
+        (B, m), n = E.shape[-2:], A.shape[-1]
+        # So many that temporary arrays are of bounded size.
+        length = max(1, _LARGEST // (E.size // (B * m) * n * max(B, n)))
+        for start in range(0, m, length):
+            some = slice(start, start + length)
+            P[self.weight][..., some, :, :] += self._sums(E[..., some], A)
         if self.linear is not None:
             P[self.linear] += outer(E, A)
-        if self.bias is not None:
-            P[self.bias] += E.sum(axis=-2)
-
-    @staticmethod
-    def _chunks(E: FloatArray, A: FloatArray) -> list[slice]:
-        """Return neurons in groups whose temporary arrays are of bounded size."""
-        (B, m), n = E.shape[-2:], A.shape[-1]
-        length = max(1, _LARGEST // (E.size // (B * m) * n * max(B, n)))
-        return [slice(start, start + length) for start in range(0, m, length)]
+        self._step_bias(P, E)
 
     def _sums(self, E: FloatArray, A: FloatArray) -> FloatArray:
         """Return the weighted sums over samples of E_k a a', (..., m, n, n)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +12,7 @@ from torch import Tensor, nn
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
 from qsdp.activations import Activation, Identity, get_differentiable
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
-from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
+from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
@@ -180,7 +178,7 @@ def start_conventional(model: nn.Module, generator: torch.Generator | None = Non
         if isinstance(module, QuadraticNeurons):
             module.reset_parameters(generator)
         elif isinstance(module, nn.Linear):
-            _draw_linear(module, generator)
+            draw_conventional(module.weight, module.bias, generator)
         elif isinstance(module, ReZero):
             nn.init.zeros_(module.zeta)
 
@@ -193,13 +191,6 @@ def start_random(model: nn.Module, scale: float | None, generator: torch.Generat
     for module in model.modules():
         if isinstance(module, QuadraticNeurons):
             module.start_random(scale, generator)
-
-
-@torch.no_grad()
-def _draw_linear(layer: nn.Linear, generator: torch.Generator | None) -> None:
-    fill_normal(layer.weight, math.sqrt(2.0 / layer.in_features), generator)
-    if layer.bias is not None:
-        fill_uniform(layer.bias, 1.0 / math.sqrt(layer.in_features), generator)
 
 
 def transfer_weights(source: nn.Module | Sequence[tuple[Any, Any]], target: nn.Module) -> None:

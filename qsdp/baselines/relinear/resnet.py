@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -10,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from qsdp._utils.validation import check_flag, check_integer
-from qsdp.baselines._torch import fill_normal
-from qsdp.baselines.relinear.neurons import CONVOLUTIONS, check_family
+from qsdp.baselines.relinear.neurons import CONVOLUTIONS, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["QResNet"]
@@ -122,12 +120,11 @@ class QResNet(nn.Module):
         self.classifier = nn.Linear(channels, check_integer("n_classes", n_classes, minimum=2), **options)
         self.reset_conventional()
 
-    @torch.no_grad()
     def reset_conventional(self, generator: torch.Generator | None = None) -> None:
         r"""Draw the conventional convolutions from Kaiming's normal distribution, :math:`N(0, 2/n)`."""
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                fill_normal(module.weight, math.sqrt(2.0 / math.prod(module.weight.shape[1:])), generator)
+                draw_conventional(module.weight, None, generator)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return log odds of the classes, (n, n_classes), for images (n, in_channels, h, w)."""

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 from qsdp._utils.validation import _show, check_real
 from qsdp.baselines._estimator import CheckedSettings, checked, inherit_entries
-from qsdp.exceptions import InvalidInputError, QSDPError
+from qsdp.exceptions import InvalidInputError
 
-__all__ = ["SUGGESTION", "DivergedError", "RLSParameters", "RLSSettings"]
+__all__ = ["SUGGESTION", "RLSParameters", "RLSSettings"]
 
 #: What to try after a divergence; the order is that of what was measured to help.
 SUGGESTION = "inputs in [0, 1] or standardised, clip=5.0, a smaller learning_rate, forgetting=1.0 or trace_guard=True"
-
-
-class DivergedError(QSDPError, ArithmeticError):
-    """A step would have left the finite numbers; parameters and state are those before the step."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -14,7 +14,7 @@ from qsdp.activations import DIFFERENTIABLE, Identity, InvertibleActivation, Sof
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, check_hidden, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSParameters, RLSSettings
+from qsdp.baselines.rls._settings import SUGGESTION, RLSParameters, RLSSettings
 from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters, loss_and_gradient
 from qsdp.exceptions import InvalidInputError
 
@@ -101,23 +101,19 @@ class _RLSNetwork(Baseline, RLSParameters):
         trainer, output = self._trainer(X.shape[1], columns.shape[1], rng), self._output_function()
         desired = output.inverse(columns, self.eps_target)
         data, wanted = X.astype(self.dtype), desired.astype(self.dtype)
-        diverged: list[DivergedError] = []
 
         def train(epoch: int) -> None:
             order = rng.permutation(len(data))
-            try:
-                for start in range(0, len(data), self.batch_size):
-                    rows = order[start : start + self.batch_size]
-                    trainer.step(data[rows], wanted[rows], self.loss)
-            except DivergedError as error:
-                diverged.append(error)
+            for start in range(0, len(data), self.batch_size):
+                rows = order[start : start + self.batch_size]
+                trainer.step(data[rows], wanted[rows], self.loss)
 
         steps = clipped = 0
 
         def measure() -> Mapping[str, float]:
             nonlocal steps, clipped
             outputs = trainer.network.outputs(data).astype(np.float64)
-            value = np.nan if diverged else loss_and_gradient(self.loss, outputs, desired)[0]
+            value = loss_and_gradient(self.loss, outputs, desired)[0]
             if not np.isfinite(value):
                 return {"loss": value, "score": np.nan}
             share = (trainer.n_clipped - clipped) / (trainer.n_steps - steps)

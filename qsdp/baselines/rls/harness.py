@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import evaluate, mean_loss, minibatches, state_of, training_epoch
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
+from qsdp.baselines.rls._settings import SUGGESTION
 from qsdp.baselines.rls.optimizer import RLS
 from qsdp.exceptions import InvalidInputError
 
@@ -193,7 +193,6 @@ def train_network(
     optimizer = method.make(model, **({"clip": clip} if method.clips else {}), **options)
     generator = torch.Generator().manual_seed(seed)
     function = LOSSES[loss]
-    diverged: list[DivergedError] = []
     cpu_seconds = 0.0
 
     steps = training_epoch(
@@ -207,15 +206,10 @@ def train_network(
         nonlocal cpu_seconds
         start = time.process_time()
         model.train()
-        try:
-            steps(epoch)
-        except DivergedError as error:
-            diverged.append(error)
+        steps(epoch)
         cpu_seconds = time.process_time() - start
 
     def measure() -> Mapping[str, float]:
-        if diverged:
-            return {"loss": float("nan"), "score": float("nan")}
         outputs, tested = (evaluate(model, X, _BLOCK) for X in (data.X, data.X_test))
         return {
             "loss": float(function(outputs, data.targets)),

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import _show, check_flag, check_integer, check_real, warn
+from qsdp.baselines._history import DivergedError
 from qsdp.baselines.rls._collector import Collector
 from qsdp.baselines.rls._maps import LinearMap, Mean, check_maps, excluded_names, layers_of, learning_rates, make_rest
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSSettings
+from qsdp.baselines.rls._settings import SUGGESTION, RLSSettings
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["RLS"]
