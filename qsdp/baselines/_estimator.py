@@ -40,20 +40,6 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss, get_loss
 from qsdp.networks import QuadraticForm
 
-__all__ = [
-    "Baseline",
-    "BaselineClassifier",
-    "BaselineRegressor",
-    "CheckedSettings",
-    "accuracy_of",
-    "check_hidden",
-    "checked",
-    "hold_out",
-    "inherit_entries",
-    "r2_of",
-]
-
-
 _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 
@@ -155,13 +141,7 @@ def check_hidden(hidden: Any) -> list[int]:
 
 
 def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the numbers of the samples to train on and of those held out, a random share of them.
-
-    Raises
-    ------
-    InvalidInputError
-        The share is not from 0 to below 1, or leaves none to train on.
-    """
+    """Return the numbers of the samples to train on, one at least, and of those held out, a random share of them."""
     share = _below_one("validation_fraction", fraction)
     n_held = round(share * n)
     if n_held >= n:

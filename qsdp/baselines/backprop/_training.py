@@ -81,11 +81,6 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
     """Return m times the second-layer weights of a network that does not train them, (m,) or (m, C).
 
     Every output has a block of neurons of its own, with weights one over their number; `signed` ones alternate.
-
-    Raises
-    ------
-    InvalidInputError
-        There are fewer neurons than outputs.
     """
     m, count = shape[0], math.prod(shape[1:])
     if m < count:

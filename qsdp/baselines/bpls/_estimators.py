@@ -304,10 +304,7 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
 
     Time a pass over S samples is :math:`O(S n^2)` for the widest design of n columns, memory :math:`O(S \sum_l n_l)`.
 
-    References
-    ----------
-    S. Tomic, J. P. Matos-Carvalho, M. Beko, "A Closed-form Solution for Weight Optimization in Fully-connected
-    Feed-forward Neural Networks", arXiv:2401.06699, 2024; Algorithm 2.
+    Algorithm 2 of the reference of `BPLSRegressor`.
 
     Examples
     --------

@@ -19,17 +19,6 @@ from qsdp._utils.parallel import in_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._network import BPLSSettings, Network, Weights
 
-__all__ = [
-    "HIDDEN_TARGETS",
-    "Design",
-    "LayerReport",
-    "LayerSolve",
-    "backward_pass",
-    "blend",
-    "fit_readout",
-    "hidden_target",
-]
-
 #: Share of the largest squared row norm of W below which a neuron has no influence, and is left as it is.
 _TINY = 1e-12
 

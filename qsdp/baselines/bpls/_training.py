@@ -146,18 +146,8 @@ class BPLSReport(Summarized):
 class BPLSTraining(ABC):
     """State of a training; networks are replaced, never written to, so a reference to one is a copy of it.
 
-    Attributes
-    ----------
-    network : Network
-        With the random weights; after the last pass.
-    X : ndarray of shape (S, d)
-    Y : ndarray of shape (S, J)
-        Targets.
-    score_of : callable
-        Score of the pre-activations of the outputs.
-    keep_best : bool
-        Keep the network of the best pass, not that of the last.
-    report : BPLSReport
+    `score_of` returns the score of pre-activations of the outputs; with `keep_best` the network of the best pass is
+    kept, not that of the last.
     """
 
     network: Network
@@ -227,16 +217,7 @@ class BPLSTraining(ABC):
 
 @dataclass(eq=False)
 class Regression(BPLSTraining):
-    """Algorithm 1, with the repairs `refit` and `keep_best` unless they are off.
-
-    Attributes
-    ----------
-    refit : bool
-        Solve the last layer once more, on the new hidden outputs (which the lower solves have changed).
-    keep_best : bool
-        Of every pass keep the better network of two: the new one, and the one with the old hidden layers and the
-        last layer solved for them. And of all passes the best.
-    """
+    """Algorithm 1, with the repairs `refit` and `keep_best` of `BPLSRegressor` unless they are off."""
 
     refit: bool
 
@@ -263,14 +244,7 @@ class Regression(BPLSTraining):
 class Classification(BPLSTraining):
     """Algorithm 2: a pass over all samples, then passes over those that are misclassified, blended in by their share.
 
-    Attributes
-    ----------
-    codes : ndarray of shape (S,)
-        Class numbers.
-    stop : {"no_improvement", "none"}
-        Whether to stop when the number of misses does not fall.
-    miss_forward : {"current", "random"}
-        The network whose hidden outputs the passes over the misses start from.
+    `codes` are class numbers; `stop` and `miss_forward` are those of `BPLSClassifier`.
     """
 
     codes: npt.NDArray[np.intp]

@@ -240,13 +240,7 @@ INITS = ("random", "identity", "zero")
 
 
 def check_init(family: Family, init: object, scale: object = None) -> None:
-    """Raise unless a family can start so.
-
-    Raises
-    ------
-    InvalidInputError
-        There is no such start, or the family cannot have it or cannot be trained from it; the message says why.
-    """
+    """Raise unless a family can start so and be trained from there; the message says why."""
     init = check_choice("init", init, INITS)
     if scale is not None:
         check_real("init_scale", scale)

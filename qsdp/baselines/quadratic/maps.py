@@ -50,13 +50,7 @@ def step_weights(coupling: str, n: int) -> FloatArray:
 
 
 def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
-    """Return matrices of shape (..., n, n) made symmetric to the last bit.
-
-    Raises
-    ------
-    InvalidInputError
-        They are not symmetric; the products cached by the forward pass are those of the backward pass only if so.
-    """
+    """Return matrices of shape (..., n, n) made symmetric to the last bit, or raise if they are not nearly so."""
     matrices = check_numbers(name, Q, "(..., n, n)")
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
         raise InvalidInputError(f"{name} must have shape (..., n, n); got {matrices.shape}")

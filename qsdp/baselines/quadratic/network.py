@@ -71,13 +71,7 @@ _EXCLUDED_LOSSES = dict.fromkeys(
 
 
 def check_loss(value: object) -> OutputLoss:
-    """Return a loss by name.
-
-    Raises
-    ------
-    InvalidInputError
-        The algorithms are not derived for it, with the reason, or there is none of the name.
-    """
+    """Return a loss by name, or raise an error that says why the algorithms are not derived for it."""
     return LOSSES[check_choice("loss", value, LOSSES, _EXCLUDED_LOSSES)]
 
 
@@ -135,10 +129,9 @@ class Layer:
     ) -> None:
         self.family = family if isinstance(family, Family) else get_family(family)
         given = {name: check_numbers(name, value, "numbers") for name, value in parameters.items()}
-        if isinstance(activation, Activation):
-            self.activation = activation
-        else:
-            self.activation = check_activation("activation", activation)
+        self.activation = (
+            activation if isinstance(activation, Activation) else check_activation("activation", activation)
+        )
         names = self.family.shapes(1, 1)
         if set(given) != set(names):
             raise InvalidInputError(

@@ -113,7 +113,13 @@ class ReLinearNetwork(nn.Module):
             raise InvalidInputError(f"widths must be two numbers at least, inputs and outputs; got {widths!r}")
         families = check_families(family, len(widths) - 1)
         self.activation = check_activation(activation)
-        residual = residual_layers(widths) if check_flag("rezero", rezero) else set()
+        residual = set()
+        if check_flag("rezero", rezero):
+            residual = {number for number in range(1, len(widths) - 2) if widths[number] == widths[number + 1]}
+            if not residual:
+                raise InvalidInputError(
+                    f"rezero needs two hidden layers of equal widths, one after the other; got widths {widths}"
+                )
         layers: list[nn.Module] = []
         for number, (n, m, name) in enumerate(zip(widths, widths[1:], families, strict=False)):
             layer = FAMILIES[name](n, m, device=device, dtype=dtype)
@@ -133,16 +139,6 @@ class ReLinearNetwork(nn.Module):
         """Return the network as a chain of quadratic functions and activations."""
         forms = [_form_of(layer) for layer in self.layers]
         return [TrainedLayer(form, self.activation) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
-
-
-def residual_layers(widths: Sequence[int]) -> set[int]:
-    """Return the numbers of the layers that ReZero makes residual."""
-    numbers = {number for number in range(1, len(widths) - 2) if widths[number] == widths[number + 1]}
-    if not numbers:
-        raise InvalidInputError(
-            f"rezero needs two hidden layers of equal widths, one after the other; got widths {list(widths)}"
-        )
-    return numbers
 
 
 def check_families(family: Any, n_layers: int) -> list[str]:

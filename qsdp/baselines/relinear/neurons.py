@@ -52,7 +52,7 @@ _NAMES = {
 
 @torch.no_grad()
 def draw_conventional(weight: Tensor, bias: Tensor | None, generator: torch.Generator | None) -> None:
-    r"""Draw Kaiming-normal weights, :math:`N(0, 2/n)` for a fan-in of n, and biases uniform on :math:`\pm 1/\sqrt n`."""
+    r"""Draw Kaiming-normal weights, :math:`N(0, 2/n)` for n inputs, and biases uniform on :math:`\pm 1/\sqrt n`."""
     fan_in = math.prod(weight.shape[1:])
     fill_normal(weight, math.sqrt(2.0 / fan_in), generator)
     if bias is not None:

@@ -101,7 +101,8 @@ class QResNet(nn.Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        n_blocks = blocks_of_depth(depth)
+        if check_integer("depth", depth, minimum=8) % 6 != 2:
+            raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {depth}")
         family = check_family(family, _FAMILIES)
         channels = width = check_integer("width", width, minimum=1)
         in_channels = check_integer("in_channels", in_channels, minimum=1)
@@ -112,7 +113,7 @@ class QResNet(nn.Module):
         blocks = []
         for stage in range(3):
             outputs = width * 2**stage
-            for number in range(n_blocks):
+            for number in range((depth - 2) // 6):
                 stride = 2 if stage and not number else 1
                 blocks.append(_ResidualBlock(family, channels, outputs, stride, rezero, options))
                 channels = outputs
@@ -131,11 +132,3 @@ class QResNet(nn.Module):
         x = torch.relu(self.stem_norm(self.stem(x)))
         logits: Tensor = self.classifier(self.blocks(x).mean(dim=(2, 3)))
         return logits
-
-
-def blocks_of_depth(depth: Any) -> int:
-    """Return the number k of blocks a stage."""
-    number = check_integer("depth", depth, minimum=8)
-    if number % 6 != 2:
-        raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {number}")
-    return (number - 2) // 6

@@ -172,6 +172,12 @@ def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     return outputs
 
 
+#: What to try after a divergence, by variant; the others have one in common.
+_SUGGESTIONS = {
+    "none": "start='relinear' with variant='sg', or a smaller gamma_r",
+    "sg": "smaller gamma_g and gamma_b, or a smaller gamma_r",
+}
+
 #: Rows a pass takes at a time.
 _BLOCK = 8192
 
@@ -247,7 +253,8 @@ def train(
 
     def measure() -> dict[str, float]:
         outputs = evaluate(network, inputs, _BLOCK)
-        measured = {"loss": float(plan.error(outputs, targets)), "gamma_r": _rate(rule)}
+        rate = next(group["lr"] for group in rule.optimizer.param_groups if group["role"] == "r")
+        measured = {"loss": float(plan.error(outputs, targets)), "gamma_r": float(rate)}
         finite = np.isfinite(measured["loss"])
         measured["score"] = score(outputs.cpu().double().numpy(), targets.cpu().numpy()) if finite else np.nan
         measured["quadratic_norm"] = _quadratic_norm(network)
@@ -265,7 +272,7 @@ def train(
         get_state=lambda: state_of(network),
         set_state=network.load_state_dict,
         history=history,
-        suggestion=_suggestion(plan),
+        suggestion=_SUGGESTIONS.get(plan.variant, "variant='sg', or a smaller gamma_r"),
         callback=callback,
         verbose=verbose,
         name=name,
@@ -274,20 +281,8 @@ def train(
     return history.n_epochs if history.best_epoch is None else history.best_epoch
 
 
-def _rate(rule: ReLinear) -> float:
-    return float(next(group["lr"] for group in rule.optimizer.param_groups if group["role"] == "r"))
-
-
 @torch.no_grad()
 def _quadratic_norm(network: nn.Module) -> float:
     """Return the Frobenius norm of all that a conventional network does not have."""
     away = [float((tensor - reference).square().sum()) for _, _, tensor, reference in quadratic_parameters(network)]
     return float(np.sqrt(sum(away)))
-
-
-def _suggestion(plan: Plan) -> str:
-    if plan.variant == "none":
-        return "start='relinear' with variant='sg', or a smaller gamma_r"
-    if plan.variant == "sg":
-        return "smaller gamma_g and gamma_b, or a smaller gamma_r"
-    return "variant='sg', or a smaller gamma_r"

@@ -179,7 +179,7 @@ def train_network(
         The method's derivation excludes the loss.
     """
     if isinstance(method, str):
-        name, method = name or method, METHODS[_checked(method)]
+        name, method = name or method, METHODS[check_choice("method", method, METHODS)]
     check_choice("loss", loss, LOSSES)
     if method.squared_only and loss not in {"squared", "mean_squared"}:
         raise InvalidInputError(
@@ -263,9 +263,6 @@ def compare_optimizers(
     >>> curves["rls"].loss[-1] < curves["adam"].loss[-1]
     True
     """
-    named = dict(methods) if isinstance(methods, Mapping) else {name: METHODS[_checked(name)] for name in methods}
-    return {name: train_network(make_model, data, method, name=name, **options) for name, method in named.items()}
-
-
-def _checked(name: object) -> str:
-    return check_choice("method", name, METHODS)
+    if not isinstance(methods, Mapping):
+        methods = {name: METHODS[check_choice("method", name, METHODS)] for name in methods}
+    return {name: train_network(make_model, data, method, name=name, **options) for name, method in methods.items()}
