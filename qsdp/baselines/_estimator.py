@@ -331,8 +331,7 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted labels of shape (n,)."""
         chosen = choose_classes(self._outputs(self._checked(X)))
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
+        return self.classes_[chosen]
 
     def _probability_loss(self) -> str | Loss:
         """Return the loss whose probabilities outputs are logits of, or raise an AttributeError that says why not."""

@@ -133,8 +133,7 @@ class FloatNetwork(TwoLayerNetwork):
     def _outputs(self, X: FloatArray) -> FloatArray:
         first = X @ self.factors[0].T
         neurons = first * (X @ self.factors[1].T) if self.activation is None else self.activation(first)
-        outputs: FloatArray = neurons @ self.alpha
-        return outputs
+        return neurons @ self.alpha
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the network as an explicit quadratic function; exact."""

@@ -57,8 +57,7 @@ class _ReLUs(TwoLayerNetwork):
         return TrainedLayer(first, relu), TrainedLayer(AffineForm(self.alpha.T, self.intercept))
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        outputs: FloatArray = relu(X @ self._first_layer.T + self.bias) @ self.alpha + self.intercept
-        return outputs
+        return relu(X @ self._first_layer.T + self.bias) @ self.alpha + self.intercept
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -27,8 +27,7 @@ _Rule = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 def _reciprocal(W: FloatArray) -> FloatArray:
     """Return 1 / W, zero where W is."""
-    reciprocals: FloatArray = np.divide(1.0, W, out=np.zeros_like(W), where=W != 0.0)
-    return reciprocals
+    return np.divide(1.0, W, out=np.zeros_like(W), where=W != 0.0)
 
 
 def _steps(W: FloatArray) -> FloatArray:
@@ -36,8 +35,7 @@ def _steps(W: FloatArray) -> FloatArray:
     squares = np.einsum("ij,ij->i", W, W)
     alive = squares > _TINY * squares.max(initial=0.0)
     scales: FloatArray = np.divide(1.0, squares, out=np.zeros_like(squares), where=alive)
-    steps: FloatArray = W * scales[:, None]
-    return steps
+    return W * scales[:, None]
 
 
 def _gauss_seidel(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
@@ -242,8 +240,7 @@ class Factorisation:
 
     def _solve(self, B: FloatArray) -> FloatArray:
         if self._cholesky is not None:
-            solution: FloatArray = scipy.linalg.cho_solve(self._cholesky, self._A.T @ B, check_finite=False)
-            return solution
+            return scipy.linalg.cho_solve(self._cholesky, self._A.T @ B, check_finite=False)
         for factor in self._left:
             B = factor.T @ B
         kept, right = self._right

@@ -206,8 +206,7 @@ class BPLSTraining(ABC):
     def preactivations(self, network: Network) -> FloatArray:
         """Return those of the outputs, on the training data."""
         with np.errstate(over="ignore", invalid="ignore"):
-            values: FloatArray = network.designs(self.inputs)[-1] @ network.weights[-1]
-        return values
+            return network.designs(self.inputs)[-1] @ network.weights[-1]
 
     def loss(self, preactivations: FloatArray) -> float:
         """Return the mean squared error of the outputs, after their activation."""

@@ -60,8 +60,7 @@ def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
         raise InvalidInputError(
             f"{name} must be symmetric: its cached products stand in for those of its transpose; got {_show(Q)}"
         )
-    symmetric: FloatArray = 0.5 * (matrices + transposed)
-    return symmetric
+    return 0.5 * (matrices + transposed)
 
 
 #: Arrays of a layer by name.
@@ -143,13 +142,11 @@ def outer(E: FloatArray, A: FloatArray) -> FloatArray:
     """Return the sum over samples of the outer products, (..., m, n)."""
     turned = np.swapaxes(E, -1, -2)
     # A product of one column and one row is no work for BLAS.
-    product: FloatArray = turned * A if E.shape[-2] == 1 else turned @ A
-    return product
+    return turned * A if E.shape[-2] == 1 else turned @ A
 
 
 def _products(A: FloatArray) -> FloatArray:
-    products: FloatArray = A @ np.swapaxes(A, -1, -2)
-    return products
+    return A @ np.swapaxes(A, -1, -2)
 
 
 @dataclass(frozen=True)
@@ -172,8 +169,7 @@ class AffineMap(Map):
 
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
         """Return E W."""
-        product: FloatArray = E @ P[self.weight]
-        return product
+        return E @ P[self.weight]
 
     def kernel(self, A: FloatArray) -> FloatArray:
         """Return x.x', plus one for a bias."""
@@ -281,8 +277,7 @@ class QuadraticFormMap(Map):
         """Return the sum of E (W + 2 V) over neurons."""
         assert cache is not None
         slope = 2.0 * cache if self.linear is None else P[self.linear][..., None, :, :] + 2.0 * cache
-        product: FloatArray = (E[..., :, None, :] @ slope)[..., 0, :]
-        return product
+        return (E[..., :, None, :] @ slope)[..., 0, :]
 
     def kernel(self, A: FloatArray) -> FloatArray:
         """Return a polynomial in x.x' and (x * x).(x' * x'), as the coupling has it."""

@@ -43,8 +43,7 @@ def _binary_cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
 
 
 def _softmax(Z: FloatArray) -> FloatArray:
-    shares: FloatArray = softmax(Z, axis=-1)
-    return shares
+    return softmax(Z, axis=-1)
 
 
 def _cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
