@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral
@@ -114,9 +114,10 @@ class CheckedSettings:
 
     @classmethod
     def of(cls: type[Chosen], given: Any, **others: Any) -> Chosen:
-        """Return the settings that an estimator's parameters of these names are, besides others."""
+        """Return the settings that an estimator's parameters of these names are, or ``locals()``, besides others."""
+        values = given if isinstance(given, Mapping) else vars(given)
         names = {field.name for field in fields(cls)} - set(others)  # type: ignore[arg-type]
-        return cls(**{name: getattr(given, name) for name in names}, **others)
+        return cls(**{name: values[name] for name in names}, **others)
 
 
 def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:

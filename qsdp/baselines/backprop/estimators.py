@@ -67,12 +67,6 @@ class GradientTrained(Baseline, DescentParameters, _FittedNetwork):
         """Return targets as `QuantizedNetworkClassifier` has them: two classes are one output."""
         return encode_classes(codes, n_classes, get_loss(self.loss))
 
-    def _checked_loss(self) -> Loss:
-        loss = get_loss(self.loss)
-        if not is_classifier(self) and (loss.labels or loss.coupled):
-            raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
-        return loss
-
     def _inputs(self, X: FloatArray) -> FloatArray:
         """Return what the network takes for checked data."""
         return X
@@ -86,7 +80,10 @@ class GradientTrained(Baseline, DescentParameters, _FittedNetwork):
     ) -> tuple[TrainingProblem, tuple[FloatArray, FloatArray]]:
         """Return the problem of the samples to train on, and inputs and targets of those held out."""
         inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
-        problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=self._checked_loss(), **options)
+        loss = get_loss(self.loss)
+        if not is_classifier(self) and (loss.labels or loss.coupled):
+            raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
+        problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=loss, **options)
         return problem, (inputs[held], targets[held])
 
     def _probability_loss(self) -> Loss:

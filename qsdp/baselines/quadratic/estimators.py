@@ -14,19 +14,12 @@ from qsdp.baselines._estimator import BaselineClassifier, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.descent import Descent, right
-from qsdp.baselines.quadratic.families import check_init, get_family, starting_parameters
+from qsdp.baselines.quadratic.families import get_family, starting_parameters
 from qsdp.baselines.quadratic.maps import COUPLINGS
 from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork, check_activation, check_loss
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = [
-    "DescentClassifier",
-    "Hidden",
-    "QuadraticLogisticRegression",
-    "QuadraticNetworkClassifier",
-    "codes_of",
-    "sign_code",
-]
+__all__ = ["DescentClassifier", "QuadraticLogisticRegression", "QuadraticNetworkClassifier", "codes_of", "sign_code"]
 
 
 #: Family, width and activation of a hidden layer.
@@ -111,8 +104,6 @@ class DescentClassifier(BaselineClassifier):
         hidden = self._hidden()
         names = [family for family, _, _ in hidden] + [self._head()]
         families = [get_family(name, self.coupling) for name in names]
-        for family in families:
-            check_init(family, self.init, self.init_scale)
         widths = [n] + [width for _, width, _ in hidden] + [n_outputs]
         activations = [activation for _, _, activation in hidden] + ["identity"]
         layers = list(zip(families, widths[:-1], widths[1:], activations, strict=True))

@@ -15,16 +15,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, _show, check_choice, check_numbers
 from qsdp.exceptions import InvalidInputError
 
-__all__ = [
-    "COUPLINGS",
-    "AffineMap",
-    "Map",
-    "Parameters",
-    "PowerMap",
-    "QuadraticFormMap",
-    "check_symmetric",
-    "step_weights",
-]
+__all__ = ["COUPLINGS", "AffineMap", "Map", "Parameters", "PowerMap", "QuadraticFormMap", "check_symmetric"]
 
 
 #: Step on an off-diagonal entry of the symmetric Q, as a multiple of the derivative by that entry alone.

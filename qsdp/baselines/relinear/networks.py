@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
-from qsdp.activations import Activation, Identity, get_differentiable
+from qsdp.activations import Identity, get_differentiable
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -30,11 +30,6 @@ _EXCLUDED = {
     ),
     "softmax": "the loss 'cross_entropy' has it, the network's outputs are log odds",
 }
-
-
-def check_activation(value: object) -> Activation:
-    """Return the activation between quadratic layers by name."""
-    return get_differentiable("activation", value, _EXCLUDED, _ACTIVATIONS)
 
 
 class ReZero(nn.Module):
@@ -112,7 +107,7 @@ class ReLinearNetwork(nn.Module):
         if len(widths) < 2:
             raise InvalidInputError(f"widths must be two numbers at least, inputs and outputs; got {widths!r}")
         families = check_families(family, len(widths) - 1)
-        self.activation = check_activation(activation)
+        self.activation = get_differentiable("activation", activation, _EXCLUDED, _ACTIVATIONS)
         residual = set()
         if check_flag("rezero", rezero):
             residual = {number for number in range(1, len(widths) - 2) if widths[number] == widths[number + 1]}

@@ -27,15 +27,7 @@ from qsdp.baselines.relinear.networks import (
 from qsdp.baselines.relinear.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = [
-    "Plan",
-    "fit_network",
-    "plan_after_transfer",
-    "plan_of",
-    "plan_of_stages",
-    "predict",
-    "train",
-]
+__all__ = ["Plan", "fit_network", "plan_after_transfer", "plan_of_stages", "predict"]
 
 
 def fit_network(
@@ -60,11 +52,9 @@ def fit_network(
         return ReLinearNetwork(widths, families, given.activation, rezero=given.rezero, device=device, dtype=kind)
 
     network = new(families)
-    stage = pairs = None
+    stage = None
     if isinstance(given.transfer, (Integral, bool)):
         stage = check_integer("transfer", given.transfer, minimum=1, maximum=len(plan.milestones) + 1)
-    elif given.transfer is not None:
-        pairs = check_pairs(given.transfer)
 
     generator = seeded(rng)
     trained_on, held_out = hold_out(given.validation_fraction, len(X), rng)
@@ -83,8 +73,8 @@ def fit_network(
     }
     start_conventional(network, generator)
     before = None
-    if pairs is not None:
-        transfer_weights(pairs, network)
+    if stage is None and given.transfer is not None:
+        transfer_weights(check_pairs(given.transfer), network)
     elif stage is not None:
         before, conventional = History(measure=history.measure), new(["linear"] * len(families))
         start_conventional(conventional, generator)

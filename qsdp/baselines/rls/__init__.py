@@ -46,15 +46,9 @@ __all__ = [
 
 #: Names that need PyTorch, and their modules.
 _LAZY = {
-    "ExportedModule": "export",
+    **dict.fromkeys(("ExportedModule", "export_modules"), "export"),
+    **dict.fromkeys(("METHODS", "Data", "Method", "compare_optimizers", "squared_loss", "train_network"), "harness"),
     "RLS": "optimizer",
-    "export_modules": "export",
-    "squared_loss": "harness",
-    "METHODS": "harness",
-    "Data": "harness",
-    "Method": "harness",
-    "compare_optimizers": "harness",
-    "train_network": "harness",
 }
 
 

@@ -166,7 +166,8 @@ class RecurrentMaps(LayerMaps):
     module: nn.RNN | nn.LSTM
 
     def _find_maps(self) -> list[LinearMap]:
-        return [self._map(f"weight_{s}_l0", f"bias_{s}_l0", name) for s, name in _RECURRENT.items()]
+        names = {"ih": ".input", "hh": ".recurrent"}
+        return [self._map(f"weight_{s}_l0", f"bias_{s}_l0", name) for s, name in names.items()]
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the means over samples and time steps; the state before the first step is zero unless given."""
@@ -201,9 +202,6 @@ class RecurrentMaps(LayerMaps):
             return x, y, y.new_zeros(y.shape[1:])
         first = (state[0] if isinstance(state, tuple) else state).detach()
         return x, y, first.reshape(-1, first.shape[-1])
-
-
-_RECURRENT = {"ih": ".input", "hh": ".recurrent"}
 
 
 def layer_of(name: str, module: nn.Module, batch_first: bool) -> LayerMaps | None:

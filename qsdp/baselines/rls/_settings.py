@@ -1,4 +1,4 @@
-"""Hyper-parameters of recursive least squares, and what says that a training has left the finite numbers."""
+"""Hyper-parameters of recursive least squares, and what to try after a divergence."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ def squared_loss(outputs: Tensor, targets: Tensor, batch_dim: int = 0) -> Tensor
     return torch.sum((outputs - targets) ** 2) / (2 * outputs.shape[batch_dim])
 
 
-#: Losses of the linear outputs, in the normalisation of `_functions.loss_and_gradient`, and the mean over elements for
-#: comparisons.
+#: Losses of the linear outputs, normalised as by `loss_and_gradient`, and the mean over elements for comparisons.
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "squared": squared_loss,
     **{name: mean_loss(name) for name in ("cross_entropy", "absolute", "huber")},

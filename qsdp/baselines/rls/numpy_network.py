@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -271,6 +271,7 @@ class NumpyAdam:
         theta -= self.learning_rate * mean / (np.sqrt(square) + 1e-8)
 
 
+@dataclass(eq=False, repr=False)
 class NumpyRLS:
     r"""Trains a `NumpyNetwork` by minibatches: algorithm 1 of Zhang et al., with its improvements and the hybrid.
 
@@ -287,23 +288,18 @@ class NumpyRLS:
         Train the output layer by Adam with this rate: the hybrid.
     """
 
-    def __init__(
-        self,
-        network: NumpyNetwork,
-        settings: RLSSettings,
-        learning_rates: Sequence[float],
-        *,
-        clip: float | None = 5.0,
-        adam_learning_rate: float | None = None,
-    ) -> None:
-        self.network, self.settings, self.clip = network, settings, clip
-        self.learning_rates = list(learning_rates)
-        thetas = network.thetas
-        n_rls = len(thetas) - (adam_learning_rate is not None)
-        self.states = [LayerState.initial(len(theta), settings, theta.dtype) for theta in thetas[:n_rls]]
-        self.adam = None if adam_learning_rate is None else NumpyAdam(thetas[-1], adam_learning_rate)
-        self.n_steps = 0
-        self.n_clipped = 0
+    network: NumpyNetwork
+    settings: RLSSettings
+    learning_rates: Sequence[float]
+    clip: float | None = field(default=5.0, kw_only=True)
+    adam_learning_rate: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        thetas, rate = self.network.thetas, self.adam_learning_rate
+        n_rls = len(thetas) - (rate is not None)
+        self.states = [LayerState.initial(len(theta), self.settings, theta.dtype) for theta in thetas[:n_rls]]
+        self.adam = None if rate is None else NumpyAdam(thetas[-1], rate)
+        self.n_steps = self.n_clipped = 0
 
     def step(self, X: Array, targets: Array, loss: str = "squared") -> float:
         """Make one step on a minibatch, and return its loss before it.

@@ -122,15 +122,7 @@ class RLS(torch.optim.Optimizer):
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InvalidTypeError(f"model must be a torch.nn.Module, whose layers it trains; got {_show(model)}")
-        settings = RLSSettings(
-            forgetting=forgetting,
-            ratio=ratio,
-            momentum=momentum,
-            l1=l1,
-            initial_inverse=initial_inverse,
-            trace_guard=trace_guard,
-            regularize_bias=regularize_bias,
-        )
+        settings = RLSSettings.of(locals())
         self.clip = None if clip is None else check_real("clip", clip, strict=True)
         self.scale_ratio_by_time = check_flag("scale_ratio_by_time", scale_ratio_by_time)
         check_integer("memory_limit", memory_limit, minimum=1)
