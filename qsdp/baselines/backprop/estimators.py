@@ -35,7 +35,7 @@ class _FittedNetwork:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GradientTrained(Baseline, DescentParameters, _FittedNetwork):
+class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
     r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
 
     Parameters
