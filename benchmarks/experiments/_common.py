@@ -227,11 +227,6 @@ def approach_claim(
     return judged(source, statement, replace(evidence, number=number) if not evidence.missing else evidence, figures)
 
 
-def is_edge(value: float, grid: Sequence[float]) -> bool:
-    """Return whether a value that validation chose is the least or the largest of its grid."""
-    return value in (min(grid), max(grid))
-
-
 def decided_inside(claim: Claim, rival: str, at_edges: Sequence[bool]) -> Claim:
     """Return a claim as not measured where most of the rival's repetitions chose an edge of a grid."""
     if claim.verdict == "not measured" or 2 * sum(at_edges) <= len(at_edges):

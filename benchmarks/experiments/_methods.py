@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from benchmarks.experiments._common import timed
 
@@ -30,6 +31,17 @@ def scorers(makes: Mapping[str, Make], score: Score) -> dict[str, Callable[[Any,
         return lambda model, X, y: score(outputs_of(model, make(model))(X), y)
 
     return {name: scorer(make) for name, make in makes.items()}
+
+
+def fourth(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the rows to fit to and the fourth that chooses, as a list of one fold."""
+    split = StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
+    return list(split.split(np.zeros((len(y), 1)), y))
+
+
+def fourth_of(n: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the same of n rows without classes."""
+    return list(ShuffleSplit(1, test_size=0.25, random_state=seed).split(np.zeros((n, 1))))
 
 
 def fits(

@@ -1,4 +1,4 @@
-"""Figures 2 to 6 of the paper: accuracy against wall-clock time, tables, claims and pictures of the measurements."""
+"""Figures 2 to 6 of the paper: accuracy against time, tables, claims and pictures of the measurements."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from benchmarks.experiments._common import (
     by,
     decided_inside,
     grouped,
-    is_edge,
     seconds,
     unfolded,
     values,
     where,
 )
-from benchmarks.experiments.paper._accuracy_time import RATES, RELU_RATES, TRAINED, cases_of, run
+from benchmarks.experiments.paper._accuracy_time import TRAINED, cases_of, run
 from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
 
 #: Colour and marker of each network, in the order of legends.
@@ -47,12 +46,25 @@ def experiment(
     dataset: str,
     sizes: Sequence[int],
     *,
-    epochs: int,
-    decays: Sequence[float],
+    printed: float,
     rivals: Mapping[str, int] | None = None,
     statements: Callable[[str, Records], list[Claim]] | None = None,
 ) -> Experiment:
-    """Return the experiment of a figure: a set, numbers of neurons, and rivals with the figures that print them."""
+    """Return the experiment of a figure.
+
+    Parameters
+    ----------
+    number : int
+    dataset : str
+    sizes : sequence of int
+        Numbers of neurons.
+    printed : float
+        The beta of backpropagation in the paper.
+    rivals : dict of int, optional
+        Networks that the paper compares with its own, and the figures that show them.
+    statements : callable, optional
+        Further claims of the paper.
+    """
     rivals = rivals or {"backprop, signs": number}
 
     def claims(records: Records) -> list[Claim]:
@@ -64,14 +76,14 @@ def experiment(
         own = statements(f"{PAPER}, Figure {number}", records) if statements else []
         return [*itertools.chain(*better), *own, *beyond(records, number, sizes[-1])]
 
-    printed = sorted({number, *rivals.values()})
-    place = f"Figure{'s' * (len(printed) > 1)} {' and '.join(map(str, printed))}"
+    numbers = sorted({number, *rivals.values()})
+    place = f"Figure{'s' * (len(numbers) > 1)} {' and '.join(map(str, numbers))}"
     return Experiment(
         name=f"fig{number}",
         title=f"{place}: accuracy against time, {dataset}",
         source=f"{PAPER}, {place}",
-        version=2,
-        cases=lambda quick: cases_of(dataset, sizes, epochs=epochs, decays=decays, quick=quick),
+        version=3,
+        cases=lambda quick: cases_of(dataset, sizes, printed=printed, quick=quick),
         run=run,
         tables=lambda records: [networks_table(records)],
         claims=claims,
@@ -81,18 +93,14 @@ def experiment(
 
 def networks(records: Records) -> list[Record]:
     """Return a record for each network, in the order of tables and legends."""
-    found = unfolded(records, "variants", "network", shared=("search_seconds", "gap", "course", "beta"))
+    found = unfolded(records, "variants", "network", shared=("search_seconds", "gap", "course"))
     place = list(STYLES).index
     return sorted(found, key=lambda record: (record.case["m"] or 0, place(record.case["network"])))
 
 
 def at_an_edge(record: Record) -> bool:
-    """Return whether a hyper-parameter that validation chose is the first or the last of its grid."""
-    case, measured = record.case, record.measured
-    rates = RELU_RATES if case["method"] == "ReLU" else RATES
-    grids = {"beta": case["betas" if "betas" in case else "decays"], "learning_rate": rates}
-    chosen = measured.get("parameters") or {"beta": measured["beta"]}
-    return any(is_edge(value, grids[name]) for name, value in chosen.items())
+    """Return whether a hyper-parameter that validation chose has a neighbour that was not tried."""
+    return bool(record.measured["undecided"])
 
 
 def in_all(record: Record) -> float:
@@ -123,7 +131,7 @@ def networks_table(records: Records) -> Table:
     note = (
         "Accuracies: mean and deviation over splits; neurons and bits: means; gap and seconds: medians. Gaps are to a "
         "bound on all networks at the chosen beta. At an edge: splits in which beta or the learning rate that "
-        "validation chose is the first or the last of its grid, so that a wider one may do better."
+        "validation chose is the first or the last that was tried, so that a wider grid may do better."
     )
     return show.table("accuracy and time", grouped(networks(records), "m", "network"), columns, note)
 
