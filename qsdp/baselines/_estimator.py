@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
@@ -39,19 +39,6 @@ from qsdp.estimators.classes import choose_classes, class_probabilities, class_s
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss, get_loss
 from qsdp.networks import QuadraticForm
-
-__all__ = [
-    "Baseline",
-    "BaselineClassifier",
-    "BaselineRegressor",
-    "accuracy_of",
-    "check_hidden",
-    "checked",
-    "hold_out",
-    "inherit_entries",
-    "r2_of",
-]
-
 
 _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
@@ -88,6 +75,7 @@ def _entries(section: str) -> dict[tuple[str, ...], str]:
 
 
 Self = TypeVar("Self", bound="Baseline")
+Chosen = TypeVar("Chosen", bound="CheckedSettings")
 
 
 def _below_one(name: str, value: object) -> float:
@@ -121,6 +109,17 @@ def checked(estimator: Any, *names: str) -> dict[str, Any]:
     }
 
 
+class CheckedSettings:
+    """Fields of a class of parameters, which estimators have too, checked where an object is made."""
+
+    @classmethod
+    def of(cls: type[Chosen], given: Any, **others: Any) -> Chosen:
+        """Return the settings that an estimator's parameters of these names are, or ``locals()``, besides others."""
+        values = given if isinstance(given, Mapping) else vars(given)
+        names = {field.name for field in fields(cls)} - set(others)  # type: ignore[arg-type]
+        return cls(**{name: values[name] for name in names}, **others)
+
+
 def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
     """Return the share of rows whose output stands for the class number in `codes`."""
     return float(np.mean(choose_classes(outputs) == codes))
@@ -143,13 +142,7 @@ def check_hidden(hidden: Any) -> list[int]:
 
 
 def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the numbers of the samples to train on and of those held out, a random share of them.
-
-    Raises
-    ------
-    InvalidInputError
-        The share is not from 0 to below 1, or leaves none to train on.
-    """
+    """Return the numbers of the samples to train on, one at least, and of those held out, a random share of them."""
     share = _below_one("validation_fraction", fraction)
     n_held = round(share * n)
     if n_held >= n:
@@ -339,8 +332,7 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted labels of shape (n,)."""
         chosen = choose_classes(self._outputs(self._checked(X)))
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
+        return self.classes_[chosen]
 
     def _probability_loss(self) -> str | Loss:
         """Return the loss whose probabilities outputs are logits of, or raise an AttributeError that says why not."""

@@ -11,9 +11,13 @@ from typing import Any
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import warn
-from qsdp.exceptions import InvalidTypeError
+from qsdp.exceptions import InvalidTypeError, QSDPError
 
-__all__ = ["Callback", "History", "train_epochs"]
+__all__ = ["Callback", "DivergedError", "History", "train_epochs"]
+
+
+class DivergedError(QSDPError, ArithmeticError):
+    """A step would have left the finite numbers; parameters and state are those before the step."""
 
 
 @dataclass
@@ -120,8 +124,8 @@ def train_epochs(
     With `best`, the parameters kept are those of the epoch that is best by this measurement (losses are best small, all
     others large), and `patience` is after how many epochs without a better one to stop.
 
-    A loss that is not finite ends the training with a `QSDPWarning` that names epoch and `suggestion`; an interrupt
-    from the keyboard ends it with one, too.
+    A `DivergedError` or a loss that is not finite ends the training with a `QSDPWarning` that names epoch and
+    `suggestion`; an interrupt from the keyboard ends it with one, too.
     """
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
@@ -136,9 +140,12 @@ def train_epochs(
         try:
             for epoch in range(n_epochs):
                 start = time.perf_counter()
-                reason = train(epoch)
-                seconds = time.perf_counter() - start
-                measured = measure()
+                try:
+                    reason = train(epoch)
+                    seconds = time.perf_counter() - start
+                    measured = measure()
+                except DivergedError:
+                    measured = {"loss": math.nan}
                 if not math.isfinite(measured["loss"]):
                     history.stopped, history.diverged = "diverged", epoch + 1
                     set_state(kept)

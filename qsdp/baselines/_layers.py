@@ -78,8 +78,7 @@ class AffineForm(ReadOnlyArrays):
 
     def predict(self, X: Any) -> FloatArray:
         """Return the values of shape (n,) or (n, C) for data of shape (n, d)."""
-        values: FloatArray = check_matrix("X", X, n_columns=self.n_inputs) @ self.s.T + self.s0
-        return values
+        return check_matrix("X", X, n_columns=self.n_inputs) @ self.s.T + self.s0
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the same function with its zeros: C times d² numbers."""

@@ -11,21 +11,6 @@ from qsdp._utils.validation import _show
 from qsdp.exceptions import InvalidInputError, MissingPackageError
 from qsdp.losses import Absolute, CrossEntropy, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
 
-__all__ = [
-    "check_device",
-    "evaluate",
-    "fill_normal",
-    "fill_uniform",
-    "mean_loss",
-    "minibatches",
-    "require_torch",
-    "seeded",
-    "state_of",
-    "torch_loss",
-    "training_epoch",
-]
-
-
 #: Margin from which on log(1 + exp(m)) is m in double precision.
 _LINEAR = 40.0
 

@@ -12,9 +12,8 @@ from qsdp.activations import get_activation
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.backprop._descent import GradientDescent, descent_of
-from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import FloatTraining, NetworkTraining
+from qsdp.baselines.backprop._training import FloatTraining, GradientDescent, NetworkTraining
+from qsdp.baselines.backprop.estimators import QuadraticNetworkTrained
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
@@ -70,6 +69,14 @@ class _LatentTraining(NetworkTraining):
     ) -> None:
         super().__init__(problem, n_neurons, descent, trained, rng)
         self.M = problem.levels - 1
+        reach = self.units.row * self.M
+        #: Size of a neuron's values in the user's units, for values of order one here.
+        self._size = reach**2
+        if self.coefficients is not None:
+            a, b, c = self.coefficients[0] * reach**2, self.coefficients[1] * reach, self.coefficients[2]
+            # Root mean square over standard normal arguments.
+            self._size = float(np.sqrt(2.0 * a**2 + b**2 + (a + c) ** 2))
+            self.coefficients = a / self._size, b / self._size, c / self._size
         self._trained = trained
         if trained != "free":
             # A number shared by m neurons has a gradient m times theirs; in this unit SGD's step of it is as theirs.
@@ -79,25 +86,6 @@ class _LatentTraining(NetworkTraining):
 
     def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.uniform(-1.0, 1.0, shape)
-
-    @property
-    def _size(self) -> float:
-        """Size of a neuron's values in the user's units, for values of order one here."""
-        reach = self.units.row * self.M
-        if self.problem.activation is None:
-            return reach**2
-        a, b, c = self.problem.activation.coefficients
-        # Root mean square over standard normal arguments.
-        return float(np.sqrt(2.0 * (a * reach**2) ** 2 + (b * reach) ** 2 + (a * reach**2 + c) ** 2))
-
-    @property
-    def coefficients(self) -> tuple[float, float, float] | None:
-        """Those of the activation for arguments and values in units."""
-        if self.problem.activation is None:
-            return None
-        a, b, c = self.problem.activation.coefficients
-        reach = self.units.row * self.M
-        return a * reach**2 / self._size, b * reach / self._size, c / self._size
 
     def layers(self) -> tuple[Any, Any]:
         """Return levels over M, and a."""
@@ -223,7 +211,7 @@ class _StraightThrough(QuadraticNetworkTrained):
                 f"its argument is none of its value; got 'analytic' with {activation}"
             )
         start = check_choice("start", self.start, STARTS)
-        descent = descent_of(self)
+        descent = GradientDescent.of(self)
         problem, apart = self._problem(X, targets, rng, levels=self.levels, activation=activation)
         training = _LatentTraining(problem, m, descent, second_layer, rng)
         self.start_history_ = None
@@ -238,10 +226,10 @@ class _StraightThrough(QuadraticNetworkTrained):
                 patience=None,
             )
             source = FloatTraining(problem, m, plain, "free" if second_layer == "free" else "fixed", rng)
-            self._descend(source, plain, rng, self.start_history_, width=m, held=apart)
+            plain.run(source, rng, self.start_history_, self._score, width=m, held=apart)
             training.start_from(source.network())
         # Levels jump to and fro: the last epoch is not the best.
-        self._descend(training, descent, rng, history, width=m, held=apart, best="loss")
+        descent.run(training, rng, history, self._score, width=m, held=apart, best="loss")
         self.network_ = training.network()
         if given["refit"]:
             bilinear = self.network_ if isinstance(self.network_, BilinearNetwork) else from_polynomial(self.network_)

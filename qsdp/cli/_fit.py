@@ -50,8 +50,8 @@ from qsdp.report.figures import certificate_figures, network_fact, size_figures
 from qsdp.result import QSDPResult
 from qsdp.tabular import (
     TASKS,
+    DataTable,
     Sampling,
-    Table,
     TabularModel,
     Training,
     choose_encoding,
@@ -214,7 +214,7 @@ def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
 
 
 def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:
-    def score(outputs: FloatArray, table: Table) -> float:
+    def score(outputs: FloatArray, table: DataTable) -> float:
         return model.target.score(outputs, model.target.truth(table), model.weighting.read(table))
 
     scores = [("training rows", score(model.network.predict(training.X), training.train))]

@@ -21,7 +21,7 @@ from qsdp.cli._options import Force, ModelFile
 from qsdp.cli._streams import destination, say, stage
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.report.figures import show_score
-from qsdp.tabular import RunningScore, Table, TabularModel, class_scores, load_model, table_batches
+from qsdp.tabular import DataTable, RunningScore, TabularModel, class_scores, load_model, table_batches
 
 #: Entries of a batch of rows, 2 MiB as numbers: a batch fits the caches, and costs little beside its rows.
 _BATCH_ENTRIES = 2**18
@@ -85,7 +85,7 @@ def _write_predictions(model: TabularModel, file: Path, stream: IO[bytes], bar: 
     return f"{metric} {show_score(running.value, number=number)} on {running.n_rows} rows with {model.target.name!r}"
 
 
-def _count(running: RunningScore, table: Table, outputs: FloatArray) -> None:
+def _count(running: RunningScore, table: DataTable, outputs: FloatArray) -> None:
     try:
         running.add(table, outputs)
     except InvalidInputError as error:

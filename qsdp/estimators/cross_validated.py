@@ -41,7 +41,7 @@ from qsdp.pipeline import sample_from
 from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
 from qsdp.result import QSDPResult
 
-__all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
+__all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]
 
 #: Tolerance of the paths of the folds, times that of the network's own relaxation: scores of neighbours differ by more.
 _COARSER = 10.0
@@ -257,12 +257,13 @@ def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> di
 
 
 @dataclass(frozen=True)
-class _Outputs:
-    """A relaxation in the place of a network."""
+class RelaxationOutputs:
+    """A relaxation with the interface of a network, whose scores are those of the relaxation."""
 
     relaxation: Relaxation
 
     def predict(self, X: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Return the predictions of the relaxation."""
         return self.relaxation.predict(X)
 
 
@@ -288,7 +289,7 @@ def _fold_scores(
             own = deadline.share(1.0 / (len(path) - done))
             member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), own).network
         else:
-            member.network_ = _Outputs(relaxation)
+            member.network_ = RelaxationOutputs(relaxation)
         if is_classifier(member):
             member.calibration_ = member._calibration(relaxation.problem)
         scores[fold.betas == relaxation.problem.beta] = scorer(member, X, y)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp import __version__
 from qsdp.exceptions import MissingPackageError
 
-__all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "Graph", "Node", "Tensor", "require_onnx"]
+__all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "Graph", "OnnxNode", "Tensor", "require_onnx"]
 
 #: Of the models written, those of onnx 1.8: onnx itself writes its newest, which runtimes may not read yet.
 IR_VERSION, OPSET, ML_OPSET = 7, 13, 2
@@ -39,7 +39,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """A node with names of its inputs and its only output."""
 
     op: str
@@ -55,11 +55,11 @@ class Graph:
 
     Attributes
     ----------
-    nodes : list of Node
+    nodes : list of OnnxNode
     arrays : dict of str to ndarray
     """
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[OnnxNode] = field(default_factory=list)
     arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -71,7 +71,7 @@ class Graph:
         """Add a node whose inputs are tensors, by name, or arrays; return the name of its output."""
         names = tuple(one if isinstance(one, str) else self.keep(one) for one in inputs)
         output = f"/{op}_{len(self.nodes)}"
-        self.nodes.append(Node(op, names, output, domain, attributes))
+        self.nodes.append(OnnxNode(op, names, output, domain, attributes))
         return output
 
     def name(self, tensor: str, name: str) -> None:
@@ -79,7 +79,7 @@ class Graph:
         if self.nodes[-1].output == tensor:
             self.nodes[-1] = replace(self.nodes[-1], output=name)
         else:
-            self.nodes.append(Node("Identity", (tensor,), name, "", {}))
+            self.nodes.append(OnnxNode("Identity", (tensor,), name, "", {}))
 
     def keep(self, array: npt.NDArray[Any]) -> str:
         """Add an array; return its name."""

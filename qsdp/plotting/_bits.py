@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state
+from qsdp.estimators.cross_validated import RelaxationOutputs
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.plotting._canvas import (
     GREY,
@@ -24,7 +24,6 @@ from qsdp.plotting._canvas import (
     scale_of,
 )
 from qsdp.problem import check_levels
-from qsdp.relaxation import Relaxation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,7 +146,7 @@ class BitsDisplay(Display):
                 scores.append([float(drawn.resample(m, rng, levels=level).score(X, y)) for _ in range(draws)])
                 bits.append(drawn.network_.n_bits)
             curves["binary" if level == 2 and len(wanted) == 1 else f"{level} levels"] = bits, scores
-        drawn.network_ = _Outputs(estimator.result_.relaxation)
+        drawn.network_ = RelaxationOutputs(estimator.result_.relaxation)
         display = cls(
             curves=curves,
             score_name="accuracy" if is_classifier(estimator) else "R²",
@@ -203,13 +202,3 @@ class BitsDisplay(Display):
         ax.set(xlabel="bits of the network", ylabel=self.score_name, xscale=scale_of(*every) if every else "linear")
         if len(self.curves) > 1 or self.reference is not None:
             legend(ax)
-
-
-@dataclass(frozen=True)
-class _Outputs:
-    """A relaxation with the interface of a network."""
-
-    relaxation: Relaxation
-
-    def predict(self, X: FloatArray, n_jobs: int | None = None) -> FloatArray:
-        return self.relaxation.predict(X)

@@ -9,7 +9,7 @@ from typing import Any
 
 from qsdp._utils.validation import check_flag, check_integer
 from qsdp.baselines.quadratic.families import get_family
-from qsdp.baselines.quadratic.maps import FormMap, Map, PowerMap
+from qsdp.baselines.quadratic.maps import Map, PowerMap, QuadraticFormMap
 from qsdp.baselines.quadratic.network import QuadraticNetwork
 from qsdp.exceptions import InvalidInputError
 
@@ -81,7 +81,7 @@ def count_operations(family: str, n: int, m: int) -> Operations:
 
 def _operations_of(part: Map, n: int, m: int) -> Operations:
     """Return those of one map, the product with the rate done once a value."""
-    if isinstance(part, FormMap):
+    if isinstance(part, QuadraticFormMap):
         with_linear = m * n if part.linear is not None else 0
         return Operations(m * n * n + m * n, m * n, with_linear + m + (m + 1) * n * (n + 1) // 2)
     # Powers are n squares more, and n products with the inputs.

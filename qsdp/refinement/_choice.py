@@ -7,7 +7,7 @@ from qsdp.forms import FormMap
 from qsdp.fourth_moments import gram_operations
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import Descent
+from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
@@ -42,7 +42,7 @@ def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: s
 
 def descent_of(
     problem: TrainingProblem, network: BilinearNetwork, data: Samples | Moments, deadline: Deadline = NEVER
-) -> Descent:
+) -> CoordinateDescent:
     """Return the descent of a network by the given data."""
     if isinstance(data, Moments):
         return MomentDescent(problem, network, data, deadline)

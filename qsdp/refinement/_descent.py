@@ -18,7 +18,7 @@ from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 
-__all__ = ["Descent", "DescentData", "IntArray"]
+__all__ = ["CoordinateDescent", "DescentData", "IntArray"]
 
 IntArray = npt.NDArray[np.int8]
 
@@ -68,7 +68,7 @@ class DescentData:
         return self.map.adjoint(nu)
 
 
-class Descent(ABC):
+class CoordinateDescent(ABC):
     r"""A network under coordinate descent: bits, second layer, predictions and loss.
 
     Attributes

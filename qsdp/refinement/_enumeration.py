@@ -31,7 +31,7 @@ _CHUNK_FLOATS = 2**20
 _HALVINGS = 60
 
 
-class Atoms:
+class EnumeratedAtoms:
     r"""All neurons of a scalar problem up to order and signs, and their outputs :math:`u^T \mathcal{X}_i v`."""
 
     def __init__(self, problem: TrainingProblem) -> None:
@@ -80,7 +80,7 @@ def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNe
             f"n_neurons={m} must have at most {most} sets of neurons for method 'enumerate'; "
             f"got {count} of {K} different neurons: use method 'polish'"
         )
-    atoms = Atoms(problem)
+    atoms = EnumeratedAtoms(problem)
     if shared:
         return _best_shared(problem, atoms, m, K)
     if problem.loss.quadratic:
@@ -88,7 +88,7 @@ def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNe
     return _best_free(problem, atoms, m, K)
 
 
-def _best_shared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
+def _best_shared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: int) -> BilinearNetwork:
     fit, penalty = problem.data_fit, problem.beta * problem.dimension * m
     best, chosen, magnitude = math.inf, np.zeros(m, dtype=np.intp), 0.0
     # A set of negative neurons only is one of positive ones with the opposite magnitude.
@@ -139,7 +139,7 @@ def _magnitudes(fit: DataFit, F: FloatArray, penalty: float) -> FloatArray:
     return np.where(np.abs(start) <= penalty, 0.0, sign * 0.5 * (low + high))
 
 
-def _best_free_squared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
+def _best_free_squared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: int) -> BilinearNetwork:
     r"""Solve :math:`G_S \alpha = F_S^T y - (\beta D / 2) s` for all supports S and signs s.
 
     The best second layer of a set solves one of these systems, with independent neurons (weights of samples enter by
@@ -172,7 +172,7 @@ def _best_free_squared(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -
     return _padded(problem, atoms, chosen, alpha, m)
 
 
-def _best_free(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> BilinearNetwork:
+def _best_free(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: int) -> BilinearNetwork:
     fit, penalty = problem.data_fit, problem.beta * problem.dimension
     best, chosen, alpha = math.inf, np.zeros(1, dtype=np.intp), np.zeros(1)
     for numbers in itertools.combinations(range(K), min(m, K)):
@@ -188,7 +188,7 @@ def _best_free(problem: TrainingProblem, atoms: Atoms, m: int, K: int) -> Biline
 
 
 def _padded(
-    problem: TrainingProblem, atoms: Atoms, chosen: npt.NDArray[np.intp], alpha: FloatArray, m: int
+    problem: TrainingProblem, atoms: EnumeratedAtoms, chosen: npt.NDArray[np.intp], alpha: FloatArray, m: int
 ) -> BilinearNetwork:
     missing = m - len(chosen)
     U, V = atoms.weights(np.concatenate([chosen, np.zeros(missing, dtype=np.intp)]))

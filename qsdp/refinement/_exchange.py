@@ -12,7 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._choice import descent_of
-from qsdp.refinement._descent import Descent
+from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
@@ -82,7 +82,7 @@ def greedy_network(
     return _network(problem, descent.U, descent.V, owners, np.where(weights == 0.0, fallback, weights)[owners])
 
 
-def exchange(descent: Descent, shared: bool, rng: np.random.Generator) -> Iterator[int]:
+def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator) -> Iterator[int]:
     r"""Replace neurons one at a time until none can be replaced to advantage; yield the neurons replaced.
 
     Without neuron j the gradient of the loss is -nu. Its best replacement nearly maximises
@@ -102,7 +102,7 @@ def exchange(descent: Descent, shared: bool, rng: np.random.Generator) -> Iterat
                 failures += 1
 
 
-def _exchange_one(descent: Descent, j: int, shared: bool, rng: np.random.Generator) -> bool:
+def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.random.Generator) -> bool:
     before = descent.objective
     state = descent.U.copy(), descent.V.copy(), descent.alpha.copy(), descent.f, descent.value
     for u, v, alpha in _replacements(descent, j, shared, rng):
@@ -120,7 +120,7 @@ def _exchange_one(descent: Descent, j: int, shared: bool, rng: np.random.Generat
 
 
 def _replacements(
-    descent: Descent, j: int, shared: bool, rng: np.random.Generator
+    descent: CoordinateDescent, j: int, shared: bool, rng: np.random.Generator
 ) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
     """Return the most promising u, v and second layers for a new neuron j, the best first."""
     before = descent.U[j].copy(), descent.V[j].copy()

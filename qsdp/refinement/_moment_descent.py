@@ -8,7 +8,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import Descent, IntArray
+from qsdp.refinement._descent import CoordinateDescent, IntArray
 from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
@@ -24,7 +24,7 @@ _PAIRED = 128
 _SAME = 1e-9
 
 
-class MomentDescent(Descent):
+class MomentDescent(CoordinateDescent):
     r"""A network under coordinate descent for a squared loss, at a cost that does not depend on the number of rows.
 
     As a function of one side of some neurons, their other sides fixed, the loss is quadratic in all entries together:

@@ -12,7 +12,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import Descent, IntArray
+from qsdp.refinement._descent import CoordinateDescent, IntArray
 from qsdp.refinement._models import compatible, cross_changes, curvature_floor, sampled_curvature, side_by_side
 from qsdp.refinement._samples import Images, Samples
 
@@ -35,7 +35,7 @@ _AGREEMENT = 0.5
 _SHARE_OF_SIDE = 0.125
 
 
-class SampleDescent(Descent):
+class SampleDescent(CoordinateDescent):
     r"""A network under coordinate descent for any loss.
 
     Moving the weight :math:`u_{jk}` by :math:`\delta = \pm 2` moves the predictions by

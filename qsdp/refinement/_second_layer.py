@@ -8,7 +8,7 @@ import scipy
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.losses import DataFit
-from qsdp.refinement._descent import Descent
+from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_curvature
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
@@ -65,7 +65,7 @@ def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty:
     return sign * high
 
 
-def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
+def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
     """Minimise over the one magnitude per output of a network with shared second layer; zero becomes small."""
     counts = np.abs(descent.alpha).sum(axis=0)
     # Where neurons cancel, the rounding left of their sum is no direction, whatever a multiple of it would do.
@@ -87,7 +87,7 @@ def rescale(descent: Descent, shrinkage: float = SHRINKAGE) -> None:
             descent.accept(f, value)
 
 
-def reweight(descent: Descent) -> None:
+def reweight(descent: CoordinateDescent) -> None:
     r"""Lower the objective over the second-layer weights of one neuron after the other.
 
     A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1`, a soft threshold, and
@@ -109,7 +109,9 @@ def reweight(descent: Descent) -> None:
             _step(descent, j, image, curvatures[j - rows.start], typical)
 
 
-def _block_step(descent: Descent, rows: slice, images: FloatArray, curvature: FloatArray, typical: float) -> None:
+def _block_step(
+    descent: CoordinateDescent, rows: slice, images: FloatArray, curvature: FloatArray, typical: float
+) -> None:
     """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
     alpha, slopes = descent.alpha[rows], images @ descent.gradient
     cross = cross_curvatures(images, curvature, descent.data.library)
@@ -124,7 +126,7 @@ def _block_step(descent: Descent, rows: slice, images: FloatArray, curvature: Fl
     _take(descent, rows, images, block_minimum(slopes, cross, alpha, descent.penalty))
 
 
-def _step(descent: Descent, j: int, image: FloatArray, curvature: FloatArray, typical: float) -> None:
+def _step(descent: CoordinateDescent, j: int, image: FloatArray, curvature: FloatArray, typical: float) -> None:
     """Move the second-layer weights of neuron j."""
     alpha = descent.alpha[j]
     slope = image @ descent.gradient
@@ -138,7 +140,7 @@ def _step(descent: Descent, j: int, image: FloatArray, curvature: FloatArray, ty
     _take(descent, slice(j, j + 1), image[None], step[None])
 
 
-def _take(descent: Descent, rows: slice, images: FloatArray, step: FloatArray) -> None:
+def _take(descent: CoordinateDescent, rows: slice, images: FloatArray, step: FloatArray) -> None:
     """Take a step of second-layer weights, shortened until the objective itself falls; or none."""
     alpha = descent.alpha[rows]
     for _ in range(_SHORTENINGS):
@@ -152,7 +154,7 @@ def _take(descent: Descent, rows: slice, images: FloatArray, step: FloatArray) -
         step = 0.25 * step
 
 
-def revive(descent: Descent, rng: np.random.Generator) -> None:
+def revive(descent: CoordinateDescent, rng: np.random.Generator) -> None:
     r"""Turn neurons without second-layer weight towards the steepest descent.
 
     They change no prediction, so their bits are free: alternating :math:`u = \mathrm{sign}(M_\nu v)`,
@@ -188,7 +190,7 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
     return U, V
 
 
-def resolve(descent: Descent) -> bool:
+def resolve(descent: CoordinateDescent) -> bool:
     """Solve the convex problem of a free second layer, where it is not too large; say whether that helped."""
     fit, (m, outputs) = descent.fit, descent.alpha.shape
     n, k = len(descent.f), 2 * m * (outputs if fit.loss.coupled else 1)

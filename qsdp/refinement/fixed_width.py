@@ -32,7 +32,7 @@ from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
-from qsdp.refinement.polishing import Incumbent, Run, is_small, perturbed
+from qsdp.refinement.polishing import BestNetwork, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allocate, sample_network
@@ -227,7 +227,7 @@ def _search(
     m = len(owners)
     exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), counts[1] * max(1, _NEURONS_KICKED // m)
     total = counts[0] + min(counts[0], exchanged) + kicks
-    best = Incumbent(problem, next(candidates))
+    best = BestNetwork(problem, next(candidates))
 
     def report(done: int) -> None:
         bar.count(done, total, f"objective {best.objective:.6g}, {done} of {total}")

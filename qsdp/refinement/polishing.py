@@ -18,7 +18,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._choice import descent_data, descent_of
-from qsdp.refinement._descent import Descent
+from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
@@ -154,7 +154,7 @@ def polish(
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
-    best = Incumbent(problem, network)
+    best = BestNetwork(problem, network)
     count = 0
     data = descent_data(problem, deadline, device)
     run = Run(problem, network, deadline, rng, data=data)
@@ -183,7 +183,7 @@ def polish(
     return best.network
 
 
-class Incumbent:
+class BestNetwork:
     """The best network met so far, the first of equal ones, and its objective."""
 
     def __init__(self, problem: TrainingProblem, network: BilinearNetwork) -> None:
@@ -263,7 +263,7 @@ class Run:
         return BilinearNetwork(U, V, alpha, origin.levels, origin.activation)
 
 
-def steps(descent: Descent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
+def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
     """Yield after every sweep of one descent until no single move helps."""
     few = _FEW * 2 * len(descent.U)
     thorough = False
@@ -291,7 +291,7 @@ def steps(descent: Descent, shared: bool, limit: int, rng: np.random.Generator) 
         thorough = accepted <= few and not thorough
 
 
-def _raise_from_zero(descent: Descent) -> None:
+def _raise_from_zero(descent: CoordinateDescent) -> None:
     """Give neurons without weight the one that lowers the loss most, whatever its penalty."""
     descent.alpha = np.ones_like(descent.alpha)
     descent.refresh()

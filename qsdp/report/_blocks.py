@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["Bars", "Block", "Curve", "Grid", "Interval", "Paragraph", "Scatter", "Section", "Table"]
+__all__ = ["BarChart", "Block", "Curve", "Grid", "Interval", "Paragraph", "Scatter", "Section", "TextTable"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Cells of plain text.
 
     Attributes
@@ -50,7 +50,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Bars:
+class BarChart:
     """Lengths, relative to the largest, with labels and texts."""
 
     rows: Sequence[tuple[str, float, str]]
@@ -118,7 +118,7 @@ class Scatter:
     caption: str = ""
 
 
-Block = Paragraph | Table | Interval | Bars | Grid | Curve | Scatter
+Block = Paragraph | TextTable | Interval | BarChart | Grid | Curve | Scatter
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.report._blocks import Bars, Block, Grid, Paragraph, Section, Table
+from qsdp.report._blocks import BarChart, Block, Grid, Paragraph, Section, TextTable
 
 __all__ = ["card", "usage_of_model"]
 
@@ -104,7 +104,7 @@ def _(block: Paragraph) -> str:
 
 
 @_block.register
-def _(block: Table) -> str:
+def _(block: TextTable) -> str:
     header = block.header or [""] * len(block.rows[0])
     rules = ["---:" if place in block.numbers else "---" for place in range(len(header))]
     lines = [header, *block.rows]
@@ -114,13 +114,13 @@ def _(block: Table) -> str:
 
 
 @_block.register
-def _(block: Bars) -> str:
+def _(block: BarChart) -> str:
     rows = [(label, text) for label, _, text in block.rows]
-    return _block(Table(("column", "importance"), rows, frozenset({1}), block.caption)) if rows else ""
+    return _block(TextTable(("column", "importance"), rows, frozenset({1}), block.caption)) if rows else ""
 
 
 @_block.register
 def _(block: Grid) -> str:
     rows = [(name, *texts) for name, texts in zip(block.row_names, block.texts, strict=True)]
     numbers = frozenset(range(1, len(block.column_names) + 1))
-    return _block(Table((block.corner, *block.column_names), rows, numbers, block.caption))
+    return _block(TextTable((block.corner, *block.column_names), rows, numbers, block.caption))

@@ -13,8 +13,8 @@ from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
 from qsdp.encoding import Encoding, Expression
 from qsdp.networks import Effects
-from qsdp.report._blocks import Bars, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, Table
-from qsdp.report._measure import Rows, Sizes
+from qsdp.report._blocks import BarChart, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, TextTable
+from qsdp.report._measure import ScoredRows, Sizes
 from qsdp.report.figures import SINGLE, score_name, show_score
 from qsdp.tabular import TabularEncoder, TabularModel
 
@@ -49,7 +49,7 @@ def certificate_section(model: TabularModel) -> Section:
     bound = format_number(model.lower_bound)
     if model.objective is None:
         unknown = "The objective of this network is not known: give the file it was trained on."
-        facts = Table((), [("lower bound", bound, "of every network"), ("objective", "not known", "")])
+        facts = TextTable((), [("lower bound", bound, "of every network"), ("objective", "not known", "")])
         return Section("Certificate", [Paragraph(meaning), Paragraph(unknown), facts, Paragraph(check)])
     proven = Certificate(model.lower_bound, model.objective)
     share = f"{100.0 * proven.relative_gap:.3g} %"
@@ -65,7 +65,7 @@ def certificate_section(model: TabularModel) -> Section:
         [
             Paragraph(f"{meaning} So of this network's objective at most {share} could be saved by a better one."),
             Interval(proven.lower_bound, proven.objective, scale),
-            Table((), rows, numbers=frozenset({1})),
+            TextTable((), rows, numbers=frozenset({1})),
             Paragraph(check),
         ],
     )
@@ -93,10 +93,10 @@ def network_section(model: TabularModel) -> Section:
         (f"its quadratic form {exact}", format_bits(network.form_bits)),
         ("its quadratic form in single precision", format_bits(single)),
     ]
-    return Section("Network and size", [Table((), facts), Table(("stored as", "size"), sizes)])
+    return Section("Network and size", [TextTable((), facts), TextTable(("stored as", "size"), sizes)])
 
 
-def accuracy_section(model: TabularModel, parts: Sequence[Rows]) -> Section:
+def accuracy_section(model: TabularModel, parts: Sequence[ScoredRows]) -> Section:
     """Return scores of the rows, and the confusion or the residuals of the last of them."""
     classes, judged = model.target.classes, parts[-1]
     number = classes is None
@@ -107,21 +107,21 @@ def accuracy_section(model: TabularModel, parts: Sequence[Rows]) -> Section:
         header += ("most frequent class alone",)
         for row, one in zip(scores, parts, strict=True):
             row.append(show_score(one.common_share(), number=False))
-    blocks: list[Block] = [Table(header, scores, numbers=frozenset(range(1, len(header))))]
+    blocks: list[Block] = [TextTable(header, scores, numbers=frozenset(range(1, len(header))))]
     if judged.weights is not None:
         blocks.append(Paragraph(f"Rows are weighted by the column `{model.weighting.column}`."))
     blocks += _residuals(judged) if classes is None else _confusion(judged, classes)
     return Section("Accuracy", blocks)
 
 
-def _confusion(rows: Rows, classes: Sequence[str]) -> list[Block]:
+def _confusion(rows: ScoredRows, classes: Sequence[str]) -> list[Block]:
     counts = rows.confusion()
     hits, true, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
     each = [
         (name, str(n), _share(hit, n), _share(hit, m))
         for name, n, m, hit in zip(classes, true.tolist(), predicted.tolist(), hits.tolist(), strict=True)
     ]
-    found = Table(
+    found = TextTable(
         ("class", rows.name, "recall", "precision"),
         each,
         numbers=frozenset({1, 2, 3}),
@@ -138,10 +138,10 @@ def _confusion(rows: Rows, classes: Sequence[str]) -> list[Block]:
         if i != j
     ]
     caption = f"Most frequent confusions of {rows.name}."
-    return [Table(("true", "predicted", "rows"), wrong[:_LINES], frozenset({2}), caption), found]
+    return [TextTable(("true", "predicted", "rows"), wrong[:_LINES], frozenset({2}), caption), found]
 
 
-def _residuals(rows: Rows) -> list[Block]:
+def _residuals(rows: ScoredRows) -> list[Block]:
     predicted, true = rows.values(), rows.true_values()
     errors = predicted - true
     quantiles = np.quantile(np.abs(errors), [0.5, 0.9, 0.99]).tolist()
@@ -155,14 +155,14 @@ def _residuals(rows: Rows) -> list[Block]:
     caption = f"{rows.name}, {len(shown)} of {len(true)}; on the line: exact." if len(shown) < len(true) else ""
     caption = caption or f"{rows.name}; on the line: exact."
     scatter = Scatter(true[shown], predicted[shown], f"true {name}", f"predicted {name}", caption)
-    return [Table((), facts, caption=f"Errors of {rows.name}."), scatter]
+    return [TextTable((), facts, caption=f"Errors of {rows.name}."), scatter]
 
 
 def _share(part: int, whole: int) -> str:
     return format_share(part / whole) if whole else "-"
 
 
-def sizes_section(model: TabularModel, sizes: Sizes, rows: Rows) -> Section:
+def sizes_section(model: TabularModel, sizes: Sizes, rows: ScoredRows) -> Section:
     """Return gap and score against the number of neurons."""
     network, number = model.network, model.target.classes is None
     label = score_name(number=number)
@@ -186,7 +186,7 @@ def sizes_section(model: TabularModel, sizes: Sizes, rows: Rows) -> Section:
     charts.append(Curve(sizes.neurons, shown, *names, point, star, line, not number))
     header.append(label)
     cells.append([show_score(float(value), number=number) for value in sizes.scores.mean(axis=1)])
-    table = Table(
+    table = TextTable(
         header, list(zip(*cells, strict=True)), frozenset(range(1, len(header))), "The means as a table", True
     )
     return Section("Other numbers of neurons", [Paragraph(words), *charts, table])
@@ -217,7 +217,9 @@ def interaction_section(effects: Effects, target: str, name: str, *, number: boo
         "Effects and interactions",
         [
             Paragraph(words),
-            Bars(bars, f"Importance: share of a column in all effects, half of an interaction to each column{left}."),
+            BarChart(
+                bars, f"Importance: share of a column in all effects, half of an interaction to each column{left}."
+            ),
             _effect_grid([effects.columns[j] for j in shown.tolist()], main[shown], pairs[np.ix_(shown, shown)]),
             _largest_effects(effects.columns, main, pairs),
         ],
@@ -235,7 +237,7 @@ def _short(size: float) -> str:
     return f"{size:,.0f}" if abs(size) >= 1000.0 else f"{size:.3g}"
 
 
-def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray) -> Table:
+def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray) -> TextTable:
     places = [*((j, j) for j in range(len(columns))), *combinations(range(len(columns)), 2)]
     sizes = np.array([main[i] if i == j else pairs[i, j] for i, j in places])
     total = float((sizes**2).sum()) or 1.0
@@ -248,7 +250,7 @@ def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray
         for place in np.argsort(-sizes, kind="stable")[:_LINES].tolist()
         for i, j in [places[place]]
     ]
-    return Table(("effect", "size", "share"), rows, frozenset({1, 2}), "The largest effects", folded=True)
+    return TextTable(("effect", "size", "share"), rows, frozenset({1, 2}), "The largest effects", folded=True)
 
 
 def encoding_section(encoder: TabularEncoder) -> Section:
@@ -268,10 +270,10 @@ def encoding_section(encoder: TabularEncoder) -> Section:
             f"{len(encoding.columns)} columns become {encoding.width} inputs. Entries of text that training did "
             "not have count as none of the categories."
         ),
-        Table(("column", "read as", "inputs", "missing entries"), rows),
+        TextTable(("column", "read as", "inputs", "missing entries"), rows),
     ]
     if encoder.dropped:
-        blocks.append(Table(("column not used", "because it is"), list(encoder.dropped.items())))
+        blocks.append(TextTable(("column not used", "because it is"), list(encoder.dropped.items())))
     return Section("Encoding of columns", blocks)
 
 

@@ -16,7 +16,7 @@ from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
 from qsdp.networks.storage import MODEL_KIND, read_archive
-from qsdp.report._blocks import Block, Interval, Paragraph, Section, Table
+from qsdp.report._blocks import Block, Interval, Paragraph, Section, TextTable
 from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.statistics import SufficientStatistics
 from qsdp.tabular import TabularModel, load_model, versions
@@ -113,12 +113,12 @@ def _named(network: Network) -> str:
 
 
 def _network_sections(network: Network) -> Iterator[Section]:
-    blocks: list[Block] = [Table((), network._summary().rows)]
+    blocks: list[Block] = [TextTable((), network._summary().rows)]
     if isinstance(network, BilinearNetwork):
         exact = "of integers, the same function" if network.shared_alpha else "in double precision"
         sizes = [("this network", format_bits(network.n_bits))]
         sizes.append((f"its quadratic form {exact}", format_bits(network.form_bits)))
-        blocks.append(Table(("stored as", "size"), sizes))
+        blocks.append(TextTable(("stored as", "size"), sizes))
     yield Section("Network and size", blocks)
     yield _terms_section(network)
 
@@ -146,7 +146,7 @@ def _terms_section(network: Network) -> Section:
         "over. Its largest coefficients say which terms matter where inputs are of like size."
     )
     header = (*(["output"] if several else []), "term", "coefficient")
-    table = Table(header, cells, frozenset({len(header) - 1}), f"{len(cells)} of {np.count_nonzero(values)} terms")
+    table = TextTable(header, cells, frozenset({len(header) - 1}), f"{len(cells)} of {np.count_nonzero(values)} terms")
     return Section("The function", [Paragraph(words), table] if cells else [Paragraph(words)])
 
 
@@ -162,7 +162,7 @@ def _of_certificate(certificate: Certificate, name: str) -> PlainFile:
     claims: list[Block] = [
         Paragraph(meaning),
         Interval(certificate.lower_bound, certificate.objective, scale),
-        Table((), certificate._summary().rows),
+        TextTable((), certificate._summary().rows),
     ]
     sections = [Section("Certificate", claims)]
     if proof is None:
@@ -172,7 +172,7 @@ def _of_certificate(certificate: Certificate, name: str) -> PlainFile:
         )
         sections.append(Section("What is not known", [Paragraph(missing)]))
     else:
-        sections.append(Section("Problem", [Table((), list(_problem_facts(proof)))]))
+        sections.append(Section("Problem", [TextTable((), list(_problem_facts(proof)))]))
         sections += _network_sections(proof.network)
         unknown = "What the columns of the data mean, and how well the network predicts other rows, is not in the file."
         sections.append(Section("What is not known", [Paragraph(unknown)]))
@@ -212,5 +212,5 @@ def _of_statistics(statistics: SufficientStatistics, name: str) -> PlainFile:
         f"```python\nimport qsdp\n\nstatistics = qsdp.SufficientStatistics.load({name!r})\n"
         "problem = qsdp.TrainingProblem.from_statistics(statistics, beta=0.1)\n```"
     )
-    sections = (Section("Statistics", [Table((), facts)]), Section("What is not known", [Paragraph(unknown)]))
+    sections = (Section("Statistics", [TextTable((), facts)]), Section("What is not known", [Paragraph(unknown)]))
     return PlainFile("statistics", lead, usage, sections)

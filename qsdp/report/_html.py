@@ -10,7 +10,7 @@ from itertools import groupby
 
 import numpy as np
 
-from qsdp.report._blocks import Bars, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, Table
+from qsdp.report._blocks import BarChart, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, TextTable
 from qsdp.report._charts import curve_svg, scatter_svg
 
 __all__ = ["page"]
@@ -113,7 +113,7 @@ def _(block: Paragraph) -> str:
 
 
 @_block.register
-def _(block: Table) -> str:
+def _(block: TextTable) -> str:
     def cell(tag: str, place: int, text: str, scope: str = "") -> str:
         aligned = ' class="number"' if place in block.numbers else ""
         return f"<{tag}{scope}{aligned}>{_text(text)}</{tag}>"
@@ -143,7 +143,7 @@ def _(block: Interval) -> str:
 
 
 @_block.register
-def _(block: Bars) -> str:
+def _(block: BarChart) -> str:
     largest = max((value for _, value, _ in block.rows), default=0.0) or 1.0
     rows = "".join(
         f'<div class="bar"><span>{escape(label)}</span><div style="width:{100.0 * value / largest:.1f}%"></div>'

@@ -12,16 +12,16 @@ from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.sampling import sample_network
-from qsdp.tabular import Table, TabularModel, choose_classes, network_inputs
+from qsdp.tabular import DataTable, TabularModel, choose_classes, network_inputs
 
-__all__ = ["Rows", "Sizes", "measure_sizes", "rows_of"]
+__all__ = ["ScoredRows", "Sizes", "measure_sizes", "rows_of"]
 
 #: Neurons of the networks that are sampled.
 _SIZES = (10, 30, 100, 300, 1000, 3000)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ScoredRows:
     """Rows with known targets.
 
     Attributes
@@ -70,7 +70,7 @@ class Rows:
         return max(totals, default=0.0) / float(weights.sum())
 
 
-def rows_of(model: TabularModel, table: Table) -> tuple[list[Rows], bool]:
+def rows_of(model: TabularModel, table: DataTable) -> tuple[list[ScoredRows], bool]:
     """Return training and test rows of the table of training, or all rows of another one; and which it is."""
     table.require([model.target.name])
     trained = model.is_trained_on(table)
@@ -83,10 +83,10 @@ def rows_of(model: TabularModel, table: Table) -> tuple[list[Rows], bool]:
     return [_rows(name, model, part) for name, part in named.items() if len(part)], trained
 
 
-def _rows(name: str, model: TabularModel, table: Table) -> Rows:
+def _rows(name: str, model: TabularModel, table: DataTable) -> ScoredRows:
     X = network_inputs(model.encoder.encode(table), model.network.activation)
     weighted = model.weighting.column in table.columns
-    return Rows(name, model, X, model.target.truth(table), model.weighting.read(table) if weighted else None)
+    return ScoredRows(name, model, X, model.target.truth(table), model.weighting.read(table) if weighted else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +108,15 @@ class Sizes:
     gaps: FloatArray | None
 
 
-def measure_sizes(model: TabularModel, rows: Rows, table: Table | None, n_draws: int) -> Sizes:
+def measure_sizes(model: TabularModel, rows: ScoredRows, table: DataTable | None, n_draws: int) -> Sizes:
     """Sample networks of several sizes from the solution of a model.
 
     Parameters
     ----------
     model : TabularModel
-    rows : Rows
+    rows : ScoredRows
         Those of the scores.
-    table : Table or None
+    table : DataTable or None
         That of training, for gaps.
     n_draws : int
         Networks of each size.

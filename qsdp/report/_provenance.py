@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from qsdp.report._blocks import Table
+from qsdp.report._blocks import TextTable
 
 __all__ = ["files_table", "listed", "sha256_of"]
 
 
-def files_table(files: Sequence[tuple[str, str, str]]) -> Table:
+def files_table(files: Sequence[tuple[str, str, str]]) -> TextTable:
     """Return the table of what files are, their names and their digests."""
-    return Table(("file", "name", "SHA-256"), [(what, name, f"`{digest}`") for what, name, digest in files])
+    return TextTable(("file", "name", "SHA-256"), [(what, name, f"`{digest}`") for what, name, digest in files])
 
 
 def listed(found: Mapping[str, str]) -> str:

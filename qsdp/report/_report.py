@@ -12,7 +12,7 @@ from qsdp._utils.summary import format_count
 from qsdp._utils.validation import check_integer
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError
-from qsdp.report._blocks import Paragraph, Section, Table
+from qsdp.report._blocks import Paragraph, Section, TextTable
 from qsdp.report._card import card, usage_of_model
 from qsdp.report._content import (
     accuracy_section,
@@ -24,7 +24,7 @@ from qsdp.report._content import (
 )
 from qsdp.report._files import load_file, read_plain
 from qsdp.report._html import page
-from qsdp.report._measure import Rows, measure_sizes, rows_of
+from qsdp.report._measure import ScoredRows, measure_sizes, rows_of
 from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.report.figures import score_name, show_score
 from qsdp.tabular import TabularModel, read_table, versions
@@ -116,7 +116,7 @@ def make_report(
                 f"{plain.holds}"
             )
         return Report(path.stem, plain.lead, None, (), None, plain.sections, plain.usage)
-    parts: list[Rows] = []
+    parts: list[ScoredRows] = []
     judging: list[Section] = []
     if data_file is not None:
         table = read_table(data_file)
@@ -184,7 +184,7 @@ def _provenance(model: TabularModel, model_file: Path, data_file: Path | None) -
         "Provenance",
         [
             files_table(files),
-            Table((), facts, caption="Options of training."),
+            TextTable((), facts, caption="Options of training."),
             Paragraph(f"Trained with {listed(then)}. This report was made with {listed(now)}."),
         ],
     )

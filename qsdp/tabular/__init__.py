@@ -10,7 +10,7 @@ from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._files import file_batches, held_bytes, read_table, table_batches
 from qsdp.tabular._model import STREAMED, Holdout, TabularModel, network_inputs
 from qsdp.tabular._provenance import versions
-from qsdp.tabular._reading import MISSING, Table
+from qsdp.tabular._reading import MISSING, DataTable
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._stored import load_model
 from qsdp.tabular._streaming import (
@@ -29,12 +29,12 @@ __all__ = [
     "MISSING",
     "STREAMED",
     "TASKS",
+    "DataTable",
     "Holdout",
     "RunningScore",
     "SampledRows",
     "Sampling",
     "Solution",
-    "Table",
     "TabularEncoder",
     "TabularModel",
     "Target",

@@ -12,7 +12,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, MissingPackageError
-from qsdp.tabular._reading import MISSING, Table
+from qsdp.tabular._reading import MISSING, DataTable
 
 __all__ = ["held_bytes", "kind", "tables"]
 
@@ -35,7 +35,7 @@ def kind(path: str | os.PathLike[str]) -> str | None:
     return next((name for magic, name in _KINDS.items() if begin.startswith(magic)), None)
 
 
-def tables(name: str, kind: str, rows: int | None) -> Iterator[Table]:
+def tables(name: str, kind: str, rows: int | None) -> Iterator[DataTable]:
     """Yield the rows of a file in its order."""
     with _reasons(name):
         data = _dataset(name, kind)
@@ -54,7 +54,7 @@ def tables(name: str, kind: str, rows: int | None) -> Iterator[Table]:
             if batch is None:
                 return
             parts = [_column(name, label, one) for label, one in zip(columns, batch.columns, strict=True)]
-        yield Table(name, columns, parts, range(first, first + len(batch)), "row")
+        yield DataTable(name, columns, parts, range(first, first + len(batch)), "row")
         first += len(batch)
 
 

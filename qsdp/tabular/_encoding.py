@@ -17,7 +17,7 @@ from qsdp.encoding import Encoding, EncodingRule, InputColumn
 from qsdp.encoding.scales import scaled_to_rows
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.tabular._checks import ENCODER_CHECKS, MAX_VALUES
-from qsdp.tabular._reading import LARGEST, Table
+from qsdp.tabular._reading import LARGEST, DataTable
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TabularEncoder:
     @classmethod
     def fit(
         cls,
-        table: Table,
+        table: DataTable,
         names: Sequence[str],
         rows: Iterable[int] | None = None,
         rule: EncodingRule | None = None,
@@ -55,14 +55,14 @@ class TabularEncoder:
 
     @classmethod
     def _learned(
-        cls, training: Table, names: Sequence[str], symbolic: Collection[str], rule: EncodingRule
+        cls, training: DataTable, names: Sequence[str], symbolic: Collection[str], rule: EncodingRule
     ) -> TabularEncoder:
         columns = [_entries(training, name, symbolic=name in symbolic) for name in names]
         _check_widths(zip(names, columns, strict=True))
         encoding, dropped = replace(rule, max_categories=MAX_VALUES).fit(columns, names)
         return cls(scaled_to_rows(encoding, encoding.encode(columns)).trimmed(), dropped)
 
-    def by_rule(self, training: Table, rule: EncodingRule) -> TabularEncoder:
+    def by_rule(self, training: DataTable, rule: EncodingRule) -> TabularEncoder:
         """Return an encoder of the columns in use by another rule, learned from the same rows."""
         names = [column.name for column in self.columns]
         symbolic = {column.name for column in self.columns if column.categories is not None}
@@ -79,7 +79,7 @@ class TabularEncoder:
         """Number of encoded columns, without the constant one."""
         return self.encoding.width
 
-    def encode(self, table: Table) -> FloatArray:
+    def encode(self, table: DataTable) -> FloatArray:
         """Return the encoded rows, shape (n, width).
 
         Warns
@@ -100,7 +100,7 @@ class TabularEncoder:
             )
         return self.encoding.encode(read)
 
-    def _check_range(self, table: Table, read: Sequence[npt.NDArray[Any]]) -> None:
+    def _check_range(self, table: DataTable, read: Sequence[npt.NDArray[Any]]) -> None:
         """Raise an error that names line and column of a number too far from those of training."""
         for one in self.encoding.expressions:
             if one.kind == "value":
@@ -124,7 +124,7 @@ class TabularEncoder:
         return cls(encoding, dropped)
 
 
-def _entries(table: Table, name: str, *, symbolic: bool) -> npt.NDArray[Any]:
+def _entries(table: DataTable, name: str, *, symbolic: bool) -> npt.NDArray[Any]:
     """Return a column as `Encoding.encode` reads it."""
     return np.array(table.column(name), dtype=object) if symbolic else table.all_numbers(name)
 

@@ -23,7 +23,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import InvalidInputError
 from qsdp.tabular import _arrow
-from qsdp.tabular._reading import Table, listing
+from qsdp.tabular._reading import DataTable, listing
 
 __all__ = ["file_batches", "held_bytes", "read_table", "table_batches"]
 
@@ -44,7 +44,7 @@ _SAMPLE = 8192
 _TEXT_SHARE, _GZIP_SHARE = 12, 5
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str]) -> DataTable:
     """Read a file: CSV (a header line, fields split at commas, semicolons, tabs or bars), or gzip of it.
 
     Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Columns of numbers may have thousands separators or,
@@ -61,7 +61,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     return table
 
 
-def table_batches(path: str | os.PathLike[str], rows: int | None = 2**16) -> Iterator[Table]:
+def table_batches(path: str | os.PathLike[str], rows: int | None = 2**16) -> Iterator[DataTable]:
     """Yield the rows of a file as tables of so many rows, None for all in one; errors are those of `read_table`."""
     if rows is not None:
         check_integer("rows", rows, minimum=1)
@@ -165,7 +165,7 @@ def _not_text(name: str, error: UnicodeDecodeError) -> str:
     )
 
 
-def _text_tables(name: str, rows: int | None) -> Iterator[Table]:
+def _text_tables(name: str, rows: int | None) -> Iterator[DataTable]:
     with _opened(name) as stream:
         delimiter = _delimiter(stream.read(_SAMPLE))
         stream.seek(0)
@@ -181,7 +181,7 @@ def _text_tables(name: str, rows: int | None) -> Iterator[Table]:
                         f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
                     )
             lines = [line for line, _ in some]
-            yield Table.of_rows(name, header, [fields for _, fields in some], lines, delimiter)
+            yield DataTable.of_rows(name, header, [fields for _, fields in some], lines, delimiter)
 
 
 def _records(name: str, stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:

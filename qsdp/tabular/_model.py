@@ -23,7 +23,7 @@ from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._provenance import texts_of
-from qsdp.tabular._reading import Table
+from qsdp.tabular._reading import DataTable
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
@@ -92,11 +92,11 @@ class TabularModel:
     digest: str
     provenance: Mapping[str, str]
 
-    def outputs(self, table: Table) -> FloatArray:
+    def outputs(self, table: DataTable) -> FloatArray:
         """Return the outputs of the network, shape (n,) or (n, C)."""
         return self.network.predict(self._inputs(table))
 
-    def predict(self, table: Table) -> list[str] | FloatArray:
+    def predict(self, table: DataTable) -> list[str] | FloatArray:
         """Return the predicted label or number of each row."""
         return self.target.decode(self.outputs(table))
 
@@ -105,7 +105,7 @@ class TabularModel:
         loss = get_loss(self.loss)
         return class_probabilities(outputs, loss) if loss.probabilistic else None
 
-    def effects(self, table: Table) -> Effects:
+    def effects(self, table: DataTable) -> Effects:
         """Return main effects and interactions of columns over a table, in the units of the targets.
 
         Rows are weighted as in training where the table has that column.
@@ -143,7 +143,7 @@ class TabularModel:
             provenance={**self.provenance, **texts_of(changed)},
         )
 
-    def evaluated(self, table: Table) -> TabularModel:
+    def evaluated(self, table: DataTable) -> TabularModel:
         """Return the model with its objective on the table it was trained on; another table raises an error.
 
         For another number of levels than the solution's, the lower bound is recomputed too.
@@ -151,7 +151,7 @@ class TabularModel:
         problem = self.problem(table)
         return replace(self, objective=problem.objective(self.network), lower_bound=self.solution.bound_with(problem))
 
-    def problem(self, table: Table) -> TrainingProblem:
+    def problem(self, table: DataTable) -> TrainingProblem:
         """Return the problem of the network on the table it was trained on; another table raises an error."""
         if self.digest == STREAMED:
             raise InvalidInputError(
@@ -176,7 +176,7 @@ class TabularModel:
             sample_weight=self.weighting.weights(training, self.target),
         )
 
-    def split(self, table: Table) -> tuple[Table, Table]:
+    def split(self, table: DataTable) -> tuple[DataTable, DataTable]:
         """Return training and held-out rows of the table the model was trained on, those with target and weight."""
         table.require([self.target.name])
         labelled = table.known(self.target.name)
@@ -185,20 +185,20 @@ class TabularModel:
         )
         return training, held_out
 
-    def is_trained_on(self, table: Table) -> bool:
+    def is_trained_on(self, table: DataTable) -> bool:
         """Return whether this is the table the model was trained on."""
         if self.weighting.column is not None and self.weighting.column not in table.columns:
             return False
         training, _ = self.split(table)
         return self._trained_on(*self._encode_quietly(training), training)
 
-    def _trained_on(self, X: FloatArray, y: FloatArray, training: Table) -> bool:
+    def _trained_on(self, X: FloatArray, y: FloatArray, training: DataTable) -> bool:
         return digest_of(X, y, self.weighting.read(training)) == self.digest
 
-    def _inputs(self, table: Table) -> FloatArray:
+    def _inputs(self, table: DataTable) -> FloatArray:
         return network_inputs(self.encoder.encode(table), self.network.activation)
 
-    def _encode_quietly(self, table: Table) -> tuple[FloatArray, FloatArray]:
+    def _encode_quietly(self, table: DataTable) -> tuple[FloatArray, FloatArray]:
         # Values not seen in training belong to another file, which the digest reveals.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)

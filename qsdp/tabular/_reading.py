@@ -22,7 +22,7 @@ _WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table:
+class DataTable:
     """Columns of a file, with the number of the line (or row) that each row is.
 
     Attributes
@@ -50,7 +50,7 @@ class Table:
         rows: Sequence[Sequence[str | None]],
         lines: Sequence[int],
         delimiter: str = ",",
-    ) -> Table:
+    ) -> DataTable:
         """Return the table of rows of text, of which some entries mean that they are missing.
 
         Numbers in other notations, see `qsdp.tabular._notation`, become plain ones.
@@ -72,13 +72,13 @@ class Table:
         texts = [_text(number) for number in numbers.tolist()]
         return [texts[place] for place in places.tolist()]
 
-    def take(self, indices: Iterable[int]) -> Table:
+    def take(self, indices: Iterable[int]) -> DataTable:
         """Return the table with some of the rows."""
         chosen = list(indices)
         data = [[one[i] for i in chosen] if isinstance(one, list) else one[chosen] for one in self.data]
         return replace(self, data=data, lines=[self.lines[i] for i in chosen])
 
-    def stacked(self, other: Table) -> Table:
+    def stacked(self, other: DataTable) -> DataTable:
         """Return the table with the rows of another one of the same columns below."""
         data: list[list[str | None] | FloatArray] = []
         for name, one, two in zip(self.columns, self.data, other.data, strict=True):
@@ -86,7 +86,7 @@ class Table:
             data.append(np.concatenate([one, two]) if arrays else self.column(name) + other.column(name))
         return replace(self, data=data, lines=[*self.lines, *other.lines])
 
-    def known(self, name: str) -> Table:
+    def known(self, name: str) -> DataTable:
         """Return the table with the rows in which a column is not missing."""
         return self.take(self.present(name))
 

@@ -23,7 +23,7 @@ from qsdp.statistics import SufficientStatistics
 from qsdp.statistics.sample import RowSample
 from qsdp.tabular._files import table_batches
 from qsdp.tabular._model import network_inputs
-from qsdp.tabular._reading import Table, listing
+from qsdp.tabular._reading import DataTable, listing
 from qsdp.tabular._target import Target
 from qsdp.tabular._training import Training
 
@@ -53,7 +53,7 @@ class Sampling:
     test_size: float
     seed: int
 
-    def parts(self, path: str | os.PathLike[str], bar: ProgressBar) -> Iterator[tuple[Table, Table]]:
+    def parts(self, path: str | os.PathLike[str], bar: ProgressBar) -> Iterator[tuple[DataTable, DataTable]]:
         """Yield the training and the test rows of each batch: the same ones whenever the file is read."""
         rng, done = np.random.default_rng(self.seed), 0
         for table in table_batches(path, _ROWS):
@@ -73,8 +73,8 @@ class Sampling:
 class SampledRows:
     """Samples of the training and the test rows of a file, and how many there are."""
 
-    train: Table
-    test: Table
+    train: DataTable
+    test: DataTable
     n_train: int
     n_test: int
 
@@ -95,7 +95,7 @@ def sample_file(path: str | os.PathLike[str], sampling: Sampling, size: int, bar
     InvalidInputError
         As of `read_table`; or fewer than two rows are left for training.
     """
-    train, test = (RowSample[Table](size, sampling.seed) for _ in range(2))
+    train, test = (RowSample[DataTable](size, sampling.seed) for _ in range(2))
     for number, (one, other) in enumerate(sampling.parts(path, bar)):
         train.add(one, [number, 0])
         test.add(other, [number, 1])
@@ -151,10 +151,10 @@ def encoded_batches(
 
 def _encoder(
     training: Training, loss: Loss, activation: PolynomialActivation | None
-) -> Callable[[Table], tuple[Any, ...]]:
+) -> Callable[[DataTable], tuple[Any, ...]]:
     warned = False
 
-    def encode(table: Table) -> tuple[Any, ...]:
+    def encode(table: DataTable) -> tuple[Any, ...]:
         nonlocal warned
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -171,7 +171,7 @@ def _encoder(
     return encode
 
 
-def _check_classes(table: Table, target: Target) -> None:
+def _check_classes(table: DataTable, target: Target) -> None:
     if target.classes is None:
         return
     unknown: npt.NDArray[np.intp] = np.flatnonzero(target.truth(table) < 0)

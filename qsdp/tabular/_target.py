@@ -17,7 +17,7 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import Loss
 from qsdp.tabular._checks import MAX_CLASSES
-from qsdp.tabular._reading import MAX_LISTED, Table, label_key, listing
+from qsdp.tabular._reading import MAX_LISTED, DataTable, label_key, listing
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Target:
     scale: float = 1.0
 
     @classmethod
-    def fit(cls, table: Table, name: str, task: str, rows: Iterable[int]) -> Target:
+    def fit(cls, table: DataTable, name: str, task: str, rows: Iterable[int]) -> Target:
         """Learn the target from a table without missing targets.
 
         The task is decided on the whole table, classes are learned from `rows`, and units of numbers by `scaled`.
@@ -62,7 +62,7 @@ class Target:
             raise InvalidInputError(f"target {name!r} is constant in the {len(values)} training rows")
         return cls(name, None)
 
-    def scaled(self, table: Table, loss: Loss, weights: FloatArray | None) -> Target:
+    def scaled(self, table: DataTable, loss: Loss, weights: FloatArray | None) -> Target:
         """Return the target with the units in training that estimators give it."""
         if self.classes is None:
             units = TargetScaling.of_numbers(table.all_numbers(self.name), weights, loss)
@@ -76,13 +76,13 @@ class Target:
         """Return the number of outputs of a network for this target and `loss`."""
         return 1 if self.classes is None or (len(self.classes) == 2 and not loss.coupled) else len(self.classes)
 
-    def encode(self, table: Table, loss: Loss) -> FloatArray:
+    def encode(self, table: DataTable, loss: Loss) -> FloatArray:
         """Return the training targets: standardised numbers, or coded classes with NaN for unknown labels."""
         if self.classes is None:
             return self.truth(table)
         return self.scaling.encode(encode_classes(self._codes(table), len(self.classes), loss))
 
-    def truth(self, table: Table) -> FloatArray:
+    def truth(self, table: DataTable) -> FloatArray:
         """Return the targets for `score`: standardised numbers, or class indices with -1 for unknown labels."""
         if self.classes is not None:
             return self._codes(table).astype(np.float64)
@@ -111,13 +111,13 @@ class Target:
         offset = np.array(self.offset or 0.0)
         return TargetScaling(offset[0] if offset.shape == (1,) else offset, np.array(self.scale))
 
-    def _codes(self, table: Table) -> npt.NDArray[np.intp]:
+    def _codes(self, table: DataTable) -> npt.NDArray[np.intp]:
         known = {label_key(label): code for code, label in enumerate(self.classes or ())}
         entries = table.column(self.name)
         return np.array([-1 if e is None else known.get(label_key(e), -1) for e in entries], dtype=np.intp)
 
 
-def _learned_classes(labels: list[tuple[str, int]], training: Table, name: str) -> tuple[str, ...]:
+def _learned_classes(labels: list[tuple[str, int]], training: DataTable, name: str) -> tuple[str, ...]:
     present = {label_key(label) for label, _ in _labels(training, name)}
     classes = tuple(label for label, _ in labels if label_key(label) in present)
     if len(classes) < 2:
@@ -135,7 +135,7 @@ def _learned_classes(labels: list[tuple[str, int]], training: Table, name: str) 
     return classes
 
 
-def _labels(table: Table, name: str) -> list[tuple[str, int]]:
+def _labels(table: DataTable, name: str) -> list[tuple[str, int]]:
     """Return the distinct labels as first written, with their counts; "1" and "1.0" are equal."""
     entries = [entry for entry in table.column(name) if entry is not None]
     counts = Counter(map(label_key, entries))
@@ -146,7 +146,9 @@ def _labels(table: Table, name: str) -> list[tuple[str, int]]:
     return [(written[key], counts[key]) for key in keys]
 
 
-def _too_many_classes(table: Table, name: str, labels: list[tuple[str, int]], *, numeric: bool) -> InvalidInputError:
+def _too_many_classes(
+    table: DataTable, name: str, labels: list[tuple[str, int]], *, numeric: bool
+) -> InvalidInputError:
     shown = ", ".join(f"{label!r} ({count})" for label, count in labels[:MAX_LISTED])
     advice = "; use --task regression for a number" if numeric else ""
     return InvalidInputError(
@@ -171,7 +173,7 @@ class RunningScore:
         self._target, self._right, self._squares = target, 0.0, 0.0
         self._mean = self._spread = 0.0
 
-    def add(self, table: Table, outputs: FloatArray) -> None:
+    def add(self, table: DataTable, outputs: FloatArray) -> None:
         """Count the rows of a table that have a target."""
         if self._target.name not in table.columns:
             return

@@ -17,7 +17,7 @@ from qsdp.result import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
 from qsdp.tabular._provenance import texts_of, versions
-from qsdp.tabular._reading import Table
+from qsdp.tabular._reading import DataTable
 from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
@@ -32,8 +32,8 @@ class Training:
     X: FloatArray
     y: FloatArray
     weights: FloatArray | None
-    train: Table
-    test: Table
+    train: DataTable
+    test: DataTable
     encoder: TabularEncoder
     target: Target
     weighting: Weighting
@@ -70,7 +70,7 @@ class Training:
 
 
 def prepare(
-    table: Table,
+    table: DataTable,
     target: str,
     *,
     task: str = "auto",
@@ -87,7 +87,7 @@ def prepare(
 
     Parameters
     ----------
-    table : Table
+    table : DataTable
     target : str
         Column to predict; rows in which it is missing are left out and counted.
     task : {"auto", "classification", "regression"}

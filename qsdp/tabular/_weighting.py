@@ -9,7 +9,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.classes import class_factors, weighted_by_class
 from qsdp.exceptions import InvalidInputError
-from qsdp.tabular._reading import Table
+from qsdp.tabular._reading import DataTable
 from qsdp.tabular._target import Target
 
 
@@ -27,7 +27,7 @@ class Weighting:
     column: str | None = None
     class_weight: str | None = None
 
-    def read(self, table: Table) -> FloatArray | None:
+    def read(self, table: DataTable) -> FloatArray | None:
         """Return the column of weights, shape (n,), or raise one error that names it and counts the rows at fault."""
         if self.column is None:
             return None
@@ -41,12 +41,12 @@ class Weighting:
                 )
         return weights
 
-    def counting(self, table: Table) -> Table:
+    def counting(self, table: DataTable) -> DataTable:
         """Return the table with the rows of positive weight."""
         weights = self.read(table)
         return table if weights is None else table.take(np.flatnonzero(weights > 0.0).tolist())
 
-    def weights(self, table: Table, target: Target) -> FloatArray | None:
+    def weights(self, table: DataTable, target: Target) -> FloatArray | None:
         """Return the weights for training on rows of positive weight with a target, shape (n,); None if each is one."""
         if target.classes is None:
             return self.read(table)

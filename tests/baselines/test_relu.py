@@ -15,7 +15,7 @@ from qsdp import TrainingProblem
 from qsdp.baselines import ReLUNetworkClassifier, ReLUNetworkRegressor
 from qsdp.baselines._torch import minibatches, seeded
 from qsdp.baselines.backprop import QuantizedReLUNetwork, ReLUNetwork, round_to_levels
-from qsdp.baselines.backprop._descent import descent_of
+from qsdp.baselines.backprop._training import GradientDescent
 from qsdp.baselines.backprop.relu import _ReLUTraining
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
@@ -75,7 +75,9 @@ def test_objective_and_gradients_are_the_written_out_ones(name: str, vector: boo
     loss = LOSSES[name]()
     y = (ONE_HOT if not loss.labels else 2.0 * ONE_HOT - 1.0) if vector else LABELS if loss.labels else Y
     problem = TrainingProblem(X, y, beta=BETA, loss=loss)
-    training = _ReLUTraining(problem, M, descent_of(SimpleNamespace(**OPTIONS)), intercept, np.random.default_rng(1))
+    training = _ReLUTraining(
+        problem, M, GradientDescent.of(SimpleNamespace(**OPTIONS)), intercept, np.random.default_rng(1)
+    )
     with torch.no_grad():
         for one in ("b", "b0"):
             if one in training.parameters:

@@ -15,8 +15,7 @@ import qsdp
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem
 from qsdp.baselines import StraightThroughClassifier, StraightThroughRegressor
 from qsdp.baselines._torch import minibatches, seeded
-from qsdp.baselines.backprop._descent import descent_of
-from qsdp.baselines.backprop._training import FloatTraining
+from qsdp.baselines.backprop._training import FloatTraining, GradientDescent
 from qsdp.baselines.straight_through import _LatentTraining, straight_through
 from qsdp.datasets import make_planted
 
@@ -90,7 +89,9 @@ def test_values_are_exact() -> None:
 
 def training_of(kind: str, second: str, levels: int, vector: bool, loss: str = "squared") -> _LatentTraining:
     problem = TrainingProblem(X, YS if vector else Y, beta=BETA, loss=loss, activation=KINDS[kind], levels=levels)
-    training = _LatentTraining(problem, M, descent_of(SimpleNamespace(**OPTIONS)), second, np.random.default_rng(2))
+    training = _LatentTraining(
+        problem, M, GradientDescent.of(SimpleNamespace(**OPTIONS)), second, np.random.default_rng(2)
+    )
     with torch.no_grad():
         # Some beyond the range that training keeps them in, to see their gradients vanish.
         training.parameters["first layer"].mul_(1.4)
@@ -341,7 +342,7 @@ def test_training_levels_beats_rounding_afterwards() -> None:
 def test_a_start_from_real_weights_is_their_rounding(kind: str, second: str, levels: int, vector: bool) -> None:
     """Before the first step there are the nearest levels and, where there are scales, the rounded second layer."""
     problem = TrainingProblem(X, YS if vector else Y, beta=BETA, activation=KINDS[kind], levels=levels)
-    descent, rng = descent_of(SimpleNamespace(**OPTIONS)), np.random.default_rng(0)
+    descent, rng = GradientDescent.of(SimpleNamespace(**OPTIONS)), np.random.default_rng(0)
     source = FloatTraining(problem, M, descent, "free" if second == "free" else "fixed", rng).network()
     training = _LatentTraining(problem, M, descent, second, rng)
     training.start_from(source)

@@ -15,7 +15,7 @@ from scipy import stats
 from qsdp.bench.uci import compare, draw_comparison
 from qsdp.bench.uci import picture as picture_module
 from qsdp.bench.uci.critical_difference import (
-    Comparison,
+    RankComparison,
     friedman,
     holm,
     nemenyi_difference,
@@ -132,9 +132,9 @@ def test_compare_orders_methods_and_their_tests() -> None:
     assert comparison.n_sets == 17
 
 
-def made(p_values: Any) -> Comparison:
+def made(p_values: Any) -> RankComparison:
     k = len(p_values)
-    return Comparison(tuple("abcdefgh"[:k]), np.arange(1.0, k + 1), 9, 0.5, 1.0, np.array(p_values), 0.05)
+    return RankComparison(tuple("abcdefgh"[:k]), np.arange(1.0, k + 1), 9, 0.5, 1.0, np.array(p_values), 0.05)
 
 
 def test_groups_are_maximal_runs_without_a_difference() -> None:
@@ -185,7 +185,7 @@ def test_bad_tables_are_refused(table: Any, methods: str, level: float, message:
 # --- the picture ---------------------------------------------------------------------------------
 
 
-def drawn(comparison: Comparison, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def drawn(comparison: RankComparison, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Draw, and return the figure."""
     from matplotlib.figure import Figure
 

@@ -16,7 +16,7 @@ from qsdp.bench.uci import METHODS
 from qsdp.bench.uci import measure as measure_module
 from qsdp.bench.uci.data import Split, prepare, validation_splits
 from qsdp.bench.uci.measure import run
-from qsdp.bench.uci.method import Method
+from qsdp.bench.uci.method import UCIMethod
 from qsdp.bench.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
 from qsdp.exceptions import InvalidInputError
 
@@ -235,7 +235,7 @@ def test_a_case_is_measured(name: str) -> None:
 def test_a_method_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert METHODS["logistic"].available
     assert METHODS["backprop"].available == (importlib.util.find_spec("torch") is not None)
-    missing = Method("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
+    missing = UCIMethod("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
     assert not missing.available
     monkeypatch.setattr(measure_module, "METHODS", {"made": missing})
     with pytest.raises(InvalidInputError, match=r"'made' needs no_such_package: pip install torch"):

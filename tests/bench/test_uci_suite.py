@@ -12,7 +12,7 @@ import pytest
 from qsdp.bench import Record, markdown_of, run_experiment
 from qsdp.bench.uci import EXPERIMENT, METHODS, SETS, comparison_of, uci_experiment
 from qsdp.bench.uci import report as report_module
-from qsdp.bench.uci.method import Method
+from qsdp.bench.uci.method import UCIMethod
 from qsdp.bench.uci.suite import N_SEEDS
 from qsdp.exceptions import InvalidInputError
 
@@ -201,7 +201,7 @@ def test_partial_records_make_tables_too() -> None:
 
 
 def test_methods_left_out_for_want_of_a_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = Method("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
+    missing = UCIMethod("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
     monkeypatch.setattr(report_module, "METHODS", {**METHODS, "made": missing})
     assert "Left out, no_such_package is not installed: made." in EXPERIMENT.tables(records(*BEST))[0].note
     assert "Left out" not in EXPERIMENT.tables([*records(*BEST), *map(_as_made, records("logistic"))])[0].note

@@ -15,7 +15,7 @@ from cli_program import figure, refused, run
 import qsdp
 from qsdp.certificates import Certificate
 from qsdp.report import make_report
-from qsdp.report._blocks import Bars, Curve, Grid, Scatter, Section, Table
+from qsdp.report._blocks import BarChart, Curve, Grid, Scatter, Section, TextTable
 from qsdp.report._charts import _Axis, curve_svg, scatter_svg
 from qsdp.report._measure import rows_of
 from qsdp.tabular import load_model, read_table
@@ -113,8 +113,8 @@ def test_what_the_sections_measure(trained: Path) -> None:
     assert gaps.values.shape == (6, 3)
     assert np.all((gaps.values >= 0.0) & (gaps.values <= 1.0))
     assert gaps.values.mean(axis=1)[0] > gaps.values.mean(axis=1)[-1]
-    (bars,) = blocks(sections["Effects and interactions"], Bars)
-    assert isinstance(bars, Bars)
+    (bars,) = blocks(sections["Effects and interactions"], BarChart)
+    assert isinstance(bars, BarChart)
     importances = model.effects(model.split(table)[0]).importances
     assert [value for _, value, _ in bars.rows] == pytest.approx(sorted(importances, reverse=True))
 
@@ -236,4 +236,4 @@ def test_charts_of_one_value() -> None:
     one = np.array([[0.5]])
     assert "nan" not in curve_svg(Curve(np.array([10.0]), one, "a", "b", (10.0, 0.5), "c", "d", True))
     assert "nan" not in scatter_svg(Scatter(np.zeros(3), np.zeros(3), "a", "b"))
-    assert Table((), [("a", "b")]).folded is False
+    assert TextTable((), [("a", "b")]).folded is False

@@ -183,7 +183,7 @@ def test_a_set_without_a_usual_split_says_so(tiny):
 
 @given(st.lists(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1), min_size=1))
 def test_encodings_agree(values):
-    table = rows.Rows({"size": ["1"] * len(values), "colour": values}, [(0, Path("here"), 1)])
+    table = rows.ParsedRows({"size": ["1"] * len(values), "colour": values}, [(0, Path("here"), 1)])
     ranked, _ = encoding.encode_features(TINY, table, "rank")
     onehot, names = encoding.encode_features(TINY, table, "onehot")
     distinct = sorted(set(values))

@@ -16,7 +16,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
-from qsdp.relaxation.solvers.lowrank.objective import Data
+from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData
 
 SMOOTH = ("squared", "huber", "logistic", "squared_hinge")
 
@@ -259,7 +259,7 @@ def test_matrices_of_few_rows_are_decomposed_by_way_of_them(activation: str | No
     problem = qsdp.TrainingProblem(
         rng.standard_normal((5, 30)), rng.standard_normal(5), beta=1.0, activation=activation
     )
-    data = Data(problem.map, rng.exponential(size=5), None)
+    data = ObjectiveData(problem.map, rng.exponential(size=5), None)
     scales, nu = rng.exponential(size=problem.size), rng.standard_normal(5)
     assert data.few_rows
     values, vectors = data.spectrum(nu, scales)
@@ -273,6 +273,6 @@ def test_matrices_of_few_rows_are_decomposed_by_way_of_them(activation: str | No
 
 def test_no_decomposition_begins_that_would_end_too_late() -> None:
     X = np.random.default_rng(0).standard_normal((400, 60))
-    data = Data(qsdp.TrainingProblem(X, X[:, 0], beta=1.0).map, None, None)
+    data = ObjectiveData(qsdp.TrainingProblem(X, X[:, 0], beta=1.0).map, None, None)
     with pytest.raises(TimeOver):
         data.modes(np.ones(60), Deadline(1e-6))

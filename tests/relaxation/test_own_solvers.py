@@ -31,7 +31,7 @@ OWN = ("interior", "splitting", "low-rank")
 SETUP = {
     "interior": (QuadraticMap, "gram"),
     "splitting": (QuadraticMap, "gram"),
-    "low-rank": (sys.modules[solve_low_rank.__module__].Data, "__init__"),
+    "low-rank": (sys.modules[solve_low_rank.__module__].ObjectiveData, "__init__"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.tabular import Table
+from qsdp.tabular import DataTable
 
 
 def write(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
@@ -17,9 +17,9 @@ def write(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
     return path
 
 
-def table(columns: dict[str, list[str | None]], path: str = "data.csv") -> Table:
+def table(columns: dict[str, list[str | None]], path: str = "data.csv") -> DataTable:
     rows = list(zip(*columns.values(), strict=True))
-    return Table.of_rows(path, tuple(columns), rows, range(2, len(rows) + 2))
+    return DataTable.of_rows(path, tuple(columns), rows, range(2, len(rows) + 2))
 
 
 def rows_csv(n: int = 60, seed: int = 0) -> str:

@@ -12,7 +12,7 @@ from tabular_data import table
 
 from qsdp.encoding import EncodingRule, InputColumn
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.tabular import Table, TabularEncoder
+from qsdp.tabular import DataTable, TabularEncoder
 
 
 def test_numbers_are_standardised_with_the_median_for_missing_ones_and_a_bit_that_says_so() -> None:
@@ -130,7 +130,7 @@ entries = st.one_of(st.none(), st.sampled_from(["x", "y", "zz", "1", "2.5", "-3e
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(entries, entries), min_size=1, max_size=12))
 def test_the_encoder_survives_json(rows: list[tuple[str | None, str | None]]) -> None:
-    read = Table.of_rows("any.csv", ("a", "b"), rows, range(2, len(rows) + 2))
+    read = DataTable.of_rows("any.csv", ("a", "b"), rows, range(2, len(rows) + 2))
     encoder = TabularEncoder.fit(read, ["a", "b"])
     encoded = encoder.encode(read)
     assert encoded.shape == (len(rows), encoder.width)

@@ -1,30 +1,34 @@
-"""Objectives of two-layer networks as functions of tensors, in units of the data's own."""
+"""Objectives of two-layer networks as functions of tensors, in units of the data's own, and their gradient descent."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.parallel import blocks
-from qsdp._utils.validation import FloatArray
-from qsdp.baselines._torch import require_torch, torch_loss
-from qsdp.baselines.backprop._descent import GradientDescent
+from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.baselines._estimator import CheckedSettings, checked
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, torch_loss, training_epoch
 from qsdp.baselines.backprop.networks import FloatNetwork
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.sampling import allocate
 
-__all__ = ["FloatTraining", "NetworkTraining", "Training", "Units", "neuron_values", "normalised"]
+__all__ = ["DescentParameters", "FloatTraining", "GradientDescent", "GradientTraining", "NetworkTraining"]
+
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("constant", "cosine")
 
 
 @dataclass(frozen=True)
-class Units:
+class DataUnits:
     r"""What was divided by what: :math:`\ell(\tau t, \tau y) = \mathrm{factor} \cdot \mathrm{loss}(t, y)`.
 
     Attributes
@@ -44,7 +48,7 @@ class Units:
     loss: Loss
 
 
-def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, Units]:
+def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, DataUnits]:
     """Return data and targets in units of their own, and the units.
 
     Training on them makes a learning rate independent of the units of X and y: a fit to ``(s X, t y)`` takes the same
@@ -55,7 +59,7 @@ def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, Units]
     if not (loss.labels or loss.coupled):
         target = _rms(problem.y)
     other, factor = loss.rescaled(target)
-    return problem.X / row, problem.y / target, Units(float(row), target, factor, other)
+    return problem.X / row, problem.y / target, DataUnits(float(row), target, factor, other)
 
 
 def _rms(values: FloatArray) -> float:
@@ -77,11 +81,6 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
     """Return m times the second-layer weights of a network that does not train them, (m,) or (m, C).
 
     Every output has a block of neurons of its own, with weights one over their number; `signed` ones alternate.
-
-    Raises
-    ------
-    InvalidInputError
-        There are fewer neurons than outputs.
     """
     m, count = shape[0], math.prod(shape[1:])
     if m < count:
@@ -93,7 +92,137 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
     return weights.reshape(shape)
 
 
-class Training(ABC):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DescentParameters:
+    r"""Fields of the descent, which estimators have too.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.1
+        Of the mean over samples, for data and targets in units of their own size (see the notes of
+        `BackpropRegressor`), times m for SGD.
+    momentum : float, default=0.9
+        From 0 to below 1. The first of Adam's two.
+    clip : float or None, default=1.0
+        Gradients of larger norm, that of all neurons together in units of :math:`1/\sqrt m`, are shortened to it.
+        SGD on quadratic networks, whose squared errors are of degree four in weights and data, diverges on rows far
+        from the others at rates that the rest of the data need.
+    optimizer : {"sgd", "adam"}, default="sgd"
+    schedule : {"cosine", "constant"}, default="cosine"
+        The learning rate falls to zero along half a wave, or stays.
+    batch_size : int, default=32
+    n_epochs : int, default=50
+    patience : int, optional
+        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
+    device : str, optional
+        Of PyTorch, such as "cuda"; the CPU by default.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the training.
+    """
+
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    clip: float | None = 1.0
+    optimizer: str = "sgd"
+    schedule: str = "cosine"
+    batch_size: int = 32
+    n_epochs: int = 50
+    patience: int | None = None
+    device: str | None = None
+    dtype: str = "float64"
+
+
+@dataclass(kw_only=True)
+class GradientDescent(DescentParameters, CheckedSettings):
+    """How gradients are followed; checked."""
+
+    callback: Callback | None
+    verbose: bool
+
+    def __post_init__(self) -> None:
+        checked(self, "learning_rate", "momentum", "clip", "batch_size", "n_epochs", "patience", "verbose", "dtype")
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        self.device = check_device(self.device)
+
+    def tensor(self, array: Any) -> Any:
+        """Return an array as a tensor of the chosen kind and place."""
+        torch = require_torch()
+        return torch.as_tensor(np.asarray(array), dtype=getattr(torch, self.dtype), device=self.device)
+
+    def run(
+        self,
+        training: GradientTraining,
+        rng: np.random.Generator,
+        history: History,
+        score: Callable[[FloatArray, FloatArray], float],
+        *,
+        width: float,
+        held: tuple[FloatArray, FloatArray],
+        best: str | None = None,
+    ) -> None:
+        r"""Minimise an objective over its parameters, in place; the history has it in the user's units.
+
+        `width` is the factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and
+        steps must be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
+        all neurons, one over the root. `rng` draws the seed of the order of samples; `score` is recorded of outputs and
+        targets. Kept is the epoch of the least mean loss of the inputs and targets in `held`, without any that of the
+        least `best`, or the last one.
+        """
+        torch, units, targets = require_torch(), training.units, training.targets
+        tensors = list(training.parameters.values())
+        if self.optimizer == "sgd":
+            steps = torch.optim.SGD(tensors, lr=self.learning_rate * width, momentum=self.momentum)
+        else:
+            steps = torch.optim.Adam(tensors, lr=self.learning_rate, betas=(self.momentum, 0.999))
+        schedule = None
+        if self.schedule == "cosine":
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(steps, T_max=self.n_epochs)
+        generator = seeded(rng)
+
+        def set_state(state: list[Any]) -> None:
+            with torch.no_grad():
+                for tensor, kept in zip(tensors, state, strict=True):
+                    tensor.copy_(kept)
+
+        def measure() -> Mapping[str, float]:
+            outputs, penalty = training.evaluate()
+            with np.errstate(all="ignore"):
+                loss = units.factor * units.loss.value(outputs, targets) + penalty
+            if not np.isfinite(loss):
+                # A score of numbers that are none would be refused.
+                return {"loss": loss}
+            measured = {"loss": loss, "score": score(outputs, targets)}
+            if not len(held[0]):
+                return measured
+            outside, wanted = training.network().predict(held[0]), held[1]
+            validation = training.problem.loss.value(outside, wanted) / len(wanted)
+            return {**measured, "validation_loss": validation, "validation_score": score(outside, wanted)}
+
+        train_epochs(
+            training_epoch(
+                steps,
+                lambda rows: training.objective(rows.to(self.device)).backward(),
+                lambda: minibatches(len(targets), self.batch_size, generator),
+                clipped=(tensors, None if self.clip is None else self.clip / math.sqrt(width)),
+                project=training.project,
+                schedule=schedule,
+            ),
+            measure,
+            self.n_epochs,
+            get_state=lambda: [tensor.detach().clone() for tensor in tensors],
+            set_state=set_state,
+            history=history,
+            suggestion="a smaller learning_rate" + (" or clip=1.0" if self.clip is None else ""),
+            callback=self.callback,
+            verbose=self.verbose,
+            name="backprop",
+            best="validation_loss" if len(held[0]) else "loss" if self.patience is not None else best,
+            patience=self.patience,
+        )
+
+
+class GradientTraining(ABC):
     r"""A network of rows :math:`x' = x / r` and targets :math:`y / \tau` in training.
 
     Its `parameters` are the tensors that are trained, its `targets` in `units`.
@@ -143,7 +272,7 @@ class Training(ABC):
         return np.concatenate(parts).astype(np.float64), penalty
 
 
-class NetworkTraining(Training):
+class NetworkTraining(GradientTraining):
     r"""The network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')`, bilinear or of a polynomial activation.
 
     A second layer that is trained starts at normal numbers for several outputs, else, as signs of bilinear neurons are
@@ -155,6 +284,8 @@ class NetworkTraining(Training):
     ) -> None:
         super().__init__(problem, n_neurons, descent)
         self.values_a_neuron = self.factors + 1
+        #: Of the activation, for the tensors of `layers`.
+        self.coefficients = None if problem.activation is None else problem.activation.coefficients
         self._W = descent.tensor(self._start((self.factors, n_neurons, problem.n_features), rng)).requires_grad_()
         self.parameters = {"first layer": self._W}
         free, shape = trained == "free", (n_neurons, *self.targets.shape[1:])
@@ -165,19 +296,14 @@ class NetworkTraining(Training):
         if free:
             self.parameters["second layer"] = self._a.requires_grad_()
 
-    @abstractmethod
     def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Return weights of the first layer to begin with."""
+        return rng.standard_normal(shape)
 
     @property
     def factors(self) -> int:
         """First-layer weight vectors of a neuron."""
         return 2 if self.problem.activation is None else 1
-
-    @property
-    @abstractmethod
-    def coefficients(self) -> tuple[float, float, float] | None:
-        """Those of the activation, for the tensors of `layers`."""
 
     def outputs(self, X: Any, *layers: Any) -> Any:
         """Return the outputs, given first-layer weights (k, m, D) and a, (m,) or (m, C)."""
@@ -190,14 +316,6 @@ class FloatTraining(NetworkTraining):
 
     They start standard normal, so that every neuron is of order one.
     """
-
-    def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        return rng.standard_normal(shape)
-
-    @property
-    def coefficients(self) -> tuple[float, float, float] | None:
-        """Those of the activation."""
-        return None if self.problem.activation is None else self.problem.activation.coefficients
 
     def layers(self) -> tuple[Any, Any]:
         """Return the parameters."""

@@ -1,20 +1,170 @@
-"""The paper's networks trained by backpropagation, as scikit-learn estimators."""
+"""The paper's networks trained by backpropagation, as scikit-learn estimators, and what all trained so share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, checked
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_targets
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, checked, hold_out
 from qsdp.baselines._history import History
-from qsdp.baselines.backprop._descent import descent_of
-from qsdp.baselines.backprop._face import QuadraticNetworkTrained
-from qsdp.baselines.backprop._training import FloatTraining
+from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines.backprop._training import DescentParameters, FloatTraining, GradientDescent
 from qsdp.baselines.backprop.networks import FloatNetwork
-from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.estimators.classes import encode_classes
+from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import append_constant
+from qsdp.losses import Loss, get_loss
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, from_polynomial
+from qsdp.problem import TrainingProblem
 
-__all__ = ["BackpropClassifier", "BackpropRegressor"]
+__all__ = ["BackpropClassifier", "BackpropRegressor", "GradientTrained", "QuadraticNetworkTrained"]
+
+
+class _FittedNetwork:
+    """What `fit` leaves besides."""
+
+    network_: Any
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
+    r"""A network trained by automatic gradients on a loss of `qsdp.losses`.
+
+    Parameters
+    ----------
+    n_neurons : int, default=100
+        m.
+    loss : str or Loss, default="squared"
+        Summed over samples. Of real targets "squared", "absolute" or "huber"; of classes any of `qsdp.losses.LOSSES`,
+        coded as in `qsdp.QuantizedNetworkClassifier`: two are one output fitted to -1 and +1, more are one output each.
+        "logistic" and "cross_entropy" give probabilities.
+    beta : float, default=0.1
+        Regularisation, >= 0.
+    validation_fraction : float, default=0
+        Share of the samples that is not trained on; with one, kept is the epoch with the least loss on it.
+
+    Attributes
+    ----------
+    history_ : History
+        The objective, summed over samples, and the score after every epoch; with samples held out also
+        ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
+    """
+
+    n_neurons: int = field(default=100, kw_only=False)
+    loss: str | Loss = "squared"
+    beta: float = 0.1
+    validation_fraction: float = 0.0
+
+    def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
+        """Return targets as `QuantizedNetworkClassifier` has them: two classes are one output."""
+        return encode_classes(codes, n_classes, get_loss(self.loss))
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        """Return what the network takes for checked data."""
+        return X
+
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        outputs: FloatArray = self.network_.predict(self._inputs(X))
+        return outputs
+
+    def _problem(
+        self, X: FloatArray, targets: FloatArray, rng: np.random.Generator, **options: Any
+    ) -> tuple[TrainingProblem, tuple[FloatArray, FloatArray]]:
+        """Return the problem of the samples to train on, and inputs and targets of those held out."""
+        inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
+        loss = get_loss(self.loss)
+        if not is_classifier(self) and (loss.labels or loss.coupled):
+            raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
+        problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=loss, **options)
+        return problem, (inputs[held], targets[held])
+
+    def _probability_loss(self) -> Loss:
+        loss = get_loss(self.loss)
+        if not loss.probabilistic:
+            raise AttributeError(
+                "predict_proba needs a loss that models probabilities, 'logistic' or 'cross_entropy'; got "
+                f"{self.loss!r}"
+            )
+        return loss
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class QuadraticNetworkTrained(GradientTrained):
+    """A trained network that is a quadratic function: bilinear, or of a polynomial activation.
+
+    Parameters
+    ----------
+    activation : None, str, (a, b, c) or PolynomialActivation, default=None
+        As of `qsdp.TrainingProblem`; None is bilinear. Networks of ReLUs are `ReLUNetworkRegressor` and
+        `ReLUNetworkClassifier`.
+    constant_column : bool, default=True
+        Append a column of ones, unless the activation has a linear or constant part.
+
+    Attributes
+    ----------
+    layers_ : tuple of TrainedLayer
+        The network as one quadratic form of the data.
+    """
+
+    activation: str | Sequence[float] | PolynomialActivation | None = None
+    second_layer: str = "free"
+    constant_column: bool = True
+
+    def network_inputs(self, X: Any) -> FloatArray:
+        """Return what the network takes for data X: with a column of ones, unless the activation needs none."""
+        return self._inputs(self._checked(X))
+
+    def training_problem(
+        self, X: Any, y: Any, network: BilinearNetwork | PolynomialNetwork | None = None
+    ) -> TrainingProblem:
+        """Return the training problem of the data in the units of `fit`, for `qsdp.refit` and `qsdp.certify`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like
+            As in `fit`.
+        network : BilinearNetwork or PolynomialNetwork, optional
+            The problem has its levels and activation; binary weights and the trained activation without it. For a
+            PolynomialNetwork those of `qsdp.from_polynomial`, whose result is what is certified.
+        """
+        check_is_fitted(self)
+        levels, activation = 2, get_activation(self.activation)
+        if network is not None:
+            bilinear = network if isinstance(network, BilinearNetwork) else from_polynomial(network)
+            levels, activation = bilinear.levels, bilinear.activation
+        if is_classifier(self):
+            codes = {label: number for number, label in enumerate(self.classes_.tolist())}
+            numbers = [codes.get(label, -1) for label in np.asarray(y).tolist()]
+            if -1 in numbers:
+                raise InvalidInputError(f"y must hold labels of the classes {self.classes_.tolist()} only")
+            targets = self._encode(np.array(numbers, dtype=np.intp), len(self.classes_))
+        else:
+            targets = check_targets("y", y, length=None)
+        inputs = self.network_inputs(X)
+        return TrainingProblem(
+            inputs, targets, beta=self.beta, loss=get_loss(self.loss), activation=activation, levels=levels
+        )
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        activation = get_activation(self.activation)
+        lifted = activation is not None and activation.lifted
+        return append_constant(X) if check_flag("constant_column", self.constant_column) and not lifted else X
+
+    @property
+    def layers_(self) -> tuple[TrainedLayer, ...]:
+        """The network as one quadratic layer, a function of the data."""
+        form, d = self.network_.to_quadratic_form(), self.n_features_in_
+        return (TrainedLayer(form if form.n_inputs == d else form.with_last(1.0)),)
+
 
 SECOND_LAYERS = ("fixed", "free")
 
@@ -38,10 +188,10 @@ class _Backprop(QuadraticNetworkTrained):
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = checked(self, "n_neurons")["n_neurons"]
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
-        descent = descent_of(self)
+        descent = GradientDescent.of(self)
         problem, apart = self._problem(X, targets, rng, activation=self.activation)
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
-        self._descend(training, descent, rng, history, width=m, held=apart)
+        descent.run(training, rng, history, self._score, width=m, held=apart)
         self.network_ = training.network()
 
     def quantized(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.parallel import blocks
-from qsdp._utils.summary import Summarized, Summary, format_count
+from qsdp._utils.summary import Rows, Summarized, Summary, format_count
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -26,13 +28,55 @@ from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm
 from qsdp.networks.weights import check_alpha
 from qsdp.problem import TrainingProblem, check_levels
 
-__all__ = ["SCALES", "FloatNetwork"]
+__all__ = ["SCALES", "FloatNetwork", "TwoLayerNetwork"]
 
 SCALES = ("auto", "layer", "neuron", "paper", "shared")
 
 
+class TwoLayerNetwork(Summarized, ReadOnlyArrays, ABC):
+    """Sizes, outputs and summary of a network, given its first layer and the function of a block of rows."""
+
+    alpha: FloatArray
+
+    @property
+    @abstractmethod
+    def _first_layer(self) -> npt.NDArray[Any]:
+        """Weights of shape (..., m, d)."""
+
+    @abstractmethod
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        """Return the outputs for some rows."""
+
+    @abstractmethod
+    def _rows(self) -> Rows:
+        """Return the activation, and what the first layer is made of and takes."""
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return int(self._first_layer.shape[-2])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs, the columns that `predict` expects."""
+        return int(self._first_layer.shape[-1])
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of shape (n,) or (n, C); work memory does not depend on n."""
+        X = check_matrix("X", X, n_columns=self.n_inputs)
+        outputs = np.empty((len(X), *self.alpha.shape[1:]))
+        for rows in blocks(len(X), max(self.n_inputs, 2 * self.n_neurons)):
+            outputs[rows] = self._outputs(X[rows])
+        return outputs
+
+    def _summary(self) -> Summary:
+        n_outputs = self.alpha.shape[1] if self.alpha.ndim == 2 else 1
+        size = format_count(self.n_neurons, self.n_inputs, n_outputs)
+        return Summary(type(self).__name__, [("network", size), *self._rows()])
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class FloatNetwork(Summarized, ReadOnlyArrays):
+class FloatNetwork(TwoLayerNetwork):
     r"""Two-layer network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)` or :math:`\sum_j \alpha_j \sigma(x^T q_j)`.
 
     Parameters
@@ -69,26 +113,13 @@ class FloatNetwork(Summarized, ReadOnlyArrays):
         ):
             object.__setattr__(self, name, value)
 
-    def _summary(self) -> Summary:
-        n_outputs = self.alpha.shape[1] if self.alpha.ndim == 2 else 1
+    @property
+    def _first_layer(self) -> npt.NDArray[Any]:
+        return self.factors
+
+    def _rows(self) -> Rows:
         kind = "bilinear" if self.activation is None else f"polynomial {self.activation.coefficients}"
-        rows = [
-            ("network", format_count(self.n_neurons, self.n_inputs, n_outputs)),
-            ("activation", kind),
-            ("first layer", "real numbers"),
-            ("parameters", f"{self.n_parameters:,}"),
-        ]
-        return Summary("FloatNetwork", rows)
-
-    @property
-    def n_neurons(self) -> int:
-        """Number of hidden neurons ``m``."""
-        return int(self.factors.shape[1])
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of inputs ``D``."""
-        return int(self.factors.shape[2])
+        return [("activation", kind), ("first layer", "real numbers"), ("parameters", f"{self.n_parameters:,}")]
 
     @property
     def n_parameters(self) -> int:
@@ -99,20 +130,10 @@ class FloatNetwork(Summarized, ReadOnlyArrays):
     def _lifted(self) -> bool:
         return self.activation is not None and self.activation.lifted
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of shape (n,) or (n, C); work memory does not depend on n."""
-        X = check_matrix("X", X, n_columns=self.n_inputs)
-        outputs = np.empty((len(X), *self.alpha.shape[1:]))
-        for rows in blocks(len(X), max(self.n_inputs, 2 * self.n_neurons)):
-            outputs[rows] = self._neurons(X[rows]) @ self.alpha
-        return outputs
-
-    def _neurons(self, X: FloatArray) -> FloatArray:
-        if self.activation is None:
-            U, V = self.factors
-            products: FloatArray = (X @ U.T) * (X @ V.T)
-            return products
-        return self.activation(X @ self.factors[0].T)
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        first = X @ self.factors[0].T
+        neurons = first * (X @ self.factors[1].T) if self.activation is None else self.activation(first)
+        return neurons @ self.alpha
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the network as an explicit quadratic function; exact."""
@@ -230,7 +251,10 @@ class FloatNetwork(Summarized, ReadOnlyArrays):
 
     def _nearest(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
         """Return a network with every output times the factor that brings its matrix nearest to ours."""
-        exact, rounded = (_matrices(one.to_quadratic_form()) for one in (self, network))
+        exact, rounded = (
+            form.lifted().reshape(-1, form.n_inputs + 1, form.n_inputs + 1)
+            for form in (self.to_quadratic_form(), network.to_quadratic_form())
+        )
         return _multiplied(network, _ratio(exact, rounded, rounded))
 
     def _as_printed(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
@@ -257,15 +281,6 @@ class FloatNetwork(Summarized, ReadOnlyArrays):
         kind = "bilinear" if self.activation is None else f"activation={self.activation.coefficients}"
         outputs = f", n_outputs={self.alpha.shape[1]}" if self.alpha.ndim == 2 else ""
         return f"FloatNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}{outputs}, {kind})"
-
-
-def _matrices(form: QuadraticForm) -> FloatArray:
-    """Return the matrices of (x, 1), one an output."""
-    outputs = form.S.reshape(-1, form.n_inputs, form.n_inputs)
-    edges, corners = form.s.reshape(len(outputs), -1) / 2.0, form.s0.reshape(-1)
-    return np.stack(
-        [np.block([[S, s[:, None]], [s[None, :], s0]]) for S, s, s0 in zip(outputs, edges, corners, strict=True)]
-    )
 
 
 def _ratio(first: FloatArray, second: FloatArray, divisor: FloatArray) -> FloatArray:

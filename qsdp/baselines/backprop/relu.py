@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.parallel import blocks
-from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count
+from qsdp._utils.summary import Rows, format_bits
 from qsdp._utils.validation import (
     FloatArray,
-    ReadOnlyArrays,
     check_flag,
     check_integer,
     check_matrix,
@@ -25,9 +22,9 @@ from qsdp.activations import relu
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.backprop._descent import GradientDescent, descent_of
-from qsdp.baselines.backprop._face import GradientTrained
-from qsdp.baselines.backprop._training import Training
+from qsdp.baselines.backprop._training import GradientDescent, GradientTraining
+from qsdp.baselines.backprop.estimators import GradientTrained
+from qsdp.baselines.backprop.networks import TwoLayerNetwork
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats
@@ -36,26 +33,11 @@ from qsdp.problem import TrainingProblem, check_levels
 __all__ = ["QuantizedReLUNetwork", "ReLUNetwork", "ReLUNetworkClassifier", "ReLUNetworkRegressor"]
 
 
-class _TwoLayers(Summarized, ReadOnlyArrays, ABC):
+class _ReLUs(TwoLayerNetwork):
     """What networks of real and of quantized first-layer weights share."""
 
     bias: FloatArray
-    alpha: FloatArray
     intercept: FloatArray
-
-    def _summary(self) -> Summary:
-        n_outputs = self.alpha.shape[1] if self.alpha.ndim == 2 else 1
-        rows: Rows = [("network", format_count(self.n_neurons, self.n_inputs, n_outputs)), ("activation", "ReLU")]
-        return Summary(type(self).__name__, [*rows, *self._weight_rows()])
-
-    @abstractmethod
-    def _weight_rows(self) -> Rows:
-        """Return what the first layer is made of and takes."""
-
-    @property
-    @abstractmethod
-    def _first_layer(self) -> npt.NDArray[Any]:
-        """Weights of shape (m, d)."""
 
     def _set_others(self) -> None:
         """Check all but the first layer."""
@@ -69,33 +51,17 @@ class _TwoLayers(Summarized, ReadOnlyArrays, ABC):
             object.__setattr__(self, name, own(np.broadcast_to(value, shape)))
 
     @property
-    def n_neurons(self) -> int:
-        """Number of hidden neurons ``m``."""
-        return int(self._first_layer.shape[0])
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of inputs ``d``."""
-        return int(self._first_layer.shape[1])
-
-    @property
     def layers(self) -> tuple[TrainedLayer, TrainedLayer]:
         """The network as a chain of two affine layers."""
         first = AffineForm(self._first_layer, self.bias)
         return TrainedLayer(first, relu), TrainedLayer(AffineForm(self.alpha.T, self.intercept))
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of shape (n,) or (n, C); work memory does not depend on n."""
-        X = check_matrix("X", X, n_columns=self.n_inputs)
-        W = np.asarray(self._first_layer, dtype=np.float64)
-        outputs = np.empty((len(X), *self.alpha.shape[1:]))
-        for rows in blocks(len(X), max(self.n_inputs, self.n_neurons)):
-            outputs[rows] = relu(X[rows] @ W.T + self.bias) @ self.alpha + self.intercept
-        return outputs
+    def _outputs(self, X: FloatArray) -> FloatArray:
+        return relu(X @ self._first_layer.T + self.bias) @ self.alpha + self.intercept
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QuantizedReLUNetwork(_TwoLayers):
+class QuantizedReLUNetwork(_ReLUs):
     r"""Network :math:`\sum_j \alpha_j \max(0, x^T q_j + b_j) + \alpha_0` with first-layer weights of levels.
 
     Parameters
@@ -130,8 +96,8 @@ class QuantizedReLUNetwork(_TwoLayers):
         floats += self.intercept.size if np.any(self.intercept) else 0
         return self.Q.size * bits_of(self.levels) + FLOAT_BITS * floats
 
-    def _weight_rows(self) -> Rows:
-        return [("first layer", f"{self.levels} levels"), ("storage", format_bits(self.n_bits))]
+    def _rows(self) -> Rows:
+        return [("activation", "ReLU"), ("first layer", f"{self.levels} levels"), ("storage", format_bits(self.n_bits))]
 
     def __repr__(self) -> str:
         return (
@@ -141,7 +107,7 @@ class QuantizedReLUNetwork(_TwoLayers):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReLUNetwork(_TwoLayers):
+class ReLUNetwork(_ReLUs):
     r"""Network :math:`\sum_j \alpha_j \max(0, x^T w_j + b_j) + \alpha_0` with real weights.
 
     Parameters
@@ -211,8 +177,8 @@ class ReLUNetwork(_TwoLayers):
         rounded = QuantizedReLUNetwork(found.weights, bias, self.alpha * column, self.intercept + constants, levels)
         return rounded if X is None else _calibrated(rounded, X, self.predict(X))
 
-    def _weight_rows(self) -> Rows:
-        return [("first layer", "real numbers"), ("parameters", f"{self.n_parameters:,}")]
+    def _rows(self) -> Rows:
+        return [("activation", "ReLU"), ("first layer", "real numbers"), ("parameters", f"{self.n_parameters:,}")]
 
     def __repr__(self) -> str:
         return f"ReLUNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, n_parameters={self.n_parameters})"
@@ -229,7 +195,7 @@ def _calibrated(network: QuantizedReLUNetwork, X: Any, targets: FloatArray) -> Q
     return replace(network, alpha=network.alpha * factors, intercept=network.intercept * factors + offsets)
 
 
-class _ReLUTraining(Training):
+class _ReLUTraining(GradientTraining):
     r"""The network :math:`f' = \tfrac{1}{\sqrt m} \sum_j a_j \max(0, x'^T w'_j + b_j) + b_0`.
 
     Weights are standard normal to start with: steps change the function as much for any width.
@@ -304,10 +270,10 @@ class _ReLU(GradientTrained):
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         intercept = check_flag("fit_intercept", self.fit_intercept)
-        descent = descent_of(self)
+        descent = GradientDescent.of(self)
         problem, apart = self._problem(X, targets, rng)
         training = _ReLUTraining(problem, m, descent, intercept, rng)
-        self._descend(training, descent, rng, history, width=1, held=apart)
+        descent.run(training, rng, history, self._score, width=1, held=apart)
         self.network_ = training.network()
 
     @property

@@ -20,9 +20,9 @@ from qsdp.activations import (
     get_invertible,
 )
 from qsdp.baselines.bpls._estimators import BPLSClassifier, BPLSRegressor
-from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS, hidden_target
 from qsdp.baselines.bpls._network import Network
-from qsdp.baselines.bpls._report import BPLSReport, Design, LayerReport, PassReport, Reference
+from qsdp.baselines.bpls._passes import HIDDEN_TARGETS, Design, LayerReport, hidden_target
+from qsdp.baselines.bpls._training import BPLSReport, PassReport, Reference
 
 __all__ = [
     "ELU",

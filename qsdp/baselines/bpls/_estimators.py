@@ -22,10 +22,9 @@ from qsdp.baselines._estimator import (
 )
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer, one_a_layer
-from qsdp.baselines.bpls._hidden_targets import HIDDEN_TARGETS
 from qsdp.baselines.bpls._network import BIASES, BPLSSettings, Network, random_weights
-from qsdp.baselines.bpls._report import BPLSReport
-from qsdp.baselines.bpls._training import BPLSTraining, Classification, Regression, references
+from qsdp.baselines.bpls._passes import HIDDEN_TARGETS
+from qsdp.baselines.bpls._training import BPLSReport, BPLSTraining, Classification, Regression, references
 
 __all__ = ["RIDGE", "BPLSBase", "BPLSClassifier", "BPLSRegressor"]
 
@@ -305,10 +304,7 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
 
     Time a pass over S samples is :math:`O(S n^2)` for the widest design of n columns, memory :math:`O(S \sum_l n_l)`.
 
-    References
-    ----------
-    S. Tomic, J. P. Matos-Carvalho, M. Beko, "A Closed-form Solution for Weight Optimization in Fully-connected
-    Feed-forward Neural Networks", arXiv:2401.06699, 2024; Algorithm 2.
+    Algorithm 2 of the reference of `BPLSRegressor`.
 
     Examples
     --------

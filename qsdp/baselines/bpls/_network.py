@@ -72,8 +72,7 @@ class Network:
 
     def preactivations(self, X: FloatArray) -> FloatArray:
         """Return what the output activation is given, of shape (n, J)."""
-        values: FloatArray = self.designs(self.inputs(X))[-1] @ self.weights[-1]
-        return values
+        return self.designs(self.inputs(X))[-1] @ self.weights[-1]
 
     def layers(self, *, scalar: bool, activated: bool) -> list[TrainedLayer]:
         """Return the chain; its last layer of shape (n,) if `scalar`, and with its activation if `activated`."""

@@ -1,4 +1,9 @@
-"""One pass of back-propagating least squares from the outputs to the inputs, and the blend of two networks."""
+r"""One pass of back-propagating least squares: solves, desired hidden outputs, reports, and the blend of two networks.
+
+The paper's equation 5 solves the layer equation :math:`T \approx H W` for one neuron i and one output j with all other
+neurons held: :math:`n_i = h_i + e_j / w_{ij}` with the residual :math:`E = T - H W`. It leaves open what to do with
+several outputs, and whether neurons move one after the other or at once; every rule of `hidden_target` is one reading.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,90 @@ import scipy.linalg
 
 from qsdp._utils.parallel import in_threads
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines.bpls._hidden_targets import hidden_target
 from qsdp.baselines.bpls._network import BPLSSettings, Network, Weights
-from qsdp.baselines.bpls._report import Design, LayerReport
 
-__all__ = ["Design", "Diagnosis", "Factorisation", "LayerSolve", "backward_pass", "blend", "fit_readout", "solve_layer"]
+#: Share of the largest squared row norm of W below which a neuron has no influence, and is left as it is.
+_TINY = 1e-12
+
+_Rule = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+def _reciprocal(W: FloatArray) -> FloatArray:
+    """Return 1 / W, zero where W is."""
+    return np.divide(1.0, W, out=np.zeros_like(W), where=W != 0.0)
+
+
+def _steps(W: FloatArray) -> FloatArray:
+    r"""Return :math:`w_i / \|w_i\|^2` as rows, zero for a neuron without influence: its least-squares step for E."""
+    squares = np.einsum("ij,ij->i", W, W)
+    alive = squares > _TINY * squares.max(initial=0.0)
+    scales: FloatArray = np.divide(1.0, squares, out=np.zeros_like(squares), where=alive)
+    return W * scales[:, None]
+
+
+def _gauss_seidel(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
+    """One neuron after the other, each by least squares on the residual that those before it left."""
+    N, E, steps = H.copy(), E.copy(), _steps(W)
+    for i, (w, step) in enumerate(zip(W, steps, strict=True)):
+        move = E @ step
+        N[:, i] += move
+        E -= np.outer(move, w)
+    return N
+
+
+#: The rules by name; each takes H (S, n), W (n, J) and E (S, J), and returns (S, n).
+HIDDEN_TARGETS: dict[str, _Rule] = {
+    "first": lambda H, W, E: H + E[:, :1] * _reciprocal(W[:, 0]),
+    "mean": lambda H, W, E: H + E @ _reciprocal(W).T / W.shape[1],
+    "ls": lambda H, W, E: H + E @ _steps(W).T,
+    "relax": lambda H, W, E: H + min(1.0, W.shape[1] / len(W)) * (E @ _steps(W).T),
+    "damped": lambda H, W, E: H + (E @ _steps(W).T) / len(W),
+    "gauss-seidel": _gauss_seidel,
+    "minnorm": lambda H, W, E: H + E @ np.linalg.pinv(W),
+}
+
+
+def hidden_target(H: FloatArray, W: FloatArray, T: FloatArray, rule: str = "relax") -> FloatArray:
+    r"""Return the desired outputs of a hidden layer.
+
+    With the residual :math:`E = T - H W` and :math:`w_i` the rows of W:
+
+    ==================  =======================================================================================
+    ``"first"``         :math:`n_i = h_i + e_1 / w_{i1}`; the paper's equation 5 for j = 1. For one output only.
+    ``"mean"``          :math:`n_i = h_i + \frac1J \sum_j e_j / w_{ij}`; heavy tails where weights are small.
+    ``"ls"``            :math:`n_i = h_i + E w_i / \|w_i\|^2`; overshoots, by a gain of n / J on average.
+    ``"relax"``         the same with the step times :math:`\min(1, J / n)`, which makes the average gain 1.
+    ``"damped"``        the same with the step times :math:`1 / n`.
+    ``"gauss-seidel"``  one neuron after the other, with E brought up to date in between.
+    ``"minnorm"``       :math:`H + E W^+`, the smallest change that fits.
+    ==================  =======================================================================================
+
+    A neuron without outgoing weight keeps its values.
+
+    Parameters
+    ----------
+    H : ndarray of shape (S, n)
+        Outputs of the layer, one sample a row.
+    W : ndarray of shape (n, J)
+        Weights after it.
+    T : ndarray of shape (S, J)
+        Desired pre-activations after it.
+    rule : str, default="relax"
+
+    Returns
+    -------
+    ndarray of shape (S, n)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> H, W, T = np.array([[1.0, 2.0]]), np.array([[1.0], [2.0]]), np.array([[9.0]])
+    >>> hidden_target(H, W, T, "ls") @ W
+    array([[13.]])
+    >>> hidden_target(H, W, T, "relax") @ W
+    array([[9.]])
+    """
+    return HIDDEN_TARGETS[rule](H, W, T - H @ W)
 
 
 #: Singular values below this times the larger side of A, relative to the largest, are rounding errors of the outputs
@@ -25,6 +109,52 @@ _RANK_TOLERANCE = 10 * float(np.finfo(np.float64).eps)
 
 #: Columns solved by one thread at a time; a constant, so that the result is the same for any number of threads.
 _COLUMNS = 16
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a layer's least-squares problem looked like.
+
+    Attributes
+    ----------
+    n_samples, n_columns : int
+        Shape of the design matrix A.
+    rank : int
+        Its numerical rank; with a ridge it is found from the Gram matrix, to half the digits.
+    condition : float
+        Largest singular value over the smallest one that is not zero.
+    """
+
+    n_samples: int
+    n_columns: int
+    rank: int
+    condition: float
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """The solve of one layer in one pass.
+
+    Attributes
+    ----------
+    number : int
+        From 1, at the inputs.
+    designs : tuple of Design
+        Size, rank and condition of the design matrix; of both, where a second solve or a refit was made.
+    n_solves : int
+        Weight vectors that were solved for.
+    clipped : float or None
+        Share of the desired outputs of the hidden layer before this one that had no pre-activation and were cut; None
+        for the first layer.
+    seconds : float
+        Of solves and desired values; finding ranks and conditions is not counted, in a pass neither.
+    """
+
+    number: int
+    designs: tuple[Design, ...]
+    n_solves: int
+    clipped: float | None
+    seconds: float
 
 
 #: Finds out about a design matrix, outside of the time of its solve.
@@ -110,8 +240,7 @@ class Factorisation:
 
     def _solve(self, B: FloatArray) -> FloatArray:
         if self._cholesky is not None:
-            solution: FloatArray = scipy.linalg.cho_solve(self._cholesky, self._A.T @ B, check_finite=False)
-            return solution
+            return scipy.linalg.cho_solve(self._cholesky, self._A.T @ B, check_finite=False)
         for factor in self._left:
             B = factor.T @ B
         kept, right = self._right

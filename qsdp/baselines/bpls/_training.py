@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2: passes of least squares, the refit after them, and what is kept of them."""
+"""Algorithms 1 and 2: passes of least squares, the refit after them, what is kept of them, and what they report."""
 
 from __future__ import annotations
 
@@ -7,36 +7,147 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._network import Network
-from qsdp.baselines.bpls._passes import LayerSolve, backward_pass, blend, fit_readout
-from qsdp.baselines.bpls._report import BPLSReport, PassReport, Reference
+from qsdp.baselines.bpls._passes import LayerReport, LayerSolve, backward_pass, blend, fit_readout
 from qsdp.estimators.classes import choose_classes
 
-__all__ = ["BPLSTraining", "Classification", "Regression", "references"]
+__all__ = ["BPLSReport", "BPLSTraining", "Classification", "PassReport", "Reference", "Regression", "references"]
+
+#: Layers that a summary lists at most.
+_LISTED = 8
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """One pass over all samples, or over those that were misclassified.
+
+    Attributes
+    ----------
+    n_samples : int
+        Samples that the pass was made on.
+    share : float
+        With which its weights were blended into those before; 1 in a pass over all samples.
+    loss, score : float
+        After the pass, on all training data; as in the history.
+    misses : int or None
+        Samples of the wrong class after the pass; None for a regressor.
+    seconds : float
+    layers : tuple of LayerReport
+    """
+
+    n_samples: int
+    share: float
+    loss: float
+    score: float
+    misses: int | None
+    seconds: float
+    layers: tuple[LayerReport, ...]
+
+    @property
+    def n_solves(self) -> int:
+        """Weight vectors that were solved for: fixed by the widths, whatever the data."""
+        return sum(layer.n_solves for layer in self.layers)
+
+    @property
+    def clipped(self) -> float:
+        """Share of the desired hidden values that were cut, averaged over hidden layers; 0 where there are none."""
+        shares = [layer.clipped for layer in self.layers if layer.clipped is not None]
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A simpler model, trained by the same solves on the same data.
+
+    Attributes
+    ----------
+    network : Network
+    loss, score : float
+        On the training data; as in the history.
+    seconds : float
+    """
+
+    network: Network
+    loss: float
+    score: float
+    seconds: float
+
+
+@dataclass(eq=False)
+class BPLSReport(Summarized):
+    """Course of a training by back-propagating least squares.
+
+    Attributes
+    ----------
+    passes : list of PassReport
+        One an epoch of the history, and one more if the last diverged.
+    clipped_targets : float
+        Share of the targets that the output activation cannot reach and that were cut.
+    best : int
+        Number, from 1, of the pass whose weights are those of the network; 0 for the random weights.
+    references : dict of Reference
+        "linear least squares", in regression without ridge, and "random hidden layers" with a fitted last layer, by
+        the training's ridge; empty unless asked for.
+    """
+
+    passes: list[PassReport] = field(default_factory=list)
+    clipped_targets: float = 0.0
+    best: int = 0
+    references: dict[str, Reference] = field(default_factory=dict)
+
+    def _summary(self) -> Summary:
+        rows: Rows = [("passes", f"{len(self.passes)} in {format_seconds(sum(each.seconds for each in self.passes))}")]
+        if self.passes:
+            rows += self._best_rows()
+        for name, one in self.references.items():
+            figures = f"loss {format_number(one.loss)}, score {format_number(one.score)}, {format_seconds(one.seconds)}"
+            rows.append((name, figures))
+        return Summary("BPLSReport", rows)
+
+    def _best_rows(self) -> Rows:
+        """Return what the best pass came to, and its layers' solves."""
+        shown = max(self.best, 1)
+        best = self.passes[shown - 1]
+        rows: Rows = [
+            ("best", f"pass {shown}" if self.best else "the random weights, before any pass"),
+            ("loss", f"{format_number(best.loss)} after pass {shown}"),
+            ("score", format_number(best.score)),
+        ]
+        if best.misses is not None:
+            rows.append(("misses", f"{best.misses:,} of the training samples"))
+        for layer in best.layers[:_LISTED]:
+            ranks = [f"rank {one.rank} of {one.n_columns}, condition {one.condition:.1e}" for one in layer.designs]
+            rows.append((f"layer {layer.number}", "; ".join([*ranks, format_seconds(layer.seconds)])))
+        targets, hidden = format_share(self.clipped_targets), format_share(best.clipped)
+        return [*rows, ("cut", f"{targets} of the targets, {hidden} of the hidden values")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as numbers, lists and text, for JSON; the references without their weights."""
+        return {
+            "passes": [dataclasses.asdict(each) for each in self.passes],
+            "clipped_targets": self.clipped_targets,
+            "best": self.best,
+            "references": {
+                name: {"loss": each.loss, "score": each.score, "seconds": each.seconds}
+                for name, each in self.references.items()
+            },
+        }
 
 
 @dataclass(eq=False)
 class BPLSTraining(ABC):
     """State of a training; networks are replaced, never written to, so a reference to one is a copy of it.
 
-    Attributes
-    ----------
-    network : Network
-        With the random weights; after the last pass.
-    X : ndarray of shape (S, d)
-    Y : ndarray of shape (S, J)
-        Targets.
-    score_of : callable
-        Score of the pre-activations of the outputs.
-    keep_best : bool
-        Keep the network of the best pass, not that of the last.
-    report : BPLSReport
+    `score_of` returns the score of pre-activations of the outputs; with `keep_best` the network of the best pass is
+    kept, not that of the last.
     """
 
     network: Network
@@ -95,8 +206,7 @@ class BPLSTraining(ABC):
     def preactivations(self, network: Network) -> FloatArray:
         """Return those of the outputs, on the training data."""
         with np.errstate(over="ignore", invalid="ignore"):
-            values: FloatArray = network.designs(self.inputs)[-1] @ network.weights[-1]
-        return values
+            return network.designs(self.inputs)[-1] @ network.weights[-1]
 
     def loss(self, preactivations: FloatArray) -> float:
         """Return the mean squared error of the outputs, after their activation."""
@@ -106,16 +216,7 @@ class BPLSTraining(ABC):
 
 @dataclass(eq=False)
 class Regression(BPLSTraining):
-    """Algorithm 1, with the repairs `refit` and `keep_best` unless they are off.
-
-    Attributes
-    ----------
-    refit : bool
-        Solve the last layer once more, on the new hidden outputs (which the lower solves have changed).
-    keep_best : bool
-        Of every pass keep the better network of two: the new one, and the one with the old hidden layers and the
-        last layer solved for them. And of all passes the best.
-    """
+    """Algorithm 1, with the repairs `refit` and `keep_best` of `BPLSRegressor` unless they are off."""
 
     refit: bool
 
@@ -142,14 +243,7 @@ class Regression(BPLSTraining):
 class Classification(BPLSTraining):
     """Algorithm 2: a pass over all samples, then passes over those that are misclassified, blended in by their share.
 
-    Attributes
-    ----------
-    codes : ndarray of shape (S,)
-        Class numbers.
-    stop : {"no_improvement", "none"}
-        Whether to stop when the number of misses does not fall.
-    miss_forward : {"current", "random"}
-        The network whose hidden outputs the passes over the misses start from.
+    `codes` are class numbers; `stop` and `miss_forward` are those of `BPLSClassifier`.
     """
 
     codes: npt.NDArray[np.intp]

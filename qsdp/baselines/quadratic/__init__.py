@@ -11,10 +11,9 @@ from __future__ import annotations
 from qsdp.baselines.quadratic.descent import Descent
 from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
 from qsdp.baselines.quadratic.families import FAMILIES, Family, get_family, starting_parameters
-from qsdp.baselines.quadratic.losses import LOSSES
 from qsdp.baselines.quadratic.maps import COUPLINGS
 from qsdp.baselines.quadratic.multistart import MultiStart, StartStatistics
-from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork
+from qsdp.baselines.quadratic.network import LOSSES, Layer, QuadraticNetwork
 
 __all__ = [
     "COUPLINGS",

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines.quadratic.families import Evaluated, Family
-from qsdp.baselines.quadratic.losses import OutputLoss
+from qsdp.baselines.quadratic.families import Family
 from qsdp.baselines.quadratic.maps import Parameters
-from qsdp.baselines.quadratic.network import QuadraticNetwork
+from qsdp.baselines.quadratic.network import OutputLoss, QuadraticNetwork, forward
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Descent", "right"]
@@ -180,13 +179,7 @@ class Descent:
         first, *rest = self.network.layers
         values = deferred.values(start, stop)
         Z = first.family.combine(values)
-        passed: list[tuple[FloatArray, Evaluated]] = []
-        A = first.activation(Z) if rest else Z
-        for number, layer in enumerate(rest):
-            Z, evaluated = layer.family.forward(A, layer.parameters)
-            passed.append((A, evaluated))
-            if number < len(rest) - 1:
-                A = layer.activation(Z)
+        Z, passed = forward(rest, first.activation(Z) if rest else Z)
         # Gradients are linear in the deltas: scaled once here, they are the steps.
         D = self.loss.delta(Z, Y) * (-self.learning_rate / (stop - start))
         for number in range(len(rest) - 1, -1, -1):

@@ -14,20 +14,12 @@ from qsdp.baselines._estimator import BaselineClassifier, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.descent import Descent, right
-from qsdp.baselines.quadratic.families import check_init, get_family, starting_parameters
-from qsdp.baselines.quadratic.losses import check_loss
+from qsdp.baselines.quadratic.families import get_family, starting_parameters
 from qsdp.baselines.quadratic.maps import COUPLINGS
-from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork, check_activation
+from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork, check_activation, check_loss
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = [
-    "DescentClassifier",
-    "Hidden",
-    "QuadraticLogisticRegression",
-    "QuadraticNetworkClassifier",
-    "codes_of",
-    "sign_code",
-]
+__all__ = ["DescentClassifier", "QuadraticLogisticRegression", "QuadraticNetworkClassifier", "codes_of", "sign_code"]
 
 
 #: Family, width and activation of a hidden layer.
@@ -60,8 +52,6 @@ class DescentClassifier(BaselineClassifier):
 
     Attributes
     ----------
-    history_ : History
-        With the mean training loss and the accuracy after every epoch.
     network_ : QuadraticNetwork
     """
 
@@ -114,22 +104,13 @@ class DescentClassifier(BaselineClassifier):
         hidden = self._hidden()
         names = [family for family, _, _ in hidden] + [self._head()]
         families = [get_family(name, self.coupling) for name in names]
-        for family in families:
-            check_init(family, self.init, self.init_scale)
         widths = [n] + [width for _, width, _ in hidden] + [n_outputs]
         activations = [activation for _, _, activation in hidden] + ["identity"]
+        layers = list(zip(families, widths[:-1], widths[1:], activations, strict=True))
+        start: dict[str, Any] = {"init": self.init, "scale": self.init_scale}
         networks = [
             QuadraticNetwork(
-                [
-                    Layer(
-                        family,
-                        starting_parameters(family, before, after, rng, init=self.init, scale=self.init_scale),
-                        activation,
-                    )
-                    for family, before, after, activation in zip(
-                        families, widths[:-1], widths[1:], activations, strict=True
-                    )
-                ]
+                [Layer(kind, starting_parameters(kind, n, m, rng, **start), g) for kind, n, m, g in layers]
             )
             for _ in range(self._n_starts)
         ]
@@ -142,7 +123,12 @@ class DescentClassifier(BaselineClassifier):
         passed: dict[str, FloatArray] = {}
 
         def train(epoch: int) -> None:
-            losses, accuracies = descent.epoch(self._order(samples, rng))
+            order = samples
+            if self.shuffle and self._shared_order:
+                order = rng.permutation(samples)
+            elif self.shuffle:
+                order = rng.permuted(np.tile(samples, (self._n_starts, 1)), axis=1)
+            losses, accuracies = descent.epoch(order)
             finite = np.asarray(descent.network.finite()) & np.isfinite(losses)
             for number in np.flatnonzero(~finite):
                 self._diverged.setdefault(int(number), history.n_epochs + 1)
@@ -153,7 +139,10 @@ class DescentClassifier(BaselineClassifier):
                 return {"loss": float("nan"), "score": 0.0}
             if self._n_starts > 1:
                 return {name: float(values.mean()) for name, values in passed.items()}
-            return self._figures()
+            with np.errstate(all="ignore"):
+                decisions = descent.network.decision(descent.X)[0]
+                loss = float(descent.loss.values(decisions, descent.Y).mean())
+            return {"loss": loss, "score": float(right(decisions, descent.Y).mean())}
 
         train_epochs(
             train,
@@ -169,22 +158,6 @@ class DescentClassifier(BaselineClassifier):
             best=None if self.patience is None else "loss",
             patience=self.patience,
         )
-
-    def _order(self, samples: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.intp]:
-        """Return the order of an epoch: one, or one of every start."""
-        if not self.shuffle:
-            return samples
-        if self._shared_order:
-            return rng.permutation(samples)
-        return rng.permuted(np.tile(samples, (self._n_starts, 1)), axis=1)
-
-    def _figures(self) -> dict[str, float]:
-        """Return loss and accuracy on the training data of the only network."""
-        descent = self._descent
-        with np.errstate(all="ignore"):
-            decisions = descent.network.decision(descent.X)[0]
-            loss = float(descent.loss.values(decisions, descent.Y).mean())
-        return {"loss": loss, "score": float(right(decisions, descent.Y).mean())}
 
     # -- read-outs -------------------------------------------------------------------------------------
 
@@ -280,9 +253,7 @@ class QuadraticNetworkClassifier(DescentClassifier):
     Notes
     -----
     Two classes have one sigmoid neuron, or two of softmax. Inputs beyond [-1, 1] ask for a smaller learning rate.
-
-    Source: M. M. Noel, V. Muthiah-Nakarajan, Y. D. Oswal, "Efficient vectorized backpropagation algorithms for training
-    feedforward networks composed of quadratic neurons", sections 3 and 4.
+    Source: sections 3 and 4 of that of `QuadraticLogisticRegression`.
 
     Examples
     --------

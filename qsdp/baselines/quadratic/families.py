@@ -30,7 +30,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.baselines._layers import AffineForm
-from qsdp.baselines.quadratic.maps import COUPLINGS, AffineMap, FormMap, Map, Parameters, PowerMap
+from qsdp.baselines.quadratic.maps import COUPLINGS, AffineMap, Map, Parameters, PowerMap, QuadraticFormMap
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -91,15 +91,10 @@ class Family:
     def combine(self, values: Sequence[FloatArray]) -> FloatArray:
         """Return z of shape (..., B, m) from the values of the maps."""
         if not self.factors:
-            total = values[0]
-            rest = values[1:]
-        else:
-            i, j = self.factors
-            total = values[i] * values[j]
-            rest = [value for k, value in enumerate(values) if k not in self.factors]
-        for value in rest:
-            total = total + value
-        return total
+            return sum(values[1:], start=values[0])
+        i, j = self.factors
+        rest = [value for k, value in enumerate(values) if k not in self.factors]
+        return sum(rest, start=values[i] * values[j])
 
     def split(self, D: FloatArray, values: Sequence[FloatArray]) -> list[FloatArray]:
         """Return the derivative by the values of every map, from `D`, that by z."""
@@ -126,10 +121,8 @@ class Family:
 
     def gradients(self, E: Sequence[FloatArray], A: FloatArray) -> Parameters:
         """Return the gradient by every parameter, from the derivatives by the values of the maps."""
-        gradients: Parameters = {}
-        for part, e in zip(self.maps, E, strict=True):
-            gradients.update(part.gradients(e, A))
-        return gradients
+        pairs = zip(self.maps, E, strict=True)
+        return {name: gradient for part, e in pairs for name, gradient in part.gradients(e, A).items()}
 
     def add(self, P: Parameters, E: Sequence[FloatArray], A: FloatArray) -> None:
         """Add the gradient to the parameters in place; `E`, by the values of the maps, is scaled to be a step."""
@@ -175,7 +168,7 @@ FAMILIES = {
     family.name: family
     for family in (
         Family("linear", (AffineMap(),), why_not_identity="it has no quadratic part"),
-        Family("qnn", (FormMap(),), linear_start={"Q": 0.0}, identity="Q"),
+        Family("qnn", (QuadraticFormMap(),), linear_start={"Q": 0.0}, identity="Q"),
         Family(
             "rpqnn",
             (AffineMap("W", "b"), AffineMap("U", "c")),
@@ -206,7 +199,7 @@ FAMILIES = {
             why_not_identity=_INDEFINITE,
         ),
         Family("power_only", (PowerMap(),), linear_start={"Wb": 0.0}, identity="Wb"),
-        Family("form_only", (FormMap("Q", None, None),), linear_start={"Q": 0.0}, identity="Q"),
+        Family("form_only", (QuadraticFormMap("Q", None, None),), linear_start={"Q": 0.0}, identity="Q"),
         Family(
             "square_act",
             (AffineMap(),),
@@ -236,7 +229,8 @@ def get_family(name: str, coupling: str = "tied") -> Family:
     family = FAMILIES["rpqnn" if name == "parabolic" else check_choice("family", name, FAMILIES)]
     check_choice("coupling", coupling, COUPLINGS)
     maps = tuple(
-        dataclasses.replace(part, coupling=coupling) if isinstance(part, FormMap) else part for part in family.maps
+        dataclasses.replace(part, coupling=coupling) if isinstance(part, QuadraticFormMap) else part
+        for part in family.maps
     )
     return dataclasses.replace(family, maps=maps)
 
@@ -246,13 +240,7 @@ INITS = ("random", "identity", "zero")
 
 
 def check_init(family: Family, init: object, scale: object = None) -> None:
-    """Raise unless a family can start so.
-
-    Raises
-    ------
-    InvalidInputError
-        There is no such start, or the family cannot have it or cannot be trained from it; the message says why.
-    """
+    """Raise unless a family can start so and be trained from there; the message says why."""
     init = check_choice("init", init, INITS)
     if scale is not None:
         check_real("init_scale", scale)
@@ -293,7 +281,7 @@ def starting_parameters(
             if len(shape) == 1:
                 P[name] = np.zeros(shape)
                 continue
-            quadratic = name == part.weight and isinstance(part, (FormMap, PowerMap))
+            quadratic = name == part.weight and isinstance(part, (QuadraticFormMap, PowerMap))
             usual = 1.0 / n if quadratic else n**-0.5
             drawn = rng.normal(0.0, usual if scale is None else scale, shape)
             P[name] = 0.5 * (drawn + np.swapaxes(drawn, -1, -2)) if len(shape) == 3 else drawn

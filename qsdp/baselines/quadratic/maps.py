@@ -15,7 +15,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, _show, check_choice, check_numbers
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["COUPLINGS", "AffineMap", "FormMap", "Map", "Parameters", "PowerMap", "check_symmetric", "step_weights"]
+__all__ = ["COUPLINGS", "AffineMap", "Map", "Parameters", "PowerMap", "QuadraticFormMap", "check_symmetric"]
 
 
 #: Step on an off-diagonal entry of the symmetric Q, as a multiple of the derivative by that entry alone.
@@ -41,13 +41,7 @@ def step_weights(coupling: str, n: int) -> FloatArray:
 
 
 def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
-    """Return matrices of shape (..., n, n) made symmetric to the last bit.
-
-    Raises
-    ------
-    InvalidInputError
-        They are not symmetric; the products cached by the forward pass are those of the backward pass only if so.
-    """
+    """Return matrices of shape (..., n, n) made symmetric to the last bit, or raise if they are not nearly so."""
     matrices = check_numbers(name, Q, "(..., n, n)")
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
         raise InvalidInputError(f"{name} must have shape (..., n, n); got {matrices.shape}")
@@ -57,8 +51,7 @@ def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
         raise InvalidInputError(
             f"{name} must be symmetric: its cached products stand in for those of its transpose; got {_show(Q)}"
         )
-    symmetric: FloatArray = 0.5 * (matrices + transposed)
-    return symmetric
+    return 0.5 * (matrices + transposed)
 
 
 #: Arrays of a layer by name.
@@ -92,13 +85,18 @@ class Map(ABC):
         """Return the values (..., B, m), and what `input_gradient` can reuse."""
 
     @abstractmethod
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return the derivative by every parameter, for symmetric matrices as their coupling weighs it."""
-
     def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
-        """Add the gradient to the parameters in place; `E` is scaled to be a step."""
-        for name, step in self.gradients(E, A).items():
-            P[name] += step
+        """Add the derivative by every parameter to it, for symmetric matrices as their coupling weighs it.
+
+        With `E` scaled it is a step.
+        """
+
+    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
+        """Return the derivative by every parameter."""
+        shapes = self.shapes(A.shape[-1], E.shape[-1])
+        P = {name: np.zeros((*E.shape[:-2], *shape)) for name, shape in shapes.items()}
+        self.add(P, E, A)
+        return P
 
     @abstractmethod
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
@@ -123,10 +121,9 @@ class Map(ABC):
     def _add_bias(self, values: FloatArray, P: Parameters) -> FloatArray:
         return values if self.bias is None else values + P[self.bias][..., None, :]
 
-    def _with_bias_gradient(self, gradient: FloatArray, E: FloatArray) -> Parameters:
-        if self.bias is None:
-            return {self.weight: gradient}
-        return {self.weight: gradient, self.bias: E[..., 0, :] if E.shape[-2] == 1 else E.sum(axis=-2)}
+    def _step_bias(self, P: Parameters, E: FloatArray) -> None:
+        if self.bias is not None:
+            P[self.bias] += E[..., 0, :] if E.shape[-2] == 1 else E.sum(axis=-2)
 
     def _constant(self, P: Parameters) -> FloatArray:
         return np.zeros(P[self.weight].shape[:-1]) if self.bias is None else P[self.bias]
@@ -136,13 +133,11 @@ def outer(E: FloatArray, A: FloatArray) -> FloatArray:
     """Return the sum over samples of the outer products, (..., m, n)."""
     turned = np.swapaxes(E, -1, -2)
     # A product of one column and one row is no work for BLAS.
-    product: FloatArray = turned * A if E.shape[-2] == 1 else turned @ A
-    return product
+    return turned * A if E.shape[-2] == 1 else turned @ A
 
 
 def _products(A: FloatArray) -> FloatArray:
-    products: FloatArray = A @ np.swapaxes(A, -1, -2)
-    return products
+    return A @ np.swapaxes(A, -1, -2)
 
 
 @dataclass(frozen=True)
@@ -158,14 +153,14 @@ class AffineMap(Map):
         values = self._add_bias(A @ np.swapaxes(P[self.weight], -1, -2), P)
         return (values + self.shift if self.shift else values), None
 
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return E'A, and the sum of E."""
-        return self._with_bias_gradient(outer(E, A), E)
+    def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
+        """Add E'A, and the sum of E."""
+        P[self.weight] += outer(E, A)
+        self._step_bias(P, E)
 
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
         """Return E W."""
-        product: FloatArray = E @ P[self.weight]
-        return product
+        return E @ P[self.weight]
 
     def kernel(self, A: FloatArray) -> FloatArray:
         """Return x.x', plus one for a bias."""
@@ -187,9 +182,9 @@ class PowerMap(AffineMap):
         """Return Wb (x * x) + c."""
         return super().values(A * A, P)
 
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return E'(A * A), and the sum of E."""
-        return super().gradients(E, A * A)
+    def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
+        """Add E'(A * A), and the sum of E."""
+        super().add(P, E, A * A)
 
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
         """Return 2 x * (E Wb)."""
@@ -210,7 +205,7 @@ class PowerMap(AffineMap):
 
 
 @dataclass(frozen=True)
-class FormMap(Map):
+class QuadraticFormMap(Map):
     r"""The map :math:`x^T Q_k x + w_k \cdot x + b_k` with symmetric Q; A(23)-(26).
 
     The forward pass keeps :math:`V_k = x^T Q_k`, of shape (..., B, m, n); the derivative by the input is
@@ -244,27 +239,17 @@ class FormMap(Map):
         total = V if self.linear is None else V + P[self.linear][..., None, :, :]
         return self._add_bias((total @ A[..., :, :, None])[..., 0], P), V
 
-    def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return the weighted sums of E x x', and those of an affine map."""
-        parts = [self._sums(E[..., chunk], A) for chunk in self._chunks(E, A)]
-        gradients = self._with_bias_gradient(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-3), E)
-        return gradients if self.linear is None else gradients | {self.linear: outer(E, A)}
-
     def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
-        """Add the weighted sums of E x x' a few neurons at a time, and those of an affine map."""
-        for chunk in self._chunks(E, A):
-            P[self.weight][..., chunk, :, :] += self._sums(E[..., chunk], A)
+        """Add the weighted sums of E x x' of some neurons after the other, and those of an affine map."""
+        (B, m), n = E.shape[-2:], A.shape[-1]
+        # So many that temporary arrays are of bounded size.
+        length = max(1, _LARGEST // (E.size // (B * m) * n * max(B, n)))
+        for start in range(0, m, length):
+            some = slice(start, start + length)
+            P[self.weight][..., some, :, :] += self._sums(E[..., some], A)
         if self.linear is not None:
             P[self.linear] += outer(E, A)
-        if self.bias is not None:
-            P[self.bias] += E.sum(axis=-2)
-
-    @staticmethod
-    def _chunks(E: FloatArray, A: FloatArray) -> list[slice]:
-        """Return neurons in groups whose temporary arrays are of bounded size."""
-        (B, m), n = E.shape[-2:], A.shape[-1]
-        length = max(1, _LARGEST // (E.size // (B * m) * n * max(B, n)))
-        return [slice(start, start + length) for start in range(0, m, length)]
+        self._step_bias(P, E)
 
     def _sums(self, E: FloatArray, A: FloatArray) -> FloatArray:
         """Return the weighted sums over samples of E_k a a', (..., m, n, n)."""
@@ -283,8 +268,7 @@ class FormMap(Map):
         """Return the sum of E (W + 2 V) over neurons."""
         assert cache is not None
         slope = 2.0 * cache if self.linear is None else P[self.linear][..., None, :, :] + 2.0 * cache
-        product: FloatArray = (E[..., :, None, :] @ slope)[..., 0, :]
-        return product
+        return (E[..., :, None, :] @ slope)[..., 0, :]
 
     def kernel(self, A: FloatArray) -> FloatArray:
         """Return a polynomial in x.x' and (x * x).(x' * x'), as the coupling has it."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_integer
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
+from qsdp.baselines._estimator import checked
 from qsdp.baselines._history import History
 from qsdp.baselines.quadratic.estimators import DescentClassifier, codes_of, sign_code
 from qsdp.estimators.classes import choose_classes
@@ -65,6 +66,7 @@ class StartStatistics(Summarized):
         )
 
 
+@dataclass(eq=False, repr=False)
 class MultiStart(Summarized):
     """Train an estimator from many random starts at once: the weights of all are one array for every layer.
 
@@ -98,25 +100,20 @@ class MultiStart(Summarized):
     100.00 ± 0.00 % (best 100.00, worst 100.00; 25 starts)
     """
 
-    def __init__(
-        self,
-        estimator: DescentClassifier,
-        n_starts: int = 25,
-        *,
-        shared_order: bool = False,
-        random_state: RandomState = None,
-        verbose: bool = False,
-    ) -> None:
-        if not isinstance(estimator, DescentClassifier):
+    estimator: DescentClassifier
+    n_starts: int = 25
+    shared_order: bool = field(default=False, kw_only=True)
+    random_state: RandomState = field(default=None, kw_only=True)
+    verbose: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.estimator, DescentClassifier):
             raise InvalidTypeError(
                 "estimator must be a QuadraticLogisticRegression or a QuadraticNetworkClassifier; "
-                f"got {type(estimator).__name__}"
+                f"got {type(self.estimator).__name__}"
             )
-        self.estimator = estimator
-        self.n_starts = check_integer("n_starts", n_starts, minimum=2)
-        self.shared_order = check_flag("shared_order", shared_order)
-        self.random_state = random_state
-        self.verbose = check_flag("verbose", verbose)
+        check_integer("n_starts", self.n_starts, minimum=2)
+        checked(self, "shared_order", "verbose")
 
     def fit(self, X: Any, y: Any) -> MultiStart:
         """Train all starts for the estimator's number of epochs."""

@@ -1,23 +1,78 @@
-"""Networks of quadratic layers: parameters, forward pass, gradients, and their conversion to quadratic forms."""
+"""Networks of quadratic layers: parameters, losses, forward pass, gradients, and conversion to quadratic forms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logsumexp, softmax
 
-from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers
 from qsdp.activations import Activation, get_differentiable
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.quadratic.families import Family, get_family
-from qsdp.baselines.quadratic.losses import OutputLoss
+from qsdp.baselines.quadratic.families import Evaluated, Family, get_family
 from qsdp.baselines.quadratic.maps import Parameters, check_symmetric
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["Layer", "QuadraticNetwork", "check_activation"]
+__all__ = ["LOSSES", "Layer", "OutputLoss", "QuadraticNetwork", "check_activation", "check_loss", "forward"]
+
+
+@dataclass(frozen=True)
+class OutputLoss:
+    """A loss together with the output activation it belongs to, as functions of pre-activations (..., B, C).
+
+    `outputs` returns the network's outputs; `values` takes targets, too, and returns each sample's loss, (..., B).
+    """
+
+    name: str
+    outputs: Callable[[FloatArray], FloatArray]
+    values: Callable[[FloatArray, FloatArray], FloatArray]
+
+    def delta(self, Z: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the derivative by Z: outputs minus targets."""
+        return self.outputs(Z) - Y
+
+
+def _binary_cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
+    r"""Return :math:`-\sum_k y_k \ln \hat y_k + (1 - y_k) \ln(1 - \hat y_k)`, A(27), so that nothing overflows."""
+    losses: FloatArray = (np.logaddexp(0.0, Z) - Y * Z).sum(axis=-1)
+    return losses
+
+
+def _softmax(Z: FloatArray) -> FloatArray:
+    return softmax(Z, axis=-1)
+
+
+def _cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
+    r"""Return :math:`-\sum_k y_k \ln \hat y_k` for rows of y that sum to one."""
+    losses: FloatArray = logsumexp(Z, axis=-1) - (Y * Z).sum(axis=-1)
+    return losses
+
+
+#: Sigmoid outputs with the sum of their losses, and softmax outputs.
+LOSSES = {
+    loss.name: loss
+    for loss in (
+        OutputLoss("binary_cross_entropy", expit, _binary_cross_entropy),
+        OutputLoss("cross_entropy", _softmax, _cross_entropy),
+    )
+}
+
+#: Losses of this package and of other libraries that the algorithms do not minimise, and why.
+_EXCLUDED_LOSSES = dict.fromkeys(
+    ("squared", "absolute", "huber", "hinge", "squared_hinge", "logistic", "mse", "squared_error", "epsilon"),
+    "the algorithms start from delta = yhat - y, A(55), which holds for sigmoid outputs with the summed binary "
+    "cross-entropy and for softmax outputs with the cross-entropy only",
+)
+
+
+def check_loss(value: object) -> OutputLoss:
+    """Return a loss by name, or raise an error that says why the algorithms are not derived for it."""
+    return LOSSES[check_choice("loss", value, LOSSES, _EXCLUDED_LOSSES)]
+
 
 #: Numbers that the temporary arrays of an evaluation may hold.
 _LARGEST = 2**22
@@ -25,7 +80,7 @@ _LARGEST = 2**22
 _FLAT = "its derivative g' is 0 wherever it exists, and every delta of the layers before is a multiple of g'"
 
 #: Activations that the derivation excludes, and why.
-_EXCLUDED = {
+_EXCLUDED_ACTIVATIONS = {
     **dict.fromkeys(("sign", "step", "heaviside"), _FLAT),
     "softmax": "the deltas A(46), A(70) are products with an elementwise g'; softmax mixes the neurons of a layer",
     "maxout": "the deltas A(46), A(70) are products with an elementwise g'; maxout mixes the neurons of a layer",
@@ -34,7 +89,7 @@ _EXCLUDED = {
 
 def check_activation(name: str, value: object) -> Activation:
     """Return the activation of a layer by name."""
-    return get_differentiable(name, value, _EXCLUDED)
+    return get_differentiable(name, value, _EXCLUDED_ACTIVATIONS)
 
 
 @dataclass(eq=False)
@@ -73,10 +128,9 @@ class Layer:
     ) -> None:
         self.family = family if isinstance(family, Family) else get_family(family)
         given = {name: check_numbers(name, value, "numbers") for name, value in parameters.items()}
-        if isinstance(activation, Activation):
-            self.activation = activation
-        else:
-            self.activation = check_activation("activation", activation)
+        self.activation = (
+            activation if isinstance(activation, Activation) else check_activation("activation", activation)
+        )
         names = self.family.shapes(1, 1)
         if set(given) != set(names):
             raise InvalidInputError(
@@ -112,6 +166,16 @@ class Layer:
     def to_trained(self) -> TrainedLayer:
         """Return the layer as quadratic (or affine) functions and an activation."""
         return TrainedLayer(self.family.to_form(self.parameters), self.activation)
+
+
+def forward(layers: Sequence[Layer], A: FloatArray) -> tuple[FloatArray, list[tuple[FloatArray, Evaluated]]]:
+    """Return the last pre-activations for inputs A, and every layer's inputs and caches."""
+    Z, passed = A, []
+    for layer in layers:
+        Z, evaluated = layer.family.forward(A, layer.parameters)
+        passed.append((A, evaluated))
+        A = layer.activation(Z)
+    return Z, passed
 
 
 class QuadraticNetwork:
@@ -158,15 +222,8 @@ class QuadraticNetwork:
         """Return the pre-activations of the last layer, (..., n, C), in pieces of bounded memory."""
         X = check_matrix("X", X, n_columns=self.layers[0].size[0])
         rows = max(1, _LARGEST // (self.n_cached * (self.n_starts or 1)))
-        parts = [self._decision(X[start : start + rows]) for start in range(0, len(X), rows)]
+        parts = [forward(self.layers, X[start : start + rows])[0] for start in range(0, len(X), rows)]
         return np.concatenate(parts, axis=-2)
-
-    def _decision(self, A: FloatArray) -> FloatArray:
-        Z = A
-        for layer in self.layers:
-            Z, _ = layer.family.forward(A, layer.parameters)
-            A = layer.activation(Z)
-        return Z
 
     def gradients(self, X: FloatArray, Y: FloatArray, loss: OutputLoss) -> tuple[FloatArray, list[Parameters]]:
         """Return the mean loss over samples, (...,), and its gradient by every parameter, layer by layer.
@@ -174,12 +231,7 @@ class QuadraticNetwork:
         Gradients of a symmetric matrix are by its tied entries where its coupling is "tied", by all its entries
         where "full"; where "packed", they are minus the step on Q at rate one.
         """
-        passed = []
-        A = Z = X
-        for layer in self.layers:
-            Z, evaluated = layer.family.forward(A, layer.parameters)
-            passed.append((A, evaluated))
-            A = layer.activation(Z)
+        Z, passed = forward(self.layers, X)
         value: FloatArray = loss.values(Z, Y).mean(axis=-1)
         D = loss.delta(Z, Y) / len(Y)
         found: list[Parameters] = []

@@ -90,8 +90,6 @@ class _ReLinear(Baseline):
     ----------
     network_ : ReLinearNetwork
         The PyTorch module.
-    layers_ : list of TrainedLayer
-        Every layer as quadratic functions.
     history_ : History
         Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of what a conventional network does not
         have) and, with validation, ``validation_score``.

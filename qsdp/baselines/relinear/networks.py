@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
-from qsdp.activations import Activation, Identity, get_differentiable
+from qsdp.activations import Identity, get_differentiable
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
-from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family
+from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
@@ -32,11 +30,6 @@ _EXCLUDED = {
     ),
     "softmax": "the loss 'cross_entropy' has it, the network's outputs are log odds",
 }
-
-
-def check_activation(value: object) -> Activation:
-    """Return the activation between quadratic layers by name."""
-    return get_differentiable("activation", value, _EXCLUDED, _ACTIVATIONS)
 
 
 class ReZero(nn.Module):
@@ -114,8 +107,14 @@ class ReLinearNetwork(nn.Module):
         if len(widths) < 2:
             raise InvalidInputError(f"widths must be two numbers at least, inputs and outputs; got {widths!r}")
         families = check_families(family, len(widths) - 1)
-        self.activation = check_activation(activation)
-        residual = residual_layers(widths) if check_flag("rezero", rezero) else set()
+        self.activation = get_differentiable("activation", activation, _EXCLUDED, _ACTIVATIONS)
+        residual = set()
+        if check_flag("rezero", rezero):
+            residual = {number for number in range(1, len(widths) - 2) if widths[number] == widths[number + 1]}
+            if not residual:
+                raise InvalidInputError(
+                    f"rezero needs two hidden layers of equal widths, one after the other; got widths {widths}"
+                )
         layers: list[nn.Module] = []
         for number, (n, m, name) in enumerate(zip(widths, widths[1:], families, strict=False)):
             layer = FAMILIES[name](n, m, device=device, dtype=dtype)
@@ -135,16 +134,6 @@ class ReLinearNetwork(nn.Module):
         """Return the network as a chain of quadratic functions and activations."""
         forms = [_form_of(layer) for layer in self.layers]
         return [TrainedLayer(form, self.activation) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
-
-
-def residual_layers(widths: Sequence[int]) -> set[int]:
-    """Return the numbers of the layers that ReZero makes residual."""
-    numbers = {number for number in range(1, len(widths) - 2) if widths[number] == widths[number + 1]}
-    if not numbers:
-        raise InvalidInputError(
-            f"rezero needs two hidden layers of equal widths, one after the other; got widths {list(widths)}"
-        )
-    return numbers
 
 
 def check_families(family: Any, n_layers: int) -> list[str]:
@@ -180,7 +169,7 @@ def start_conventional(model: nn.Module, generator: torch.Generator | None = Non
         if isinstance(module, QuadraticNeurons):
             module.reset_parameters(generator)
         elif isinstance(module, nn.Linear):
-            _draw_linear(module, generator)
+            draw_conventional(module.weight, module.bias, generator)
         elif isinstance(module, ReZero):
             nn.init.zeros_(module.zeta)
 
@@ -193,13 +182,6 @@ def start_random(model: nn.Module, scale: float | None, generator: torch.Generat
     for module in model.modules():
         if isinstance(module, QuadraticNeurons):
             module.start_random(scale, generator)
-
-
-@torch.no_grad()
-def _draw_linear(layer: nn.Linear, generator: torch.Generator | None) -> None:
-    fill_normal(layer.weight, math.sqrt(2.0 / layer.in_features), generator)
-    if layer.bias is not None:
-        fill_uniform(layer.bias, 1.0 / math.sqrt(layer.in_features), generator)
 
 
 def transfer_weights(source: nn.Module | Sequence[tuple[Any, Any]], target: nn.Module) -> None:

@@ -50,6 +50,15 @@ _NAMES = {
 }
 
 
+@torch.no_grad()
+def draw_conventional(weight: Tensor, bias: Tensor | None, generator: torch.Generator | None) -> None:
+    r"""Draw Kaiming-normal weights, :math:`N(0, 2/n)` for n inputs, and biases uniform on :math:`\pm 1/\sqrt n`."""
+    fan_in = math.prod(weight.shape[1:])
+    fill_normal(weight, math.sqrt(2.0 / fan_in), generator)
+    if bias is not None:
+        fill_uniform(bias, 1.0 / math.sqrt(fan_in), generator)
+
+
 class QuadraticNeurons(nn.Module):
     r"""Pre-activations :math:`z_k(x)`, each a quadratic function of the inputs or of a patch of them.
 
@@ -155,14 +164,8 @@ class QuadraticNeurons(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        r"""Draw the conventional part, and make the rest the ReLinear start.
-
-        Weights are Kaiming-normal, :math:`N(0, 2/n)` for a fan-in of n; biases uniform on :math:`\pm 1/\sqrt n`.
-        """
-        weight, bias = self._conventional_parameters()
-        fan_in = self.n_inputs
-        fill_normal(weight, math.sqrt(2.0 / fan_in), generator)
-        fill_uniform(bias, 1.0 / math.sqrt(fan_in), generator)
+        """Draw the conventional part, and make the rest the ReLinear start."""
+        draw_conventional(*self._conventional_parameters(), generator)
         for name, value in self.start.items():
             getattr(self, name).fill_(value)
 
@@ -338,11 +341,7 @@ class Poly2Conv2d(QuadraticConv2d):
 #: Dense layers by family; "linear", the conventional neuron, is PyTorch's own.
 FAMILIES: dict[str, type[nn.Module]] = {
     "linear": nn.Linear,
-    "fan": FanLinear,
-    "fan_compact": CompactLinear,
-    "parabolic": ParabolicLinear,
-    "poly2": Poly2Linear,
-    "square_act": SquareActivationLinear,
+    **{layer.family: layer for layer in QuadraticLinear.__subclasses__()},
 }
 
 #: Families without a conventional neuron w.x + b to start from, or that are no special case of Fan's neuron.
@@ -359,9 +358,4 @@ def check_family(name: Any, families: Iterable[str] = FAMILIES) -> str:
 
 
 #: Convolutions by family.
-CONVOLUTIONS: dict[str, type[QuadraticConv2d]] = {
-    "fan": FanConv2d,
-    "fan_compact": CompactConv2d,
-    "parabolic": ParabolicConv2d,
-    "poly2": Poly2Conv2d,
-}
+CONVOLUTIONS = {layer.family: layer for layer in QuadraticConv2d.__subclasses__()}

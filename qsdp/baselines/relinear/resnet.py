@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -10,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from qsdp._utils.validation import check_flag, check_integer
-from qsdp.baselines._torch import fill_normal
-from qsdp.baselines.relinear.neurons import CONVOLUTIONS, check_family
+from qsdp.baselines.relinear.neurons import CONVOLUTIONS, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["QResNet"]
@@ -26,7 +24,7 @@ def _convolution(family: str, inputs: int, outputs: int, stride: int, options: d
     return CONVOLUTIONS[family](inputs, outputs, 3, stride=stride, padding=1, **options)
 
 
-class _Block(nn.Module):
+class _ResidualBlock(nn.Module):
     r"""Two convolutions F and a shortcut without parameters: :math:`\mathrm{relu}(s(x) + \zeta F(x))`."""
 
     def __init__(
@@ -103,7 +101,8 @@ class QResNet(nn.Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        n_blocks = blocks_of_depth(depth)
+        if check_integer("depth", depth, minimum=8) % 6 != 2:
+            raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {depth}")
         family = check_family(family, _FAMILIES)
         channels = width = check_integer("width", width, minimum=1)
         in_channels = check_integer("in_channels", in_channels, minimum=1)
@@ -114,31 +113,22 @@ class QResNet(nn.Module):
         blocks = []
         for stage in range(3):
             outputs = width * 2**stage
-            for number in range(n_blocks):
+            for number in range((depth - 2) // 6):
                 stride = 2 if stage and not number else 1
-                blocks.append(_Block(family, channels, outputs, stride, rezero, options))
+                blocks.append(_ResidualBlock(family, channels, outputs, stride, rezero, options))
                 channels = outputs
         self.blocks = nn.Sequential(*blocks)
         self.classifier = nn.Linear(channels, check_integer("n_classes", n_classes, minimum=2), **options)
         self.reset_conventional()
 
-    @torch.no_grad()
     def reset_conventional(self, generator: torch.Generator | None = None) -> None:
         r"""Draw the conventional convolutions from Kaiming's normal distribution, :math:`N(0, 2/n)`."""
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                fill_normal(module.weight, math.sqrt(2.0 / math.prod(module.weight.shape[1:])), generator)
+                draw_conventional(module.weight, None, generator)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return log odds of the classes, (n, n_classes), for images (n, in_channels, h, w)."""
         x = torch.relu(self.stem_norm(self.stem(x)))
         logits: Tensor = self.classifier(self.blocks(x).mean(dim=(2, 3)))
         return logits
-
-
-def blocks_of_depth(depth: Any) -> int:
-    """Return the number k of blocks a stage."""
-    number = check_integer("depth", depth, minimum=8)
-    if number % 6 != 2:
-        raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {number}")
-    return (number - 2) // 6

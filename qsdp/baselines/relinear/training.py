@@ -27,15 +27,7 @@ from qsdp.baselines.relinear.networks import (
 from qsdp.baselines.relinear.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = [
-    "Plan",
-    "fit_network",
-    "plan_after_transfer",
-    "plan_of",
-    "plan_of_stages",
-    "predict",
-    "train",
-]
+__all__ = ["Plan", "fit_network", "plan_after_transfer", "plan_of_stages", "predict"]
 
 
 def fit_network(
@@ -60,11 +52,9 @@ def fit_network(
         return ReLinearNetwork(widths, families, given.activation, rezero=given.rezero, device=device, dtype=kind)
 
     network = new(families)
-    stage = pairs = None
+    stage = None
     if isinstance(given.transfer, (Integral, bool)):
         stage = check_integer("transfer", given.transfer, minimum=1, maximum=len(plan.milestones) + 1)
-    elif given.transfer is not None:
-        pairs = check_pairs(given.transfer)
 
     generator = seeded(rng)
     trained_on, held_out = hold_out(given.validation_fraction, len(X), rng)
@@ -83,8 +73,8 @@ def fit_network(
     }
     start_conventional(network, generator)
     before = None
-    if pairs is not None:
-        transfer_weights(pairs, network)
+    if stage is None and given.transfer is not None:
+        transfer_weights(check_pairs(given.transfer), network)
     elif stage is not None:
         before, conventional = History(measure=history.measure), new(["linear"] * len(families))
         start_conventional(conventional, generator)
@@ -172,6 +162,12 @@ def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     return outputs
 
 
+#: What to try after a divergence, by variant; the others have one in common.
+_SUGGESTIONS = {
+    "none": "start='relinear' with variant='sg', or a smaller gamma_r",
+    "sg": "smaller gamma_g and gamma_b, or a smaller gamma_r",
+}
+
 #: Rows a pass takes at a time.
 _BLOCK = 8192
 
@@ -247,7 +243,8 @@ def train(
 
     def measure() -> dict[str, float]:
         outputs = evaluate(network, inputs, _BLOCK)
-        measured = {"loss": float(plan.error(outputs, targets)), "gamma_r": _rate(rule)}
+        rate = next(group["lr"] for group in rule.optimizer.param_groups if group["role"] == "r")
+        measured = {"loss": float(plan.error(outputs, targets)), "gamma_r": float(rate)}
         finite = np.isfinite(measured["loss"])
         measured["score"] = score(outputs.cpu().double().numpy(), targets.cpu().numpy()) if finite else np.nan
         measured["quadratic_norm"] = _quadratic_norm(network)
@@ -265,7 +262,7 @@ def train(
         get_state=lambda: state_of(network),
         set_state=network.load_state_dict,
         history=history,
-        suggestion=_suggestion(plan),
+        suggestion=_SUGGESTIONS.get(plan.variant, "variant='sg', or a smaller gamma_r"),
         callback=callback,
         verbose=verbose,
         name=name,
@@ -274,20 +271,8 @@ def train(
     return history.n_epochs if history.best_epoch is None else history.best_epoch
 
 
-def _rate(rule: ReLinear) -> float:
-    return float(next(group["lr"] for group in rule.optimizer.param_groups if group["role"] == "r"))
-
-
 @torch.no_grad()
 def _quadratic_norm(network: nn.Module) -> float:
     """Return the Frobenius norm of all that a conventional network does not have."""
     away = [float((tensor - reference).square().sum()) for _, _, tensor, reference in quadratic_parameters(network)]
     return float(np.sqrt(sum(away)))
-
-
-def _suggestion(plan: Plan) -> str:
-    if plan.variant == "none":
-        return "start='relinear' with variant='sg', or a smaller gamma_r"
-    if plan.variant == "sg":
-        return "smaller gamma_g and gamma_b, or a smaller gamma_r"
-    return "variant='sg', or a smaller gamma_r"

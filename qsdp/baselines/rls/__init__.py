@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from qsdp.baselines.rls._settings import DivergedError, RLSSettings
-from qsdp.baselines.rls._update import LayerState, update_layer
+from qsdp.baselines._history import DivergedError
+from qsdp.baselines.rls._settings import RLSSettings
 from qsdp.baselines.rls.costs import LayerCost, convolutional_cost, dense_cost, recurrent_cost
 from qsdp.baselines.rls.estimators import RLSNetworkClassifier, RLSNetworkRegressor
-from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS
+from qsdp.baselines.rls.numpy_network import LayerState, NumpyNetwork, NumpyRLS, update_layer
 from qsdp.baselines.rls.reference import averaged_step, least_squares, mean_ratio, woodbury_step
 
 __all__ = [
@@ -46,15 +46,9 @@ __all__ = [
 
 #: Names that need PyTorch, and their modules.
 _LAZY = {
-    "ExportedModule": "export",
+    **dict.fromkeys(("ExportedModule", "export_modules"), "export"),
+    **dict.fromkeys(("METHODS", "Data", "Method", "compare_optimizers", "squared_loss", "train_network"), "harness"),
     "RLS": "optimizer",
-    "export_modules": "export",
-    "squared_loss": "harness",
-    "METHODS": "harness",
-    "Data": "harness",
-    "Method": "harness",
-    "compare_optimizers": "harness",
-    "train_network": "harness",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,13 +87,11 @@ def forward_inputs(
     """Return all rows that every layer sees in one forward pass in evaluation mode; calls of one layer add up."""
     seen: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
 
-    def hook(layer: LayerMaps) -> Any:
-        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            seen[layer.name].append(layer.rows(_arguments(args, kwargs), output))
+    def note(layer: LayerMaps, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        seen[layer.name].append(layer.rows(_arguments(args, kwargs), output))
 
-        return layer.module.register_forward_hook(note, with_kwargs=True)
-
-    handles, training = [hook(layer) for layer in layers], model.training
+    handles = [layer.module.register_forward_hook(partial(note, layer), with_kwargs=True) for layer in layers]
+    training = model.training
     try:
         model.eval()
         model(*inputs)

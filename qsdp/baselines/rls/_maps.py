@@ -18,18 +18,6 @@ from torch import Tensor, nn
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = [
-    "LayerMaps",
-    "LinearMap",
-    "Mean",
-    "check_maps",
-    "excluded_names",
-    "layer_of",
-    "layers_of",
-    "learning_rates",
-    "make_rest",
-]
-
 
 @dataclass(frozen=True)
 class LinearMap:
@@ -133,8 +121,7 @@ class DenseMaps(LayerMaps):
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the mean over samples and time steps."""
-        x = inputs[0].detach()
-        rows = x.reshape(-1, x.shape[-1])
+        x, rows = inputs[0], self.rows(inputs, output)
         samples = len(rows) if x.dim() < 3 else x.shape[0 if self.batch_first else 1]
         return self._select({self.name: Mean(rows.mean(dim=0), len(rows), int(samples))})
 
@@ -179,7 +166,8 @@ class RecurrentMaps(LayerMaps):
     module: nn.RNN | nn.LSTM
 
     def _find_maps(self) -> list[LinearMap]:
-        return [self._map(f"weight_{s}_l0", f"bias_{s}_l0", name) for s, name in _RECURRENT.items()]
+        names = {"ih": ".input", "hh": ".recurrent"}
+        return [self._map(f"weight_{s}_l0", f"bias_{s}_l0", name) for s, name in names.items()]
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the means over samples and time steps; the state before the first step is zero unless given."""
@@ -216,17 +204,8 @@ class RecurrentMaps(LayerMaps):
         return x, y, first.reshape(-1, first.shape[-1])
 
 
-_RECURRENT = {"ih": ".input", "hh": ".recurrent"}
-
-
 def layer_of(name: str, module: nn.Module, batch_first: bool) -> LayerMaps | None:
-    """Return a module as a layer, or None if its kind is not covered.
-
-    Raises
-    ------
-    InvalidInputError
-        The kind is covered, but not with these options; the message says which.
-    """
+    """Return a module as a layer, or None if its kind is not covered; raise if it is, but not with these options."""
     own = set(dict(module.named_parameters(recurse=False)))
     if isinstance(module, nn.Linear) and "weight" in own:
         return DenseMaps(name, module, batch_first)

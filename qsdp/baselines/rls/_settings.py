@@ -1,22 +1,17 @@
-"""Hyper-parameters of recursive least squares, and what says that a training has left the finite numbers."""
+"""Hyper-parameters of recursive least squares, and what to try after a divergence."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from qsdp._utils.validation import _show, check_real
-from qsdp.baselines._estimator import checked, inherit_entries
-from qsdp.exceptions import InvalidInputError, QSDPError
+from qsdp.baselines._estimator import CheckedSettings, checked, inherit_entries
+from qsdp.exceptions import InvalidInputError
 
-__all__ = ["SUGGESTION", "DivergedError", "RLSParameters", "RLSSettings"]
+__all__ = ["SUGGESTION", "RLSParameters", "RLSSettings"]
 
 #: What to try after a divergence; the order is that of what was measured to help.
 SUGGESTION = "inputs in [0, 1] or standardised, clip=5.0, a smaller learning_rate, forgetting=1.0 or trace_guard=True"
-
-
-class DivergedError(QSDPError, ArithmeticError):
-    """A step would have left the finite numbers; parameters and state are those before the step."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -53,7 +48,7 @@ class RLSParameters:
 
 
 @dataclass(kw_only=True)
-class RLSSettings(RLSParameters):
+class RLSSettings(RLSParameters, CheckedSettings):
     """What one layer's update depends on besides its learning rate; checked.
 
     Raises
@@ -61,11 +56,6 @@ class RLSSettings(RLSParameters):
     InvalidInputError
         A parameter is not in its range.
     """
-
-    @classmethod
-    def of(cls, given: Any) -> RLSSettings:
-        """Return the settings that an estimator's parameters of these names are."""
-        return cls(**{field.name: getattr(given, field.name) for field in fields(cls)})
 
     def __post_init__(self) -> None:
         check_real("forgetting", self.forgetting, strict=True)

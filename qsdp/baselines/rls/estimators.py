@@ -14,7 +14,7 @@ from qsdp.activations import DIFFERENTIABLE, Identity, InvertibleActivation, Sof
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, check_hidden, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSParameters, RLSSettings
+from qsdp.baselines.rls._settings import SUGGESTION, RLSParameters, RLSSettings
 from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters, loss_and_gradient
 from qsdp.exceptions import InvalidInputError
 
@@ -55,8 +55,6 @@ class _RLSNetwork(Baseline, RLSParameters):
     ----------
     network_ : NumpyNetwork
         Its ``thetas`` are the parameters, weights over bias, a matrix a layer.
-    layers_ : list of TrainedLayer
-        The network for `qsdp.distill`, layer by layer.
     history_ : History
         With ``extra["clipped"]``, the share of steps whose gradient was clipped.
     """
@@ -101,23 +99,19 @@ class _RLSNetwork(Baseline, RLSParameters):
         trainer, output = self._trainer(X.shape[1], columns.shape[1], rng), self._output_function()
         desired = output.inverse(columns, self.eps_target)
         data, wanted = X.astype(self.dtype), desired.astype(self.dtype)
-        diverged: list[DivergedError] = []
 
         def train(epoch: int) -> None:
             order = rng.permutation(len(data))
-            try:
-                for start in range(0, len(data), self.batch_size):
-                    rows = order[start : start + self.batch_size]
-                    trainer.step(data[rows], wanted[rows], self.loss)
-            except DivergedError as error:
-                diverged.append(error)
+            for start in range(0, len(data), self.batch_size):
+                rows = order[start : start + self.batch_size]
+                trainer.step(data[rows], wanted[rows], self.loss)
 
         steps = clipped = 0
 
         def measure() -> Mapping[str, float]:
             nonlocal steps, clipped
             outputs = trainer.network.outputs(data).astype(np.float64)
-            value = np.nan if diverged else loss_and_gradient(self.loss, outputs, desired)[0]
+            value = loss_and_gradient(self.loss, outputs, desired)[0]
             if not np.isfinite(value):
                 return {"loss": value, "score": np.nan}
             share = (trainer.n_clipped - clipped) / (trainer.n_steps - steps)
@@ -149,8 +143,18 @@ class _RLSNetwork(Baseline, RLSParameters):
         if isinstance(output, Softmax) and n_outputs < 2:
             raise InvalidInputError("output_activation 'softmax' needs two outputs at least; it is constant for one")
         output.check_eps("eps_target", self.eps_target)
-        if check_choice("loss", self.loss, self._losses) != "squared":
-            self._check_other_loss(output)
+        squared = check_choice("loss", self.loss, self._losses) == "squared"
+        if not (squared or self.hybrid):
+            raise InvalidInputError(
+                f"loss {self.loss!r} is excluded by the derivation of recursive least squares for the output layer, "
+                "which solves a least-squares problem in the linear outputs: take loss='squared', or hybrid=True, "
+                "which trains the output layer by Adam"
+            )
+        if not (squared or isinstance(output, Identity)):
+            raise InvalidInputError(
+                f"output_activation must be 'identity' with loss {self.loss!r}, which takes the linear outputs; got "
+                f"{output.name!r}"
+            )
         if self.hybrid and not widths:
             raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
         network = NumpyNetwork(initial_parameters([n_inputs, *widths, n_outputs], rng, self.dtype), self.activation)
@@ -161,20 +165,6 @@ class _RLSNetwork(Baseline, RLSParameters):
             clip=given["clip"],
             adam_learning_rate=given["adam_learning_rate"] if self.hybrid else None,
         )
-
-    def _check_other_loss(self, output: InvertibleActivation) -> None:
-        """Raise where the derivation excludes a loss that is not the squared one."""
-        if not self.hybrid:
-            raise InvalidInputError(
-                f"loss {self.loss!r} is excluded by the derivation of recursive least squares for the output layer, "
-                "which solves a least-squares problem in the linear outputs: take loss='squared', or hybrid=True, "
-                "which trains the output layer by Adam"
-            )
-        if not isinstance(output, Identity):
-            raise InvalidInputError(
-                f"output_activation must be 'identity' with loss {self.loss!r}, which takes the linear outputs; got "
-                f"{output.name!r}"
-            )
 
     def _rates(self, n_hidden: int) -> list[float]:
         """Return the learning rate of every layer that RLS trains; of one number the output layer, not alone, has 1."""
@@ -198,8 +188,7 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
 
     Notes
     -----
-    Zhang, Song, Zhou, Ou, Deng, Yang: Revisiting recursive least squares for training deep neural networks (2021),
-    algorithm 1 and section V. In NumPy; `RLS` trains the same networks (and others) in PyTorch, on any device.
+    Algorithm 1 of the source of `RLS`, in NumPy; that trains the same networks (and others) in PyTorch, on any device.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import evaluate, mean_loss, minibatches, state_of, training_epoch
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError
+from qsdp.baselines.rls._settings import SUGGESTION
 from qsdp.baselines.rls.optimizer import RLS
 from qsdp.exceptions import InvalidInputError
 
@@ -40,8 +40,7 @@ def squared_loss(outputs: Tensor, targets: Tensor, batch_dim: int = 0) -> Tensor
     return torch.sum((outputs - targets) ** 2) / (2 * outputs.shape[batch_dim])
 
 
-#: Losses of the linear outputs, in the normalisation of `_functions.loss_and_gradient`, and the mean over elements for
-#: comparisons.
+#: Losses of the linear outputs, normalised as by `loss_and_gradient`, and the mean over elements for comparisons.
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "squared": squared_loss,
     **{name: mean_loss(name) for name in ("cross_entropy", "absolute", "huber")},
@@ -179,7 +178,7 @@ def train_network(
         The method's derivation excludes the loss.
     """
     if isinstance(method, str):
-        name, method = name or method, METHODS[_checked(method)]
+        name, method = name or method, METHODS[check_choice("method", method, METHODS)]
     check_choice("loss", loss, LOSSES)
     if method.squared_only and loss not in {"squared", "mean_squared"}:
         raise InvalidInputError(
@@ -193,7 +192,6 @@ def train_network(
     optimizer = method.make(model, **({"clip": clip} if method.clips else {}), **options)
     generator = torch.Generator().manual_seed(seed)
     function = LOSSES[loss]
-    diverged: list[DivergedError] = []
     cpu_seconds = 0.0
 
     steps = training_epoch(
@@ -207,15 +205,10 @@ def train_network(
         nonlocal cpu_seconds
         start = time.process_time()
         model.train()
-        try:
-            steps(epoch)
-        except DivergedError as error:
-            diverged.append(error)
+        steps(epoch)
         cpu_seconds = time.process_time() - start
 
     def measure() -> Mapping[str, float]:
-        if diverged:
-            return {"loss": float("nan"), "score": float("nan")}
         outputs, tested = (evaluate(model, X, _BLOCK) for X in (data.X, data.X_test))
         return {
             "loss": float(function(outputs, data.targets)),
@@ -269,9 +262,6 @@ def compare_optimizers(
     >>> curves["rls"].loss[-1] < curves["adam"].loss[-1]
     True
     """
-    named = dict(methods) if isinstance(methods, Mapping) else {name: METHODS[_checked(name)] for name in methods}
-    return {name: train_network(make_model, data, method, name=name, **options) for name, method in named.items()}
-
-
-def _checked(name: object) -> str:
-    return check_choice("method", name, METHODS)
+    if not isinstance(methods, Mapping):
+        methods = {name: METHODS[check_choice("method", name, METHODS)] for name in methods}
+    return {name: train_network(make_model, data, method, name=name, **options) for name, method in methods.items()}

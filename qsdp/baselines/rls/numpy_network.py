@@ -1,4 +1,4 @@
-"""Fully connected networks trained by recursive least squares without PyTorch.
+"""Recursive least squares without PyTorch: the update of a layer, and networks of fully connected ones.
 
 The paper's own back-propagation, whose steps take half to the whole time of those of `RLS` on the same network.
 """
@@ -7,20 +7,166 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import get_blas_funcs
 
+from qsdp._utils.validation import warn
 from qsdp.activations import DIFFERENTIABLE
-from qsdp.baselines.rls._settings import DivergedError, RLSSettings
-from qsdp.baselines.rls._update import LayerState, LayerStep
+from qsdp.baselines._history import DivergedError
+from qsdp.baselines.rls._settings import RLSSettings
 from qsdp.losses import LOSSES
 
-__all__ = ["NumpyAdam", "NumpyNetwork", "NumpyRLS", "initial_parameters", "loss_and_gradient"]
+__all__ = ["LayerState", "NumpyNetwork", "NumpyRLS", "initial_parameters", "loss_and_gradient", "update_layer"]
 
 Array = npt.NDArray[Any]
+
+
+@dataclass
+class LayerState:
+    """What a layer keeps between steps.
+
+    Attributes
+    ----------
+    P : ndarray of shape (n_in + 1, n_in + 1)
+        Approximate inverse of the inputs' autocorrelation, the bias's constant input last.
+    velocity : ndarray of shape (n_in + 1, n_out) or None
+        Of the momentum; None before the first step with one.
+    steps : int
+    resets : int
+        How often P had lost definiteness, and was set back.
+    """
+
+    P: Array
+    velocity: Array | None = None
+    steps: int = 0
+    resets: int = 0
+
+    @classmethod
+    def initial(cls, side: int, settings: RLSSettings, dtype: Any = np.float64) -> LayerState:
+        r"""Return :math:`P_0 = p_0 I` of a given side."""
+        return cls(settings.initial_inverse * np.eye(side, dtype=dtype))
+
+    def copy(self) -> LayerState:
+        """Return a state that shares nothing with this one."""
+        velocity = None if self.velocity is None else self.velocity.copy()
+        return LayerState(self.P.copy(), velocity, self.steps, self.resets)
+
+
+def update_layer(
+    theta: Array,
+    state: LayerState,
+    gradient: Array,
+    mean_input: Array,
+    settings: RLSSettings,
+    *,
+    learning_rate: float = 1.0,
+    times: int = 1,
+    name: str = "a layer",
+) -> float:
+    r"""Make one step of recursive least squares, in place, and return h; `RLS` has the equations.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n_in + 1, n_out)
+        Weights over bias; changed.
+    state : LayerState
+        Changed.
+    gradient : ndarray of shape (n_in + 1, n_out)
+        G, of the minibatch's loss.
+    mean_input : ndarray of shape (n_in + 1,)
+        :math:`\bar x` over the minibatch; its last entry is 1.
+    settings : RLSSettings
+    learning_rate : float
+        :math:`\eta`.
+    times : int
+        T, the number of time steps a sample has.
+    name : str
+        Of the layer, for messages.
+
+    Raises
+    ------
+    DivergedError
+        The step is not finite; nothing was changed.
+
+    Notes
+    -----
+    Zhang et al. (2021), equations (62), (63), (98), (99). One product with P serves G, the mean input and the signs.
+    """
+    h, apply = _step(theta, state, gradient, mean_input, settings, learning_rate, times, name)
+    apply()
+    return h
+
+
+def _step(
+    theta: Array,
+    state: LayerState,
+    gradient: Array,
+    mean_input: Array,
+    settings: RLSSettings,
+    learning_rate: float,
+    times: int,
+    name: str,
+) -> tuple[float, Callable[[], None]]:
+    """Return the h of the step that `update_layer` makes, and what makes it; until that is called nothing changes.
+
+    So the steps of all layers are known to be finite before the first of them is made.
+    """
+    signs = np.sign(theta) if settings.l1 else theta[:, :0]
+    if not settings.regularize_bias:
+        signs[-1] = 0.0
+    columns = np.hstack([gradient, mean_input[:, None], signs])
+    n_out, forgetting = theta.shape[1], settings.forgetting
+    scale = 1.0
+    if forgetting != 1.0 and settings.trace_guard:
+        trace, allowed = float(np.trace(state.P)), len(theta) * settings.initial_inverse
+        scale = allowed / trace if trace > allowed else 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = state.P @ columns
+        product *= scale
+        excitation = float(mean_input @ product[:, n_out])
+    if not (np.isfinite(product).all() and math.isfinite(excitation)):
+        raise DivergedError(f"the step of {name} is not finite after {state.steps} steps")
+    # Rounding has cost P its definiteness: h would fall below lambda, and steps would go uphill.
+    reset = excitation < 0.0
+    if reset:
+        scale, product = 1.0, settings.initial_inverse * columns
+        excitation = float(mean_input @ product[:, n_out])
+    gain = settings.ratio * times
+    h, u = forgetting + gain * excitation, product[:, n_out]
+
+    def apply() -> None:
+        if reset:
+            warn(f"P of {name} lost its definiteness after {state.steps} steps: it is set back to its first value")
+            state.P[...] = settings.initial_inverse * np.eye(len(state.P))
+            state.resets += 1
+        change = product[:, :n_out] * (-learning_rate / h)
+        if settings.momentum:
+            if state.velocity is not None:
+                change += settings.momentum * state.velocity
+            state.velocity = change
+        if settings.l1:
+            # Of the new P, and the signs of the old parameters.
+            shrinkage = product[:, n_out + 1 :] - np.outer((gain / h) * u, u @ signs)
+            change = change - (settings.l1 / forgetting) * shrinkage
+        if scale != forgetting:
+            state.P *= scale / forgetting
+        _subtract_square(state.P, math.sqrt(gain / (forgetting * h)) * u)
+        theta[...] += change
+        state.steps += 1
+
+    return h, apply
+
+
+def _subtract_square(P: Array, v: Array) -> None:
+    """Subtract v v' in place; the products of one vector with itself keep P exactly symmetric."""
+    (ger,) = get_blas_funcs(("ger",), (P,))
+    # P is symmetric, so its transpose, in the order of columns that BLAS wants, is the same matrix.
+    ger(-1.0, v, v, a=P.T, overwrite_x=False, overwrite_y=False, overwrite_a=True)
 
 
 def initial_parameters(sizes: Sequence[int], rng: np.random.Generator, dtype: Any = np.float64) -> list[Array]:
@@ -125,6 +271,7 @@ class NumpyAdam:
         theta -= self.learning_rate * mean / (np.sqrt(square) + 1e-8)
 
 
+@dataclass(eq=False, repr=False)
 class NumpyRLS:
     r"""Trains a `NumpyNetwork` by minibatches: algorithm 1 of Zhang et al., with its improvements and the hybrid.
 
@@ -141,23 +288,18 @@ class NumpyRLS:
         Train the output layer by Adam with this rate: the hybrid.
     """
 
-    def __init__(
-        self,
-        network: NumpyNetwork,
-        settings: RLSSettings,
-        learning_rates: Sequence[float],
-        *,
-        clip: float | None = 5.0,
-        adam_learning_rate: float | None = None,
-    ) -> None:
-        self.network, self.settings, self.clip = network, settings, clip
-        self.learning_rates = list(learning_rates)
-        thetas = network.thetas
-        n_rls = len(thetas) - (adam_learning_rate is not None)
-        self.states = [LayerState.initial(len(theta), settings, theta.dtype) for theta in thetas[:n_rls]]
-        self.adam = None if adam_learning_rate is None else NumpyAdam(thetas[-1], adam_learning_rate)
-        self.n_steps = 0
-        self.n_clipped = 0
+    network: NumpyNetwork
+    settings: RLSSettings
+    learning_rates: Sequence[float]
+    clip: float | None = field(default=5.0, kw_only=True)
+    adam_learning_rate: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        thetas, rate = self.network.thetas, self.adam_learning_rate
+        n_rls = len(thetas) - (rate is not None)
+        self.states = [LayerState.initial(len(theta), self.settings, theta.dtype) for theta in thetas[:n_rls]]
+        self.adam = None if rate is None else NumpyAdam(thetas[-1], rate)
+        self.n_steps = self.n_clipped = 0
 
     def step(self, X: Array, targets: Array, loss: str = "squared") -> float:
         """Make one step on a minibatch, and return its loss before it.
@@ -174,19 +316,13 @@ class NumpyRLS:
         thetas = self.network.thetas
         # All are computed from the old parameters, so the order of the layers does not matter.
         steps = [
-            LayerStep(
-                thetas[number],
-                state,
-                gradients[number],
-                inputs[number].mean(axis=0),
-                self.settings,
-                self.learning_rates[number],
-                name=f"layer {number + 1}",
+            _step(theta, state, gradient, H.mean(axis=0), self.settings, rate, 1, f"layer {number}")
+            for number, (theta, state, gradient, H, rate) in enumerate(
+                zip(thetas, self.states, gradients, inputs, self.learning_rates, strict=False), start=1
             )
-            for number, state in enumerate(self.states)
         ]
-        for step in steps:
-            step.apply()
+        for _, apply in steps:
+            apply()
         if self.adam is not None:
             self.adam.update(thetas[-1], gradients[-1])
         self.n_clipped += clipped

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import _show, check_flag, check_integer, check_real, warn
+from qsdp.baselines._history import DivergedError
 from qsdp.baselines.rls._collector import Collector
 from qsdp.baselines.rls._maps import LinearMap, Mean, check_maps, excluded_names, layers_of, learning_rates, make_rest
-from qsdp.baselines.rls._settings import SUGGESTION, DivergedError, RLSSettings
+from qsdp.baselines.rls._settings import SUGGESTION, RLSSettings
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["RLS"]
@@ -121,15 +122,7 @@ class RLS(torch.optim.Optimizer):
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InvalidTypeError(f"model must be a torch.nn.Module, whose layers it trains; got {_show(model)}")
-        settings = RLSSettings(
-            forgetting=forgetting,
-            ratio=ratio,
-            momentum=momentum,
-            l1=l1,
-            initial_inverse=initial_inverse,
-            trace_guard=trace_guard,
-            regularize_bias=regularize_bias,
-        )
+        settings = RLSSettings.of(locals())
         self.clip = None if clip is None else check_real("clip", clip, strict=True)
         self.scale_ratio_by_time = check_flag("scale_ratio_by_time", scale_ratio_by_time)
         check_integer("memory_limit", memory_limit, minimum=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qsdp.bench.uci.critical_difference import Comparison, compare
+from qsdp.bench.uci.critical_difference import RankComparison, compare
 from qsdp.bench.uci.data import SETS
 from qsdp.bench.uci.methods import METHODS
 from qsdp.bench.uci.picture import draw_comparison
@@ -13,7 +13,7 @@ __all__ = [
     "EXPERIMENT",
     "METHODS",
     "SETS",
-    "Comparison",
+    "RankComparison",
     "compare",
     "comparison_of",
     "draw_comparison",

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.method import Folds, Method
+from qsdp.bench.uci.method import Folds, UCIMethod
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import grids
 from qsdp.networks.weights import FLOAT_BITS, bits_of
@@ -95,11 +95,11 @@ def _grid_choice(model: GridSearchCV) -> dict[str, float]:
 
 
 CLASSICAL = (
-    Method("logistic", "logistic regression, float", _logistic, _linear_bits, chosen=_grid_choice),
-    Method("logistic-rounded", "logistic regression, 8 bits a weight", _rounded, _rounded_bits, chosen=_grid_choice),
-    Method("tree", "one decision tree, its size by validation", _tree, _of_best(tree_bits), chosen=_grid_choice),
-    Method("boosting", "gradient-boosted trees, float", _boosting, _of_best(boosting_bits), chosen=_grid_choice),
-    Method(
+    UCIMethod("logistic", "logistic regression, float", _logistic, _linear_bits, chosen=_grid_choice),
+    UCIMethod("logistic-rounded", "logistic regression, 8 bits a weight", _rounded, _rounded_bits, chosen=_grid_choice),
+    UCIMethod("tree", "one decision tree, its size by validation", _tree, _of_best(tree_bits), chosen=_grid_choice),
+    UCIMethod("boosting", "gradient-boosted trees, float", _boosting, _of_best(boosting_bits), chosen=_grid_choice),
+    UCIMethod(
         "quadratic-ridge",
         "all monomials of degree two, ridge, float",
         lambda folds, seed: QuadraticRidgeClassifier(folds),

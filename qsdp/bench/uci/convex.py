@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.method import Folds, Method
+from qsdp.bench.uci.method import Folds, UCIMethod
 from qsdp.certificates import Certificate
 from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
@@ -92,8 +92,8 @@ def _beta(model: QuantizedNetworkClassifier) -> dict[str, float]:
     return {"beta": float(model.result_.problem.beta), "neurons": float(model.network_.n_neurons)}
 
 
-def _network(name: str, what: str, build: Any) -> Method:
-    return Method(name, what, build, _network_bits, quantized=True, certify=_certificate, chosen=_beta)
+def _network(name: str, what: str, build: Any) -> UCIMethod:
+    return UCIMethod(name, what, build, _network_bits, quantized=True, certify=_certificate, chosen=_beta)
 
 
 CONVEX = (
@@ -112,5 +112,5 @@ CONVEX = (
         "250 sampled, bits improved one by one",
         _selected(250, evaluate="relaxation", refine="polish", time_limit=60.0),
     ),
-    Method("relaxation", "the relaxation's own quadratic form, float", _relaxation, _form_bits, chosen=_beta),
+    UCIMethod("relaxation", "the relaxation's own quadratic form, float", _relaxation, _form_bits, chosen=_beta),
 )

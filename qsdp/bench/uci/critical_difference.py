@@ -16,7 +16,7 @@ from qsdp._utils.validation import FloatArray, check_matrix, check_real
 from qsdp.exceptions import InvalidInputError
 
 __all__ = [
-    "Comparison",
+    "RankComparison",
     "compare",
     "friedman",
     "holm",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RankComparison:
     """Mean ranks of methods over data sets, with tests of their differences.
 
     Attributes
@@ -75,7 +75,7 @@ class Comparison:
         return runs
 
 
-def compare(scores: Any, methods: Sequence[str], level: float = 0.05) -> Comparison:
+def compare(scores: Any, methods: Sequence[str], level: float = 0.05) -> RankComparison:
     """Compare methods by their scores.
 
     Parameters
@@ -88,7 +88,7 @@ def compare(scores: Any, methods: Sequence[str], level: float = 0.05) -> Compari
 
     Returns
     -------
-    Comparison
+    RankComparison
 
     Notes
     -----
@@ -111,7 +111,7 @@ def compare(scores: Any, methods: Sequence[str], level: float = 0.05) -> Compari
         raise InvalidInputError(f"level must be between 0 and 1; got {level:g}")
     ranks = ranks_of(table).mean(axis=0)
     order = np.argsort(ranks, kind="stable")
-    return Comparison(
+    return RankComparison(
         tuple(methods[index] for index in order),
         ranks[order],
         len(table),

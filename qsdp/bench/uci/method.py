@@ -13,14 +13,14 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 
-__all__ = ["Folds", "Method"]
+__all__ = ["Folds", "UCIMethod"]
 
 #: Training and held-out rows for the choice of hyper-parameters.
 Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
 
 
 @dataclass(frozen=True)
-class Method:
+class UCIMethod:
     """Method of the suite: how to build, size and certify a model."""
 
     name: str

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from qsdp.bench.uci.classical import CLASSICAL
 from qsdp.bench.uci.convex import CONVEX
-from qsdp.bench.uci.method import Method
+from qsdp.bench.uci.method import UCIMethod
 from qsdp.bench.uci.trained import TRAINED
 
 __all__ = ["METHODS"]
 
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (*CONVEX, *TRAINED, *CLASSICAL)})
+METHODS: Mapping[str, UCIMethod] = MappingProxyType({method.name: method for method in (*CONVEX, *TRAINED, *CLASSICAL)})

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from qsdp.bench.uci.critical_difference import Comparison
+from qsdp.bench.uci.critical_difference import RankComparison
 
 __all__ = ["draw_comparison"]
 
@@ -16,12 +16,12 @@ _ROW, _BAR, _AXIS, _MARGIN = 0.24, 0.13, 6.0, 2.3
 _HEAD, _GAP = 1.0, 0.14
 
 
-def draw_comparison(comparison: Comparison, path: Path, title: str = "") -> None:
-    """Draw labelled mean ranks, bars over `Comparison.groups`, and Nemenyi's critical difference as a ruler.
+def draw_comparison(comparison: RankComparison, path: Path, title: str = "") -> None:
+    """Draw labelled mean ranks, bars over `RankComparison.groups`, and Nemenyi's critical difference as a ruler.
 
     Parameters
     ----------
-    comparison : Comparison
+    comparison : RankComparison
     path : Path
         PNG, PDF or SVG file.
     title : str, default=""
@@ -91,7 +91,7 @@ def _scale(ax: Any, k: int, place: Any) -> None:
             ax.text(place(rank), 0.13, str(rank), ha="center", va="bottom", fontsize=9)
 
 
-def _ruler(ax: Any, comparison: Comparison, place: Any) -> None:
+def _ruler(ax: Any, comparison: RankComparison, place: Any) -> None:
     """Draw Nemenyi's critical difference above the axis, from its left end."""
     right = min(place(1.0 + comparison.difference), _AXIS)
     y = 0.46

@@ -11,7 +11,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._experiment import Record, Table
 from qsdp.bench._verdicts import Claim, exact, not_measured, paired_claim
-from qsdp.bench.uci.critical_difference import Comparison, compare
+from qsdp.bench.uci.critical_difference import RankComparison, compare
 from qsdp.bench.uci.data import SETS
 from qsdp.bench.uci.methods import METHODS
 from qsdp.bench.uci.picture import draw_comparison
@@ -72,7 +72,7 @@ def tables(records: Records) -> list[Table]:
     ]
 
 
-def comparison_of(records: Records) -> Comparison | None:
+def comparison_of(records: Records) -> RankComparison | None:
     """Compare the methods on the sets with measurements of all; None for fewer than two methods or sets."""
     names, sets, scores = _complete(_grid(records))
     return compare(scores, names) if len(names) > 1 and len(sets) > 1 else None
@@ -157,7 +157,7 @@ def _summary(records: Records, grid: dict[tuple[str, str], list[Record]]) -> Tab
     return Table("UCI suite: all methods", headings, rows, _note(comparison, sets, grid))
 
 
-def _note(comparison: Comparison | None, sets: Sequence[str], grid: dict[tuple[str, str], list[Record]]) -> str:
+def _note(comparison: RankComparison | None, sets: Sequence[str], grid: dict[tuple[str, str], list[Record]]) -> str:
     """Return the note of the summary: its sets, its statistics, and what is missing."""
     partial = [name for name in _names(grid)[0] if name not in sets]
     parts = [
@@ -182,7 +182,7 @@ def _note(comparison: Comparison | None, sets: Sequence[str], grid: dict[tuple[s
     return " ".join(parts)
 
 
-def _p_value(comparison: Comparison, first: str, second: str) -> float:
+def _p_value(comparison: RankComparison, first: str, second: str) -> float:
     return float(comparison.p_values[comparison.methods.index(first), comparison.methods.index(second)])
 
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._grid import BUDGET, Budget, InteriorSearch
-from qsdp.bench.uci.method import Folds, Method
+from qsdp.bench.uci.method import Folds, UCIMethod
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill
 from qsdp.estimators.classes import choose_classes
@@ -190,8 +190,8 @@ def _choice(model: Any) -> dict[str, float]:
     return {**model.choice_.best, "decided": float(model.choice_.decided)}
 
 
-def _method(name: str, what: str, kind: type[_Trained], rates: list[float], *, quantized: bool = True) -> Method:
-    return Method(
+def _method(name: str, what: str, kind: type[_Trained], rates: list[float], *, quantized: bool = True) -> UCIMethod:
+    return UCIMethod(
         name,
         what,
         _search(kind, rates),
@@ -210,7 +210,7 @@ TRAINED = (
     _method("backprop-rounded", f"250 bilinear neurons, {_SIGNS}", RoundedBackprop, [0.01, 0.03, 0.1]),
     _method("straight-through", _BINARY, StraightThrough, [0.03, 0.1, 0.3]),
     _method("relu-rounded", f"500 ReLU neurons, {_SIGNS}", RoundedReLU, [0.1, 0.3, 1.0]),
-    Method(
+    UCIMethod(
         "backprop-matched",
         "the network of 'backprop', its outputs matched by 250 polished binary neurons",
         _matched([0.03, 0.1, 0.3]),

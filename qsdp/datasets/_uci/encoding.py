@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.datasets._dataset import AnyArray
-from qsdp.datasets._uci.rows import Rows
+from qsdp.datasets._uci.rows import ParsedRows
 from qsdp.datasets._uci.spec import UCISpec
 from qsdp.exceptions import DatasetError
 
@@ -19,7 +19,7 @@ ENCODINGS = {
 }
 
 
-def encode_features(spec: UCISpec, rows: Rows, encoding: str) -> tuple[FloatArray, tuple[str, ...]]:
+def encode_features(spec: UCISpec, rows: ParsedRows, encoding: str) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the matrix of features and the names of its columns."""
     blocks: list[FloatArray] = []
     names: list[str] = []
@@ -42,7 +42,7 @@ def encode_features(spec: UCISpec, rows: Rows, encoding: str) -> tuple[FloatArra
     return np.column_stack(blocks), tuple(names)
 
 
-def encode_target(spec: UCISpec, rows: Rows) -> AnyArray:
+def encode_target(spec: UCISpec, rows: ParsedRows) -> AnyArray:
     """Return -1.0 and +1.0 for two classes, integers from 0 for more."""
     number = {name: index for index, name in enumerate(spec.classes)}
     number |= {label: number[name] for label, name in spec.labels.items()}
@@ -55,7 +55,7 @@ def encode_target(spec: UCISpec, rows: Rows) -> AnyArray:
     return classes if spec.task == "multiclass" else 2.0 * classes - 1.0
 
 
-def count_missing(spec: UCISpec, rows: Rows) -> tuple[int, int, bool]:
+def count_missing(spec: UCISpec, rows: ParsedRows) -> tuple[int, int, bool]:
     """Return the number of missing values, of rows that have one, and whether any is in a column of numbers."""
     missing = {name: [field == MISSING for field in rows.columns[name]] for name in spec.features}
     affected = int(np.any(list(missing.values()), axis=0).sum())
@@ -63,7 +63,7 @@ def count_missing(spec: UCISpec, rows: Rows) -> tuple[int, int, bool]:
     return sum(counts.values()), affected, any(counts[name] for name in counts if name not in spec.categorical)
 
 
-def _number(rows: Rows, column: str, index: int) -> float:
+def _number(rows: ParsedRows, column: str, index: int) -> float:
     text = rows.columns[column][index]
     if text == MISSING:
         return math.nan

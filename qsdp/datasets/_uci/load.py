@@ -10,7 +10,7 @@ from qsdp.datasets import _fetch
 from qsdp.datasets._dataset import Dataset
 from qsdp.datasets._uci import binary, multiclass, paper
 from qsdp.datasets._uci.encoding import ENCODINGS, count_missing, encode_features, encode_target
-from qsdp.datasets._uci.rows import Rows, parse_rows
+from qsdp.datasets._uci.rows import ParsedRows, parse_rows
 from qsdp.datasets._uci.spec import UCISpec
 
 SPECS: Mapping[str, UCISpec] = MappingProxyType({**paper.SPECS, **binary.SPECS, **multiclass.SPECS})
@@ -91,7 +91,7 @@ def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
     )
 
 
-def _describe(name: str, spec: UCISpec, rows: Rows, encoding: str) -> str:
+def _describe(name: str, spec: UCISpec, rows: ParsedRows, encoding: str) -> str:
     source = spec.files[0].url.rsplit("/", 1)[0]
     lines = [f"{name}: {spec.title}.", f"Source: {source}", spec.citation, f"Licence: {spec.licence}."]
     if spec.categorical:

@@ -11,7 +11,7 @@ from qsdp.exceptions import DatasetError
 
 
 @dataclass(frozen=True)
-class Rows:
+class ParsedRows:
     """Fields of all files by column, and the position of each row in its file.
 
     Attributes
@@ -31,7 +31,7 @@ class Rows:
         return f"{path}, line {line + index - first}"
 
 
-def parse_rows(spec: UCISpec, files: Iterable[tuple[Path, str]]) -> Rows:
+def parse_rows(spec: UCISpec, files: Iterable[tuple[Path, str]]) -> ParsedRows:
     """Split texts into rows with the columns of `spec`; only trailing blank lines are allowed."""
     columns: list[list[str]] = [[] for _ in spec.columns]
     starts: list[tuple[int, Path, int]] = []
@@ -50,4 +50,4 @@ def parse_rows(spec: UCISpec, files: Iterable[tuple[Path, str]]) -> Rows:
                 raise DatasetError(f"{path}, line {number}: {spec.columns[fields.index('')]} is empty")
             for column, field in zip(columns, fields, strict=True):
                 column.append(known.setdefault(field, field))
-    return Rows(dict(zip(spec.columns, columns, strict=True)), starts)
+    return ParsedRows(dict(zip(spec.columns, columns, strict=True)), starts)

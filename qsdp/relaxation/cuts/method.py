@@ -18,7 +18,7 @@ from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, diagonals, largest_steps, scaling
 from qsdp.relaxation.solvers.interior.fits import Fit
 
-__all__ = ["State", "follow"]
+__all__ = ["CutState", "follow"]
 
 #: Share of the way to the boundary of the cone that a step goes, and the least share of mu that the next one aims at;
 #: as of the interior-point method. Bounds after two seconds move by less than 0.1 % with 0.95 or 0.995, 1e-5 or 1e-2.
@@ -30,7 +30,7 @@ _MOST_STEPS, _NO_STEP = 30, 1e-8
 
 
 @dataclass
-class State:
+class CutState:
     """An iterate: Y = (A, B) of shape (2, N, N), r, z of shape (N,), and weights and slacks of the cuts, (m,)."""
 
     Y: FloatArray
@@ -41,7 +41,7 @@ class State:
 
 
 def follow(
-    newton: CutNewton, fit: Fit, state: State, dual_radius: float, goal: Callable[[], float], deadline: Deadline
+    newton: CutNewton, fit: Fit, state: CutState, dual_radius: float, goal: Callable[[], float], deadline: Deadline
 ) -> None:
     """Follow the central path until the products of all pairs, the gap, add up to `goal()` at most.
 
@@ -62,7 +62,7 @@ def follow(
         seconds = time.monotonic() - began
 
 
-def _advance(newton: CutNewton, fit: Fit, state: State, dual_radius: float) -> float:
+def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -> float:
     """Make one step; return the sum of the products of all pairs that it aimed at."""
     Y, z, g, s, cuts = state.Y, state.z, state.weights, state.slacks, newton.cuts
     G, values = scaling(Y, newton.dual_matrices(fit.nu[0], g, z))
@@ -74,12 +74,12 @@ def _advance(newton: CutNewton, fit: Fit, state: State, dual_radius: float) -> f
     missing = cuts.values(Y) - state.r - s
     excess = float(z.sum() - g.sum()) - dual_radius
 
-    def direction(R: FloatArray, aim: FloatArray, error: FloatArray, slack_aim: FloatArray) -> _Direction:
+    def direction(R: FloatArray, aim: FloatArray, error: FloatArray, slack_aim: FloatArray) -> _CutDirection:
         """Return the scaled steps of Y and of the dual matrices, and the steps of the rest."""
         dq, dg, dz, dr = newton.solve(R, error[0], off, slack_aim - missing, excess)
         fit.direct(dq[None])
         change = transposed @ newton.dual_matrices(dq, dg, dz) @ G
-        return _Direction(np.stack([aim - change, change]), dz, dr, dg, slack_aim - s / g * dg)
+        return _CutDirection(np.stack([aim - change, change]), dz, dr, dg, slack_aim - s / g * dg)
 
     ahead = direction(-Y, diagonals(-values), fit.error(0.0, corrected=False), -s)
     reach = min(1.0, ahead.reach(values, g, s), fit.reach())
@@ -104,7 +104,7 @@ def _advance(newton: CutNewton, fit: Fit, state: State, dual_radius: float) -> f
 
 
 @dataclass(frozen=True)
-class _Direction:
+class _CutDirection:
     """Scaled steps of Y and of the dual matrices, those of z and r, and those of weights and slacks."""
 
     steps: FloatArray

@@ -30,7 +30,7 @@ from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
-from qsdp.relaxation.cuts.method import State, follow
+from qsdp.relaxation.cuts.method import CutState, follow
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
@@ -140,7 +140,7 @@ class CuttingPlanes:
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
         self._most = min(self._rule.most, self._rule.largest - self._coordinates.length - instance.size)
-        self._state: State | None = None
+        self._state: CutState | None = None
         self._tol = self._rule.rough
 
     @staticmethod
@@ -183,7 +183,7 @@ class CuttingPlanes:
         except LinAlgError:
             self.exhausted = True
 
-    def _start(self) -> State | None:
+    def _start(self) -> CutState | None:
         """Return the first point of the path without cuts; None if the zero network is optimal or all is zero."""
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
         nu = as_rows(fit.zero_dual)
@@ -193,7 +193,7 @@ class CuttingPlanes:
             return None
         start = cold_start(fit, newton, nu, M, radius, self._normal.fit.value_at_zero)
         self._fit = fit_of(fit, start.nu)
-        return State(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
+        return CutState(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
 
     def _share_of_value(self, share: float) -> float:
         """Return a share of the value that the present iterate proves, about."""

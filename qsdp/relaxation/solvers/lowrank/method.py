@@ -68,7 +68,7 @@ def follow(
 ) -> str:
     """Improve the factors until the incumbent stops the iteration, and return why it ended."""
     try:
-        iteration = _Iteration(objective, factors, incumbent, evaluation, tol, rule)
+        iteration = _LowRankIteration(objective, factors, incumbent, evaluation, tol, rule)
         status = incumbent.stop(0)
         while status is None:
             if iteration.proof_due():
@@ -85,7 +85,7 @@ def follow(
     return status
 
 
-class _Iteration:
+class _LowRankIteration:
     """The present point, its trust region, and when the next certificate is due."""
 
     def __init__(

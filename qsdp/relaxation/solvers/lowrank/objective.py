@@ -16,7 +16,7 @@ from qsdp.losses import Curvature, DataFit
 from qsdp.relaxation.products import Image, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
 
-__all__ = ["Data", "Objective", "Point"]
+__all__ = ["Objective", "ObjectiveData", "Point"]
 
 #: Entries above which products overflow in single precision, and the number of entries below which it saves no time.
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
@@ -30,7 +30,7 @@ _FEW = 0.5
 _LEAST_COST = 1e-9
 
 
-class Data:
+class ObjectiveData:
     """The data and what is computed from them once, for all outputs and points.
 
     Newton's systems of large data are solved in single precision; values, gradients and proofs are of double.
@@ -107,7 +107,7 @@ def _decomposed(M: FloatArray, scales: FloatArray, deadline: Deadline) -> tuple[
 class Objective:
     """The loss of one output, or of several that are coupled, with targets of shape (n, C), plus c on every radius."""
 
-    def __init__(self, data: Data, fit: DataFit, dual_radius: float, deadline: Deadline = NEVER) -> None:
+    def __init__(self, data: ObjectiveData, fit: DataFit, dual_radius: float, deadline: Deadline = NEVER) -> None:
         self.data, self.fit, self.dual_radius, self.deadline = data, fit, dual_radius, deadline
 
     def at(self, factors: Factors) -> Point:

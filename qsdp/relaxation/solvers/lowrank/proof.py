@@ -12,7 +12,7 @@ from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.lowrank.factors import Directions
-from qsdp.relaxation.solvers.lowrank.objective import Data, Point
+from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 
 __all__ = ["CachedEvaluation", "offer"]
 
@@ -28,7 +28,7 @@ _WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 class CachedEvaluation(DirectEvaluation):
     """Evaluation through the data, of a point whose predictions and adjoint are cached."""
 
-    def __init__(self, instance: Instance, data: Data) -> None:
+    def __init__(self, instance: Instance, data: ObjectiveData) -> None:
         super().__init__(instance)
         self._data = data
         self._prediction: FloatArray | None = None

@@ -16,7 +16,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.solvers.lowrank.method import follow
-from qsdp.relaxation.solvers.lowrank.objective import Data, Objective
+from qsdp.relaxation.solvers.lowrank.objective import Objective, ObjectiveData
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
@@ -70,7 +70,7 @@ def solve_low_rank(
         assert isinstance(small.map, QuadraticMap)
         # Copies of the data are made, which take about as long as a pass.
         limits.deadline.require(small.pass_operations)
-        data = Data(small.map, small.fit.weights, device)
+        data = ObjectiveData(small.map, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
             if effort < math.inf:
@@ -84,7 +84,7 @@ def solve_low_rank(
     return solve_parts(instance, limits, start, prepare)
 
 
-def _solve_part(data: Data, instance: Instance, limits: Limits, start: RawSolution | None) -> RawSolution:
+def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: RawSolution | None) -> RawSolution:
     evaluation = CachedEvaluation(instance, data)
     incumbent = Incumbent(evaluation, limits)
     status = incumbent.stop(0)
@@ -102,7 +102,7 @@ def _solve_part(data: Data, instance: Instance, limits: Limits, start: RawSoluti
     return incumbent.solution(status)
 
 
-def _along_gradient(evaluation: CachedEvaluation, data: Data, deadline: Deadline) -> Factors:
+def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData, deadline: Deadline) -> Factors:
     deadline.require(evaluation.instance.pass_operations)
     dual = evaluation.nu(evaluation.instance.zero_dual)
     M, columns = evaluation.adjoints(dual), dual.T if dual.ndim == 2 else [dual]
