@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
@@ -196,6 +197,7 @@ def relaxation_path(
     callback: Callable[[Progress], object] | None = None,
     verbose: bool = False,
     n_jobs: int | None = None,
+    device: str | None = None,
 ) -> RelaxationPath:
     r"""Solve the relaxation for many betas, from large to small, each started from the last if that is near.
 
@@ -224,6 +226,8 @@ def relaxation_path(
         Show a bar of the betas that are solved, on the standard error or in the notebook.
     n_jobs : int, optional
         Processes; see `solve_relaxation`.
+    device : str, optional
+        Device of torch on which heavy products run; see `solve_relaxation`.
 
     Returns
     -------
@@ -260,6 +264,7 @@ def relaxation_path(
         max_iter=None,
         deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
+        device=check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)

@@ -113,8 +113,8 @@ def solve_relaxation(
         from.
     device : str, optional
         Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank", and
-        of "splitting" (its Gram matrix and its passes over the data; factorisations and cones stay on the processor):
-        every other solver refuses a device, and so do problems from statistics.
+        of "splitting" (its Gram matrix or kernel, their factorisations and products with all outputs, and its passes
+        over the data; the cones stay on the processor): every other solver refuses a device.
 
     Returns
     -------
@@ -123,7 +123,8 @@ def solve_relaxation(
     Raises
     ------
     UnavailableSolverError, SolverError
-        The solver is not installed, has no licence, cannot express the loss, or takes no such limit.
+        The solver is not installed, has no licence, cannot express the loss, or takes no such limit; or a device is
+        asked for and torch is not installed.
     InvalidInputError
         An argument is not allowed, or the solve takes more than the main memory.
 
