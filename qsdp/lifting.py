@@ -16,7 +16,7 @@ from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import blocks, in_threads
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.forms import FormMap
-from qsdp.fourth_moments import gram_of_pairs
+from qsdp.fourth_moments import gram_of_pairs, pairs_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -277,7 +277,7 @@ class QuadraticMap:
             :math:`F^T W Y`.
         """
         a, b, c = self.coefficients
-        first, second = np.triu_indices(self.size)
+        first, second = pairs_of(self.size)
         kinds = (first == self.X.shape[1]).astype(int) + (second == self.X.shape[1])
         factors = np.array([a, 0.5 * b, c])[kinds]
         G = gram_of_pairs(append_constant(self.X) if self.lifted else self.X, weights, deadline, dtype, device)

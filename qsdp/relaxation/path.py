@@ -257,7 +257,7 @@ def relaxation_path(
     _check_problem(problem)
     given = check_betas(betas)
     share = check_fraction(fraction)
-    check_solver(solver, problem.loss)
+    check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
         form="two-block",
