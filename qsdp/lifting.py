@@ -151,6 +151,16 @@ class QuadraticMap:
         M = squared_rows(ArrayLibrary(), self.X, a * nu)
         return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
 
+    def adjoint_times(self, nu: FloatArray, v: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i v` of shape (N,) without that matrix: 4 n N operations."""
+        a, b, c = self.coefficients
+        d = self.X.shape[1]
+        image = self.X @ v[:d]
+        if not self.lifted:
+            return np.asarray((nu * (a * image)) @ self.X)
+        last = 0.5 * b * float(nu @ image) + c * float(nu.sum()) * v[d]
+        return np.append((nu * (a * image + 0.5 * b * v[d])) @ self.X, last)
+
     def inner_products(self) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` of all pairs of rows, of shape (n, n)."""
         a, b, c = self.coefficients

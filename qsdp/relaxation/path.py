@@ -31,6 +31,7 @@ from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
 from qsdp.relaxation.incumbent import Progress
+from qsdp.relaxation.instance import product_with
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
@@ -373,13 +374,12 @@ def _found_beta_max(problem: TrainingProblem) -> float:
     """Return the beta from which on no neuron that sign alternation finds, for any output, lowers the objective."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
     instance, units = scaled.instance, scaled.units
-    values = []
-    for M in instance.adjoints(instance.zero_dual):
-        # From the row of the largest sum on: any start will do.
-        v = np.where(M[np.argmax(np.abs(M).sum(axis=1))] < 0.0, -1.0, 1.0)
+    values, nu = [], instance.zero_dual
+    for column in nu.T if nu.ndim == 2 else [nu]:
+        product, v = product_with(instance.map, column), np.ones(instance.size)
         for _ in range(_ALTERNATIONS):
-            v = np.where(M @ v < 0.0, -1.0, 1.0)
-        values.append(float(np.abs(M @ v).sum()))
+            v = np.where(product(v) < 0.0, -1.0, 1.0)
+        values.append(float(np.abs(product(v)).sum()))
     return max(values) * (units.value / units.weight) / (0.5 * REGULARIZATIONS["tight"] * problem.dimension)
 
 

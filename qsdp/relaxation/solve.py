@@ -19,7 +19,7 @@ from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
-from qsdp.relaxation.instance import GramReduction, Instance, Units
+from qsdp.relaxation.instance import GramReduction, Instance, Units, product_with
 from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
@@ -345,11 +345,11 @@ def _some_neuron_pays(instance: Instance) -> bool:
     nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
         for column in nu.T if nu.ndim == 2 else [nu]:
-            M = instance.map.adjoint(column)
-            v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)
-            for _ in range(3):
-                v = np.where(M @ v < 0.0, -1.0, 1.0)
-            if float(np.abs(M @ v).sum()) > (1.0 + 1e-6) * instance.dual_radius:
+            product = product_with(instance.map, column)
+            v = np.ones(instance.size)
+            for _ in range(4):
+                v = np.where(product(v) < 0.0, -1.0, 1.0)
+            if float(np.abs(product(v)).sum()) > (1.0 + 1e-6) * instance.dual_radius:
                 return True
     return False
 
