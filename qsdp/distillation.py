@@ -178,6 +178,7 @@ def distill(
     allocation: str = "proportional",
     time_limit: float | None = TrainingOptions.time_limit,
     n_jobs: int | None = TrainingOptions.n_jobs,
+    device: str | None = TrainingOptions.device,
     random_state: RandomState = None,
     verbose: bool = TrainingOptions.verbose,
 ) -> DistillationResult:
@@ -214,7 +215,7 @@ def distill(
         Neurons of a layer or outputs of a model to match, in this order; all by default.
     match : {"model", "polynomial"}, default="model"
         For a `DenseLayer`: match its own outputs, or those of `DenseLayer.to_quadratic_form`.
-    solver, shaping, refine, tol, allocation, time_limit, n_jobs, random_state, verbose
+    solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
 
     Returns

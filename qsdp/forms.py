@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
@@ -98,13 +99,13 @@ class FormMap:
         dtype: Any = np.float64,
         device: str | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `QuadraticMap.gram` does, for rows of weight one, which are few: on no device."""
+        """Return what `QuadraticMap.gram` does, for rows of weight one, which are few."""
         assert weights is None
-        assert device is None
         deadline.require(float(self.n_rows) * self.rows.shape[1] ** 2)
         scale = self.factor / self._counts
-        rows = self.rows.astype(dtype, copy=False)
-        G = rows.T @ rows
+        library = library_of(device, dtype)
+        rows = library.take(self.rows)
+        G = library.give(rows.T @ rows).astype(dtype, copy=False)
         G *= scale
         G *= scale[:, None]
         return G, scale[:, None] * (self.rows.T @ targets)

@@ -18,7 +18,7 @@ from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["gram_of_pairs", "gram_operations", "pair_places"]
+__all__ = ["gram_of_pairs", "gram_operations", "pair_places", "pairs_of"]
 
 #: Columns of a block: more have more entries twice, fewer make products too narrow.
 _COLUMNS = 16
@@ -107,6 +107,15 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
+def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return `numpy.triu_indices`, which takes as long as a small Gram matrix; not to be changed."""
+    pairs = np.triu_indices(size)
+    for numbers in pairs:
+        numbers.flags.writeable = False
+    return pairs
+
+
+@lru_cache(maxsize=8)
 def pair_places(size: int) -> npt.NDArray[np.intp]:
     """Return the places (size, size) of pairs, in either order, in that of `numpy.triu_indices`; not to be changed."""
     numbers = np.arange(size)
@@ -127,6 +136,9 @@ def _counts(size: int, block: range) -> tuple[int, int]:
     return sum(block) + len(block), left * (left + 1) // 2
 
 
-def _pair_starts(size: int) -> np.ndarray:
-    """Return the places of the pairs (a, a), and the number of pairs."""
-    return np.concatenate([[0], np.cumsum(size - np.arange(size))])
+@lru_cache(maxsize=8)
+def _pair_starts(size: int) -> npt.NDArray[np.intp]:
+    """Return the places of the pairs (a, a), and the number of pairs; not to be changed."""
+    starts: npt.NDArray[np.intp] = np.concatenate([[0], np.cumsum(size - np.arange(size))])
+    starts.flags.writeable = False
+    return starts

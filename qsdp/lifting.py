@@ -16,7 +16,7 @@ from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import blocks, in_threads
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.forms import FormMap
-from qsdp.fourth_moments import gram_of_pairs
+from qsdp.fourth_moments import gram_of_pairs, pairs_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -151,6 +151,16 @@ class QuadraticMap:
         M = squared_rows(ArrayLibrary(), self.X, a * nu)
         return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
 
+    def adjoint_times(self, nu: FloatArray, v: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i v` of shape (N,) without that matrix: 4 n N operations."""
+        a, b, c = self.coefficients
+        d = self.X.shape[1]
+        image = self.X @ v[:d]
+        if not self.lifted:
+            return np.asarray((nu * (a * image)) @ self.X)
+        last = 0.5 * b * float(nu @ image) + c * float(nu.sum()) * v[d]
+        return np.append((nu * (a * image + 0.5 * b * v[d])) @ self.X, last)
+
     def inner_products(self) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` of all pairs of rows, of shape (n, n)."""
         a, b, c = self.coefficients
@@ -277,7 +287,7 @@ class QuadraticMap:
             :math:`F^T W Y`.
         """
         a, b, c = self.coefficients
-        first, second = np.triu_indices(self.size)
+        first, second = pairs_of(self.size)
         kinds = (first == self.X.shape[1]).astype(int) + (second == self.X.shape[1])
         factors = np.array([a, 0.5 * b, c])[kinds]
         G = gram_of_pairs(append_constant(self.X) if self.lifted else self.X, weights, deadline, dtype, device)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.options import Options, choice, option
 from qsdp._utils.progress import NO_BAR, ProgressBar
@@ -103,7 +104,7 @@ class TrainingOptions(Options):
     InvalidInputError, InvalidTypeError
         An option is not allowed; the message names it, its value and what is allowed.
     SolverError
-        The solver is not installed, or does not take the loss.
+        The solver is not installed, or does not take the loss or a device.
     """
 
     n_neurons: int | None = option(
@@ -205,6 +206,16 @@ class TrainingOptions(Options):
         lambda name, value: check_jobs(value),
         "Processes that solve for several outputs.",
     )
+    device: str | None = option(
+        None,
+        "str or None",
+        """
+        Device of torch, such as "cuda", on which heavy products of the relaxation (with `solver` "splitting",
+        "low-rank" or "auto", which chooses between them) and of the polish run. None is NumPy on the processor.
+        """,
+        lambda name, value: check_device(value),
+        "Of torch, such as cuda, for heavy products; by default the processor, by NumPy.",
+    )
     random_state: RandomState = option(
         0,
         "int, Generator, RandomState or None",
@@ -221,7 +232,7 @@ class TrainingOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_solver(self.solver, get_loss(self.loss))
+        check_solver(self.solver, get_loss(self.loss), self.device)
         if self.refine == "exact" and self.beta == 0.0:
             raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
 

@@ -79,6 +79,7 @@ def solve_and_sample(
     allocation: str = TrainingOptions.allocation,
     time_limit: float | None = TrainingOptions.time_limit,
     n_jobs: int | None = TrainingOptions.n_jobs,
+    device: str | None = TrainingOptions.device,
     random_state: RandomState = TrainingOptions.random_state,
     verbose: bool = TrainingOptions.verbose,
 ) -> QSDPResult:
@@ -103,7 +104,7 @@ def solve_and_sample(
         See `TrainingOptions`.
     sample_weight : array-like of shape (n,), optional
         Weights :math:`w_i` >= 0; None is one for each. See `TrainingProblem`.
-    activation, levels, solver, shaping, refine, tol, allocation, time_limit, n_jobs, random_state, verbose
+    activation, levels, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
 
     Returns
@@ -210,6 +211,7 @@ def _run(
             time_limit=own.time_limit,
             n_jobs=options.n_jobs,
             verbose=options.verbose,
+            device=options.device,
         )
         result = sample_from(relaxation, options, rng, deadline, kept)
     return result.timed("beta", timings["beta"]) if timings else result

@@ -393,7 +393,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def predictions(self, network: SecondLayer) -> FloatArray:
         """Return what `network` predicts for the targets `y`, in their shape."""
-        form = getattr(network, "quadratic_form", None)
+        # A form is made where it is looked at, of wide data a matrix that nobody needs.
+        form = None if self._forms is None else getattr(network, "quadratic_form", None)
         if self._forms is None or form is None:
             return network.predict(self.X)
         if form.shape[-1] != self.size:

@@ -86,6 +86,7 @@ class QSDPResult(Summarized):
         refine: str | None = None,
         time_limit: float | None = TrainingOptions.time_limit,
         n_jobs: int | None = TrainingOptions.n_jobs,
+        device: str | None = TrainingOptions.device,
         verbose: bool = TrainingOptions.verbose,
     ) -> QSDPResult:
         """Draw another network, of any size and number of levels, from the same solution: no solve.
@@ -101,7 +102,7 @@ class QSDPResult(Summarized):
             Another number of levels than that of this result. The solution is carried over to the new problem
             (same data, loss and beta) and its lower bound recomputed from the same dual vector: valid, but
             looser than that of a solve for these levels.
-        allocation, time_limit, n_jobs, verbose
+        allocation, time_limit, n_jobs, device, verbose
             See `TrainingOptions`.
         refine : {"none", "refit", "polish"}, optional
             Refinement of the new network; by default that of this result, and none where that is "exact": the
@@ -194,6 +195,7 @@ def refined(
         random_state=rng,
         n_jobs=options.n_jobs,
         verbose=options.verbose,
+        device=options.device,
     )
     return polished if kept is None else min(polished, network, key=problem.objective)
 

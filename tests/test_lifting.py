@@ -127,6 +127,8 @@ def test_forward_and_adjoint_against_explicit_matrices(
     np.testing.assert_allclose(values, np.einsum("ijk,jk->i", matrices, S), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(M, np.einsum("i,ijk->jk", nu, matrices), rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(M, M.T)
+    v = rng.standard_normal(N)
+    np.testing.assert_allclose(data.adjoint_times(nu, v), M @ v, rtol=1e-11, atol=1e-11)
     assert values @ nu == pytest.approx(np.vdot(S, M), rel=1e-11, abs=1e-11)
     # Only the symmetric part counts.
     np.testing.assert_allclose(data.forward(S.T), values, rtol=1e-12, atol=1e-12)

@@ -115,7 +115,7 @@ def test_flags_of_the_command_line_agree(command: str) -> None:
         if name != "activation":
             [shown] = [each for each in hints[parameter].__metadata__ if isinstance(each, typer.models.OptionInfo)]
             assert shown.help == declared.summary != ""
-    only_of_fit = {"solver", "shaping"}
+    only_of_fit = {"solver", "shaping", "device"}
     assert found == TrainingOptions.declared().keys() - {"verbose"} - (set() if command == "fit" else only_of_fit)
 
 
@@ -134,6 +134,7 @@ BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("tol", 0.0, InvalidInputError, "tol must be a finite number > 0; got 0.0"),
     ("allocation", "fair", InvalidInputError, "allocation must be one of"),
     ("time_limit", 0.0, InvalidInputError, "time_limit must be a finite number > 0; got 0.0"),
+    ("device", 0, InvalidTypeError, "device must be a string or None; got int"),
     ("n_jobs", 0, InvalidInputError, "n_jobs must be None or an integer other than 0; got 0"),
     ("random_state", -1, InvalidInputError, "random_state must be an integer >= 0; got -1"),
     ("random_state", "x", InvalidTypeError, "random_state must be None"),

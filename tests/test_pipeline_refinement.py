@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 import qsdp
 from qsdp import QSDPResult, QuantizedNetworkClassifier, QuantizedNetworkRegressor, solve_and_sample
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, SolverError, UnavailableSolverError
 from qsdp.losses import LOSSES
 from qsdp.relaxation.backends import BACKENDS
 
@@ -137,3 +139,44 @@ def test_quantize_refines() -> None:
     S = np.diag([1.0, -1.0, 0.5, 0.0])
     errors = [qsdp.distill(S, X, 50, refine=refine, random_state=0).relative_error for refine in ("none", "refit")]
     assert errors[1] < 0.5 * errors[0]
+
+
+def test_the_device_is_that_of_relaxation_and_polish(monkeypatch):
+    seen = []
+
+    def spied(function):
+        def spy(*args, **options):
+            seen.append((function.__name__, options["device"]))
+            return function(*args, **{**options, "device": None})
+
+        return spy
+
+    monkeypatch.setattr("qsdp.pipeline.solve_relaxation", spied(qsdp.solve_relaxation))
+    monkeypatch.setattr("qsdp.result.polish", spied(qsdp.polish))
+    # No torch is needed to see where a device goes.
+    monkeypatch.setattr("qsdp.options.check_device", lambda device: device)
+    result = qsdp.solve_and_sample(X, Y, 10, refine="polish", random_state=0, device="there")
+    result.resample(5, device="there")
+    qsdp.QuantizedNetworkRegressor(10, beta="5%", random_state=0, device="there").fit(X, Y).resample(5)
+    solved, polished = ("solve_relaxation", "there"), ("polish", "there")
+    assert seen == [solved, polished, polished, solved, polished, polished]
+
+
+def test_devices_of_training_are_refused_before_any_work(monkeypatch):
+    monkeypatch.setattr("qsdp.options.check_device", lambda device: device)
+    with pytest.raises(SolverError, match="solver 'interior' takes no device"):
+        qsdp.solve_and_sample(X, Y, solver="interior", device="there")
+    monkeypatch.undo()
+    monkeypatch.setattr("qsdp.pipeline._run", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for train in (qsdp.solve_and_sample, qsdp.QuantizedNetworkRegressor(device="cuda").fit):
+        with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
+            train(X, Y, **({"device": "cuda"} if train is qsdp.solve_and_sample else {}))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_cross_validation_on_a_device_chooses_the_same_beta():
+    options = {"betas": 3, "cv": 3, "refine": "none", "n_neurons": 20, "random_state": 0, "solver": "splitting"}
+    here, there = (qsdp.QuantizedNetworkRegressorCV(**options, device=device).fit(X, Y) for device in (None, "cpu"))
+    np.testing.assert_allclose(there.scores_, here.scores_, atol=1e-3)
+    assert there.beta_ == here.beta_

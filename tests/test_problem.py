@@ -350,6 +350,17 @@ def test_objective_of_every_kind_of_network_against_loops(n_outputs: int, activa
     assert problem.objective(network) == pytest.approx(math.fsum(terms), rel=1e-12)
 
 
+def test_objectives_of_wide_data_form_no_matrix_of_a_network() -> None:
+    rng = np.random.default_rng(0)
+    U, V = (rng.integers(0, 2, (3, 50)) * 2 - 1 for _ in range(2))
+    network = BilinearNetwork(U, V, np.ones(3))
+    X, y = rng.standard_normal((4, 50)), np.ones(4)
+    problem = TrainingProblem(X, y, beta=1.0)
+    loss = sum((float(((X[i] @ U.T) * (X[i] @ V.T)).sum()) - 1.0) ** 2 for i in range(4))
+    assert problem.objective(network) == pytest.approx(loss + problem.dimension * 3.0, rel=1e-10)
+    assert "quadratic_form" not in vars(network)
+
+
 def test_scaled_and_true_weights_give_the_same_forms() -> None:
     problem = TrainingProblem(np.eye(3), np.ones(3), beta=1.0, levels=4, activation="relu_like")
     rng = np.random.default_rng(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -15,10 +17,18 @@ from hypothesis import strategies as st
 import qsdp
 import qsdp_check
 from qsdp import SufficientStatistics, TrainingProblem
-from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError, StorageError
+from qsdp.exceptions import (
+    InvalidInputError,
+    InvalidTypeError,
+    SolverError,
+    StorageError,
+    UnavailableSolverError,
+)
 from qsdp.statistics import row_batches
 
 N_ROWS = 400
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
 
 def rows(vector: bool = False, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -479,6 +489,89 @@ def test_statistics_take_the_memory_they_say(monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < SufficientStatistics.memory(45) + 8 * 2**20 + 4 * X[:2500].nbytes
+
+
+# -- on a device ---------------------------------------------------------------------------------------------
+
+
+def sums_of(statistics: SufficientStatistics) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower triangle of the sums, and their sizes by the diagonal."""
+    triangle = np.tril(statistics._sums.triangle())
+    sizes = np.sqrt(np.diagonal(triangle))
+    return triangle, np.outer(sizes, sizes)
+
+
+@needs_torch
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("folded", [False, True])
+def test_sums_on_a_device_are_those_of_numpy(vector, folded, monkeypatch):
+    import torch
+
+    X, y, w = rows(vector)
+    if folded:
+        monkeypatch.setattr("qsdp.statistics.moments._ROWS_AT_ONCE", 100)
+        monkeypatch.setattr("qsdp._utils.arrays._DEVICE_FLOATS", 50 * 31)
+    batches = list(row_batches(X, y, w, rows=150))
+    here, there = (SufficientStatistics.from_batches(batches, device=device) for device in (None, "cpu"))
+    if not folded:
+        assert isinstance(there._sums._full, torch.Tensor)
+        assert there._sums._full.dtype == torch.float64
+    expected, sizes = sums_of(here)
+    # Whatever was asked for in between, later rows are added to what was there.
+    for _ in range(2):
+        found, _ = sums_of(there)
+        assert np.abs(found - expected).max() > 0.0 or not folded
+        np.testing.assert_array_less(np.abs(found - expected), 1e-14 * sizes + 1e-300)
+        for statistics in (here, there):
+            statistics.partial_fit(X[:70], y[:70])
+        expected, sizes = sums_of(here)
+    assert there._basis == here._basis
+
+
+@needs_torch
+def test_statistics_of_a_device_are_merged_saved_and_sent(tmp_path):
+    X, y, w = rows()
+    here = SufficientStatistics().partial_fit(X, y, w).merge(SufficientStatistics().partial_fit(X, y))
+    parts = [SufficientStatistics(device="cpu").partial_fit(X, y, own) for own in (w, None)]
+    parts[1].save(tmp_path / "part")
+    loaded = SufficientStatistics.load(tmp_path / "part", device="cpu")
+    total = pickle.loads(pickle.dumps(parts[0])).merge(loaded)
+    expected, sizes = sums_of(here)
+    for statistics in (total, SufficientStatistics(device="cpu").merge(total)):
+        assert statistics.device == statistics._sums.device == "cpu"
+        np.testing.assert_array_less(np.abs(sums_of(statistics)[0] - expected), 1e-14 * sizes + 1e-300)
+    # A part that was merged goes on by itself.
+    assert parts[1].partial_fit(X, y).n_samples_seen_ == 2 * N_ROWS
+    expected, sizes = sums_of(SufficientStatistics().partial_fit(X, y).partial_fit(X, y))
+    np.testing.assert_array_less(np.abs(sums_of(parts[1])[0] - expected), 1e-14 * sizes + 1e-300)
+    problem = TrainingProblem.from_statistics(total, beta=5.0)
+    expected_problem = TrainingProblem.from_statistics(here, beta=5.0)
+    one, other = qsdp.solve_relaxation(expected_problem), qsdp.solve_relaxation(problem, device="cpu")
+    assert other.objective == pytest.approx(one.objective, rel=2e-6)
+
+
+def test_devices_of_statistics_are_checked_before_any_row(monkeypatch):
+    def batches():
+        raise AssertionError("a row was asked for")
+        yield
+
+    for make in (SufficientStatistics, lambda device: SufficientStatistics.from_batches(batches(), device=device)):
+        with pytest.raises(InvalidTypeError, match="device must be a string or None; got int"):
+            make(device=0)
+        if importlib.util.find_spec("torch") is not None:
+            with pytest.raises(InvalidInputError, match="device 'nonsense' is not available to torch"):
+                make(device="nonsense")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
+        SufficientStatistics(device="cuda")
+
+
+@needs_torch
+def test_memory_with_a_device_counts_its_full_matrix():
+    needed = SufficientStatistics.memory(99, device="cpu")
+    assert needed == 20 * 5051 * 5052
+    with pytest.raises(InvalidInputError, match=f"max_memory must be at least {needed} for 99 .* with a device five"):
+        SufficientStatistics(max_memory=5 * 10**8, device="cpu").partial_fit(np.ones((1, 99)), [1.0])
 
 
 # -- what needs rows ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from qsdp._utils.numeric import symmetrised
 from qsdp._utils.parallel import blocks
@@ -48,6 +49,43 @@ class ArrayLibrary:
     def ones(self, shape: tuple[int, ...]) -> Any:
         """Return ones in the library's precision."""
         return np.ones(shape, dtype=self.dtype)
+
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """Return an array in the library's precision to be written to."""
+        return np.empty(shape, dtype=self.dtype)
+
+    def multiply(self, first: Any, second: Any, into: Any) -> None:
+        """Write the products of entries to an array, or a part of one."""
+        np.multiply(first, second, out=into)
+
+    def product(self, first: Any, second: Any, into: Any) -> None:
+        """Write the product of two matrices to an array."""
+        np.matmul(first, second, out=into)
+
+    def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
+        """Write a matrix of the library whose rows and columns are multiplied by factors."""
+        np.multiply(A, factors, out=into, casting="same_kind")
+        into *= factors[:, None]
+
+    def add_to_diagonal(self, A: Any, values: Any) -> None:
+        """Add a number, or one for each entry, to the diagonal of a matrix."""
+        A[np.diag_indices_from(A)] += values
+
+    def factored(self, A: Any) -> Any:
+        """Return the Cholesky factor of a symmetric matrix, which may take its place.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            It is not positive definite.
+        """
+        # LAPACK's columns are the rows.
+        return scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
+
+    def solved(self, factor: Any, b: FloatArray) -> FloatArray:
+        """Return solutions for right-hand sides (side, C) by a factor, in its precision."""
+        x = scipy.linalg.cho_solve(factor, b.astype(factor[0].dtype, copy=False), check_finite=False)
+        return self.give(x)
 
     def mean(self, array: Any, weights: FloatArray | None = None) -> float:
         """Return the mean of an array (..., n), weighted along its last axis."""
@@ -100,6 +138,32 @@ class _Torch(ArrayLibrary):
     def ones(self, shape: tuple[int, ...]) -> Any:
         return self._torch.ones(shape, dtype=self._dtype, device=self._device)
 
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        return self._torch.empty(shape, dtype=self._dtype, device=self._device)
+
+    def multiply(self, first: Any, second: Any, into: Any) -> None:
+        self._torch.mul(first, second, out=into)
+
+    def product(self, first: Any, second: Any, into: Any) -> None:
+        self._torch.matmul(first, second, out=into)
+
+    def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
+        own = self.take(factors)
+        self._torch.mul(A, own, out=into)
+        into *= own[:, None]
+
+    def add_to_diagonal(self, A: Any, values: Any) -> None:
+        A.diagonal().add_(self.take(values))
+
+    def factored(self, A: Any) -> Any:
+        factor, info = self._torch.linalg.cholesky_ex(A)
+        if int(info):
+            raise np.linalg.LinAlgError(f"the leading minor of order {int(info)} is not positive definite")
+        return factor
+
+    def solved(self, factor: Any, b: FloatArray) -> FloatArray:
+        return self.give(self._torch.cholesky_solve(self.take(b), factor))
+
     def mean(self, array: Any, weights: FloatArray | None = None) -> float:
         array = self.take(array)
         if weights is not None:
@@ -121,15 +185,20 @@ ON_PROCESSOR = ArrayLibrary()
 
 
 def check_device(device: object) -> str | None:
-    """Return the argument `device`, a string or None.
+    """Return the argument `device`, a string that torch knows or None, before any work.
 
     Raises
     ------
     InvalidTypeError
-        It is neither.
+        It is neither a string nor None.
+    UnavailableSolverError, InvalidInputError
+        torch is not installed, or has no such device.
     """
-    if device is not None and not isinstance(device, str):
+    if device is None:
+        return None
+    if not isinstance(device, str):
         raise InvalidTypeError(f"device must be a string or None; got {type(device).__name__}")
+    library_of(device)
     return device
 
 

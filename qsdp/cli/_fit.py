@@ -22,6 +22,7 @@ from qsdp.cli._options import (
     ActivationName,
     Allocation,
     Beta,
+    Device,
     EncodingName,
     Force,
     Jobs,
@@ -88,6 +89,7 @@ def fit(
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: Seed = SEED,
     jobs: Jobs = JOBS,
+    device: Device = EstimatorOptions.device,
     memory: Annotated[
         float, typer.Option(help="Share of the machine's memory that the rows may take; a larger file is streamed.")
     ] = 0.25,

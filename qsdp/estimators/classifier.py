@@ -53,7 +53,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     Parameters
     ----------
     n_neurons, beta, loss, class_weight, activation, levels, encoding, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, random_state, warm_start, verbose
+    allocation, time_limit, n_jobs, device, random_state, warm_start, verbose
         See `ClassifierOptions`.
 
     Attributes
@@ -114,6 +114,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         allocation: str = ClassifierOptions.allocation,
         time_limit: float | None = ClassifierOptions.time_limit,
         n_jobs: int | None = ClassifierOptions.n_jobs,
+        device: str | None = ClassifierOptions.device,
         random_state: RandomState = ClassifierOptions.random_state,
         warm_start: bool = ClassifierOptions.warm_start,
         verbose: bool = ClassifierOptions.verbose,

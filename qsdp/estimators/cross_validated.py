@@ -87,6 +87,7 @@ class _CrossValidated:
         allocation: str = CrossValidationOptions.allocation,
         time_limit: float | None = CrossValidationOptions.time_limit,
         n_jobs: int | None = CrossValidationOptions.n_jobs,
+        device: str | None = CrossValidationOptions.device,
         random_state: RandomState = CrossValidationOptions.random_state,
         verbose: bool = CrossValidationOptions.verbose,
     ) -> None:
@@ -154,7 +155,13 @@ class _CrossValidated:
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
         path, folds = plan_paths(
-            problem, kept, options.betas, solver=options.solver, tol=options.tol, deadline=deadline
+            problem,
+            kept,
+            options.betas,
+            solver=options.solver,
+            tol=options.tol,
+            deadline=deadline,
+            device=options.device,
         )
         folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
         member = self._member(options)
@@ -307,7 +314,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     Parameters
     ----------
     n_neurons, betas, cv, scoring, evaluate, loss, class_weight, activation, levels, encoding, constant_column, solver,
-    shaping, refine, tol, allocation, time_limit, n_jobs, random_state, verbose
+    shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `ClassifierCrossValidationOptions`.
 
     Attributes
@@ -363,6 +370,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         allocation: str = ClassifierCrossValidationOptions.allocation,
         time_limit: float | None = ClassifierCrossValidationOptions.time_limit,
         n_jobs: int | None = ClassifierCrossValidationOptions.n_jobs,
+        device: str | None = ClassifierCrossValidationOptions.device,
         random_state: RandomState = ClassifierCrossValidationOptions.random_state,
         verbose: bool = ClassifierCrossValidationOptions.verbose,
     ) -> None:
@@ -379,7 +387,7 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     Parameters
     ----------
     n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, encoding, constant_column, solver, shaping,
-    refine, tol, allocation, time_limit, n_jobs, random_state, verbose
+    refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `CrossValidationOptions`.
 
     Attributes

@@ -80,6 +80,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         allocation: str = EstimatorOptions.allocation,
         time_limit: float | None = EstimatorOptions.time_limit,
         n_jobs: int | None = EstimatorOptions.n_jobs,
+        device: str | None = EstimatorOptions.device,
         random_state: RandomState = EstimatorOptions.random_state,
         warm_start: bool = EstimatorOptions.warm_start,
         verbose: bool = EstimatorOptions.verbose,
@@ -236,6 +237,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             refine=refine,
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
+            device=self.device,
             verbose=self.verbose,
         )
         self._expose()
@@ -298,7 +300,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     Parameters
     ----------
     n_neurons, beta, loss, activation, levels, encoding, constant_column, solver, shaping, refine, tol, allocation,
-    time_limit, n_jobs, random_state, warm_start, verbose
+    time_limit, n_jobs, device, random_state, warm_start, verbose
         See `EstimatorOptions`.
 
     Attributes

@@ -47,7 +47,7 @@ class Moments(DescentData):
             return cls(*own, library_of(device), gram)
         unit = power_of_two(abs(data.factor) * float(np.abs(data.rows).max(initial=0.0)))
         data = data.scaled(1.0 / unit)
-        gram, _ = data.gram(target)
+        gram, _ = data.gram(target, device=device)
         largest = data.with_levels(problem.levels - 1.0).absolute_sums().max(initial=0.0)
         return cls(data, unit, False, float(largest), None, library_of(device), gram)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
@@ -102,11 +103,13 @@ class GramEvaluation:
     r"""Evaluation of a squared loss through the Gram matrix of the data, without a pass over the samples.
 
     A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. See
-    `gram_in_basis` for the Gram matrix, of either precision, and the products with the targets.
+    `gram_in_basis` for the Gram matrix, of either precision and of any library, and the products with the targets.
     """
 
-    def __init__(self, instance: Instance, gram: FloatArray, products: FloatArray) -> None:
-        self.instance, self.gram, self.products = instance, gram, products
+    def __init__(
+        self, instance: Instance, gram: Any, products: FloatArray, library: ArrayLibrary = ON_PROCESSOR
+    ) -> None:
+        self.instance, self.gram, self.products, self._library = instance, gram, products, library
         self.squares = np.array([fit.value_at_zero for fit in instance.fit.columns()])
 
     def point(self, T: FloatArray) -> Ray:
@@ -134,7 +137,7 @@ class GramEvaluation:
         return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
 
     def _image(self, t: FloatArray) -> FloatArray:
-        return (self.gram @ t.astype(self.gram.dtype, copy=False)).astype(np.float64, copy=False)
+        return self._library.give(self.gram @ self._library.take(t))
 
 
 #: What certifying candidates of a (normalised) instance takes. A point is given by ``T = 2 Z`` of shape (C, N, N), of

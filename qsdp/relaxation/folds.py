@@ -47,6 +47,7 @@ class PathPlan:
     betas : ndarray of shape (K,)
     solver : str
     tol : float
+    device : str or None
     """
 
     problem: TrainingProblem
@@ -54,6 +55,7 @@ class PathPlan:
     solver: str
     tol: float
     _reductions: Reductions | None = field(default=None, repr=False)
+    device: str | None = None
 
     def only(self, index: int) -> PathPlan:
         """Return the plan of one of the betas."""
@@ -81,7 +83,9 @@ class PathPlan:
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than was asked for.
         """
-        settings = Settings(self.tol, "two-block", None, deadline=deadline, reductions=self._reductions)
+        settings = Settings(
+            self.tol, "two-block", None, deadline=deadline, reductions=self._reductions, device=self.device
+        )
         path, stopped = path_with(
             self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
         )
@@ -100,6 +104,7 @@ def plan_paths(
     solver: str = "auto",
     tol: float = 1e-6,
     deadline: Deadline = NEVER,
+    device: str | None = None,
 ) -> tuple[PathPlan, list[PathPlan]]:
     """Plan the path of all data and those of the training parts of all folds, for the same betas.
 
@@ -117,6 +122,8 @@ def plan_paths(
         See `relaxation_path`.
     deadline : Deadline
         Of the plan; a share of the time left is for `beta_max`.
+    device : str, optional
+        See `relaxation_path`.
 
     Returns
     -------
@@ -130,16 +137,16 @@ def plan_paths(
     check_real("tol", tol, strict=True)
     limit = deadline.share(0.3)
     grid = geometric(useful_beta_max(problem, limit), FRACTION, chosen) if isinstance(chosen, int) else chosen
-    known_of_folds, known = _shared_reductions(problem, splits)
+    known_of_folds, known = _shared_reductions(problem, splits, device)
     folds = [
-        PathPlan(problem.take(train), grid, solver, tol, reductions)
+        PathPlan(problem.take(train), grid, solver, tol, reductions, device)
         for (train, _), reductions in zip(splits, known_of_folds, strict=True)
     ]
-    return PathPlan(problem, grid, solver, tol, known), folds
+    return PathPlan(problem, grid, solver, tol, known, device), folds
 
 
 def _shared_reductions(
-    problem: TrainingProblem, splits: Sequence[Split]
+    problem: TrainingProblem, splits: Sequence[Split], device: str | None
 ) -> tuple[list[Reductions | None], Reductions | None]:
     """Return the Gram matrices of all training parts and of all data, where one pass over the data gives them.
 
@@ -165,7 +172,8 @@ def _shared_reductions(
         data, targets, weights = part(rows)
         return Reductions.of(data, targets, *total(left_out), weights)
 
-    blocks = [data.gram(targets, weights) for data, targets, weights in (part(test) for _, test in splits)]
+    parts = (part(test) for _, test in splits)
+    blocks = [data.gram(targets, weights, device=device) for data, targets, weights in parts]
 
     def total(left_out: int | None) -> tuple[FloatArray, FloatArray]:
         kept = [block for k, block in enumerate(blocks) if k != left_out]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -199,10 +198,9 @@ class Incumbent:
         """Relative gap at which the method may stop."""
         return self._limits.tol
 
-    @property
-    def watched(self) -> bool:
-        """Whether someone sees more than the last state of the method: a callback, or a time limit that may end it."""
-        return self._limits.callback is not None or self.deadline.left < math.inf
+    def watched(self, seconds: float) -> bool:
+        """Return whether someone sees more than the last state: a callback, or a time limit that is that near."""
+        return self._limits.callback is not None or self.deadline.left <= seconds
 
     @property
     def progress(self) -> Progress:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import scipy.linalg
@@ -17,7 +19,7 @@ from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = ["GramReduction", "Instance", "LinearInstance", "ReducedInstance", "Units"]
+__all__ = ["GramReduction", "Instance", "LinearInstance", "ReducedInstance", "Units", "product_with"]
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,13 @@ class Instance(LinearInstance):
             _product(self.penalty, units.weight / units.value),
         )
         return normal, units
+
+
+def product_with(data: DataMap, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    r"""Return the product of vectors with :math:`\sum_i \nu_i \mathcal{X}_i`, which is formed unless rows are few."""
+    if isinstance(data, QuadraticMap) and data.n_rows < data.size:
+        return partial(data.adjoint_times, nu)
+    return data.adjoint(nu).__matmul__
 
 
 #: Means of sample weights between this and its inverse are left as they are: no solver's accuracy depends on them.

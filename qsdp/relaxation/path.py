@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
@@ -30,6 +31,7 @@ from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
 from qsdp.relaxation.incumbent import Progress
+from qsdp.relaxation.instance import product_with
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
@@ -196,6 +198,7 @@ def relaxation_path(
     callback: Callable[[Progress], object] | None = None,
     verbose: bool = False,
     n_jobs: int | None = None,
+    device: str | None = None,
 ) -> RelaxationPath:
     r"""Solve the relaxation for many betas, from large to small, each started from the last if that is near.
 
@@ -224,6 +227,8 @@ def relaxation_path(
         Show a bar of the betas that are solved, on the standard error or in the notebook.
     n_jobs : int, optional
         Processes; see `solve_relaxation`.
+    device : str, optional
+        Device of torch on which heavy products run; see `solve_relaxation`.
 
     Returns
     -------
@@ -253,13 +258,14 @@ def relaxation_path(
     _check_problem(problem)
     given = check_betas(betas)
     share = check_fraction(fraction)
-    check_solver(solver, problem.loss)
+    check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
         form="two-block",
         max_iter=None,
         deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
+        device=check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
@@ -368,13 +374,12 @@ def _found_beta_max(problem: TrainingProblem) -> float:
     """Return the beta from which on no neuron that sign alternation finds, for any output, lowers the objective."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
     instance, units = scaled.instance, scaled.units
-    values = []
-    for M in instance.adjoints(instance.zero_dual):
-        # From the row of the largest sum on: any start will do.
-        v = np.where(M[np.argmax(np.abs(M).sum(axis=1))] < 0.0, -1.0, 1.0)
+    values, nu = [], instance.zero_dual
+    for column in nu.T if nu.ndim == 2 else [nu]:
+        product, v = product_with(instance.map, column), np.ones(instance.size)
         for _ in range(_ALTERNATIONS):
-            v = np.where(M @ v < 0.0, -1.0, 1.0)
-        values.append(float(np.abs(M @ v).sum()))
+            v = np.where(product(v) < 0.0, -1.0, 1.0)
+        values.append(float(np.abs(product(v)).sum()))
     return max(values) * (units.value / units.weight) / (0.5 * REGULARIZATIONS["tight"] * problem.dimension)
 
 

@@ -104,6 +104,9 @@ def _losses(folds: Sequence[_Fold], beta: float, best: Sequence[float], deadline
     losses: list[float] = []
     for fold in folds:
         losses.append(fold.loss(beta, deadline))
+        if deadline.over:
+            # What is not known of all folds is not used.
+            break
         done = len(losses)
         if best and _LEAST_FOLDS <= done < len(folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
             break

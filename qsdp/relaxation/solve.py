@@ -19,7 +19,7 @@ from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
-from qsdp.relaxation.instance import GramReduction, Instance, Units
+from qsdp.relaxation.instance import GramReduction, Instance, Units, product_with
 from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
@@ -113,8 +113,8 @@ def solve_relaxation(
         from.
     device : str, optional
         Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank", and
-        of "splitting" (its Gram matrix and its passes over the data; factorisations and cones stay on the processor):
-        every other solver refuses a device, and so do problems from statistics.
+        of "splitting" (its Gram matrix or kernel, their factorisations and products with all outputs, and its passes
+        over the data; the cones stay on the processor): every other solver refuses a device.
 
     Returns
     -------
@@ -123,7 +123,8 @@ def solve_relaxation(
     Raises
     ------
     UnavailableSolverError, SolverError
-        The solver is not installed, has no licence, cannot express the loss, or takes no such limit.
+        The solver is not installed, has no licence, cannot express the loss, or takes no such limit; or a device is
+        asked for and torch is not installed.
     InvalidInputError
         An argument is not allowed, or the solve takes more than the main memory.
 
@@ -153,6 +154,9 @@ def solve_relaxation(
     """
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    if device is not None:
+        # One that nobody would use need not be there.
+        check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
         form=check_choice("form", form, FORMS),
@@ -341,11 +345,11 @@ def _some_neuron_pays(instance: Instance) -> bool:
     nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
         for column in nu.T if nu.ndim == 2 else [nu]:
-            M = instance.map.adjoint(column)
-            v = np.where(M.sum(axis=0) < 0.0, -1.0, 1.0)
-            for _ in range(3):
-                v = np.where(M @ v < 0.0, -1.0, 1.0)
-            if float(np.abs(M @ v).sum()) > (1.0 + 1e-6) * instance.dual_radius:
+            product = product_with(instance.map, column)
+            v = np.ones(instance.size)
+            for _ in range(4):
+                v = np.where(product(v) < 0.0, -1.0, 1.0)
+            if float(np.abs(product(v)).sum()) > (1.0 + 1e-6) * instance.dual_radius:
                 return True
     return False
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
+from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
@@ -26,17 +28,20 @@ def packed_size(side: int) -> int:
     return side * (side + 1) // 2
 
 
-def monomials(columns: FloatArray, d: int, weights: FloatArray | None) -> FloatArray:
-    """Return the products of two of the d first columns and 1, and the other columns, one a row, times root weights."""
-    roots = np.ones(len(columns)) if weights is None else np.sqrt(weights)
-    extended = np.vstack([columns[:, :d].T, np.ones(len(columns))])
+def monomials(columns: FloatArray, d: int, weights: FloatArray | None, library: ArrayLibrary = ON_PROCESSOR) -> Any:
+    """Return the products of two of the d first columns and 1, and the other columns, one a row, times root weights.
+
+    They are an array of the library.
+    """
+    roots = library.take(np.ones(len(columns)) if weights is None else np.sqrt(weights))
+    extended = library.take(np.vstack([columns[:, :d].T, np.ones(len(columns))]))
     weighted = extended if weights is None else extended * roots
-    F = np.empty((n_monomials(d) + columns.shape[1] - d, len(columns)))
+    F = library.empty((n_monomials(d) + columns.shape[1] - d, len(columns)))
     place = 0
     for k in range(d + 1):
-        np.multiply(extended[k:], weighted[k], out=F[place : place + d + 1 - k])
+        library.multiply(extended[k:], weighted[k], F[place : place + d + 1 - k])
         place += d + 1 - k
-    np.multiply(columns[:, d:].T, roots, out=F[place:])
+    library.multiply(library.take(columns[:, d:].T), roots, F[place:])
     return F
 
 
@@ -59,43 +64,69 @@ def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> Floa
 class PackedSums:
     """The lower triangle of a sum of outer products, added up without a loss of digits.
 
-    It is kept in rectangular full packed format, for which LAPACK has products at the speed of full matrices.
+    It is kept in rectangular full packed format, for which LAPACK has products at the speed of full matrices. On a
+    device the products of the last rows are a full matrix; the rest is on the processor.
 
     Parameters
     ----------
     side : int
     high, low : ndarray of shape (side (side + 1) / 2,), optional
         The sum so far, and what rounding has taken from it.
+    device : str, optional
+        Of torch, on which products are added up; None is NumPy.
     """
 
-    def __init__(self, side: int, high: FloatArray | None = None, low: FloatArray | None = None) -> None:
-        self.side, self.high, self.low = side, high, low
-        #: Products of the last rows, and their number.
+    def __init__(
+        self, side: int, high: FloatArray | None = None, low: FloatArray | None = None, device: str | None = None
+    ) -> None:
+        self.side, self.high, self.low, self.device = side, high, low, device
+        #: Products of the last rows, packed, or full on a device; and their number.
         self._recent: FloatArray | None = None
+        self._full: Any = None
         self._rows = 0
 
     def __getstate__(self) -> dict[str, Any]:
         # Two triangles are sent, not three.
         self.fold()
-        return vars(self)
+        return {name: value for name, value in vars(self).items() if name != "library"}
 
-    def add(self, F: FloatArray) -> None:
-        """Add F F', for F of shape (side, rows)."""
-        beta, into = (0.0, np.empty(packed_size(self.side))) if self._recent is None else (1.0, self._recent)
-        self._recent = dsfrk(self.side, F.shape[1], 1.0, F.T, beta, into, trans="T", uplo="L", overwrite_c=1)
+    @cached_property
+    def library(self) -> ArrayLibrary:
+        """The library in which products are added up; it does not go to other processes."""
+        return library_of(self.device)
+
+    def add(self, F: Any) -> None:
+        """Add F F', for F of shape (side, rows), an array of the library."""
+        if self.device is not None:
+            product = F @ F.T
+            if self._full is None:
+                self._full = product
+            else:
+                self._full += product
+        else:
+            beta, into = (0.0, np.empty(packed_size(self.side))) if self._recent is None else (1.0, self._recent)
+            self._recent = dsfrk(self.side, F.shape[1], 1.0, F.T, beta, into, trans="T", uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
         if self._rows >= _ROWS_AT_ONCE:
             self.fold()
 
     def fold(self) -> None:
         """Add the products of the last rows to the compensated sum."""
+        self._take_full()
         recent, self._recent, self._rows = self._recent, None, 0
         if recent is not None:
             self._add_compensated(recent)
 
+    def _take_full(self) -> None:
+        """Pack the products that lie on a device."""
+        if self._full is not None:
+            packed, _ = dtrttf(self.library.give(self._full).T, uplo="L")
+            self._recent, self._full = packed if self._recent is None else self._recent + packed, None
+
     def merge(self, other: PackedSums) -> None:
         """Add another sum, which stays as it is."""
         self.fold()
+        other._take_full()
         for part in (other.high, other.low, other._recent):
             if part is not None:
                 self._add_compensated(part.copy() if self.high is None else part)
@@ -103,11 +134,12 @@ class PackedSums:
     def changed(self, d: int, scale: FloatArray, shift: FloatArray) -> PackedSums:
         """Return the sums of the monomials of columns times `scale` plus `shift`."""
         self.fold()
-        parts = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
-        return PackedSums(self.side, *parts)
+        high, low = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
+        return PackedSums(self.side, high, low, self.device)
 
     def triangle(self) -> FloatArray:
         """Return the sum as a matrix, whose lower triangle counts."""
+        self._take_full()
         parts = [part for part in (self._recent, self.low, self.high) if part is not None]
         return self._unpacked(np.sum(parts, axis=0))
 

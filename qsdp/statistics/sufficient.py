@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.arrays import check_device
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
@@ -38,8 +39,9 @@ __all__ = ["SufficientStatistics", "begun"]
 #: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
 _BLOCK_FLOATS, _LEAST_ROWS = 2**20, 256
 
-#: Packed triangles in memory at once: products of the last rows, and the sum of all before with its rounding.
-_TRIANGLES = 3
+#: Packed triangles in memory at once: products of the last rows, and the sum of all before with its rounding. Products
+#: of a device come as a full matrix.
+_TRIANGLES, _FULL = 3, 2
 
 
 class SufficientStatistics:
@@ -61,6 +63,9 @@ class SufficientStatistics:
         Seed of that sample.
     encoding : str, optional
         Tells how rows were made of data, such as a digest of the encoder: statistics of another one are not merged.
+    device : str, optional
+        Device of torch on which the products of rows run, such as "cuda", in double precision; None is NumPy on the
+        processor. What is kept, in memory and in files, is on the processor; two triangles more are taken there.
 
     Attributes
     ----------
@@ -95,7 +100,13 @@ class SufficientStatistics:
     """
 
     def __init__(
-        self, *, max_memory: int = 2**31, keep: int = 0, random_state: int = 0, encoding: str | None = None
+        self,
+        *,
+        max_memory: int = 2**31,
+        keep: int = 0,
+        random_state: int = 0,
+        encoding: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.max_memory = check_integer("max_memory", max_memory, minimum=1)
         self.keep = check_integer("keep", keep, minimum=0)
@@ -103,6 +114,7 @@ class SufficientStatistics:
         if encoding is not None and not is_text(encoding):
             raise InvalidTypeError(f"encoding must be text or None; got {encoding!r:.60}")
         self.encoding = encoding
+        self.device = check_device(device)
         self._kept: RowSample[WeightedRows] = RowSample(self.keep, self.random_state)
         self._interrupted = False
         self.n_samples_seen_ = 0
@@ -115,9 +127,10 @@ class SufficientStatistics:
         return f"SufficientStatistics({self.n_samples_seen_:,} rows, {self.n_features_in_} columns{outputs})"
 
     @staticmethod
-    def memory(n_features: int, n_outputs: int = 1) -> int:
-        """Return the bytes that statistics of so many columns and outputs take."""
-        return _TRIANGLES * 8 * packed_size(n_monomials(n_features) + n_outputs)
+    def memory(n_features: int, n_outputs: int = 1, device: str | None = None) -> int:
+        """Return the bytes of main memory that statistics of so many columns and outputs take."""
+        triangles = _TRIANGLES if device is None else _TRIANGLES + _FULL
+        return triangles * 8 * packed_size(n_monomials(n_features) + n_outputs)
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
@@ -172,13 +185,14 @@ class SufficientStatistics:
 
     def _begin(self, table: FloatArray, d: int, n_outputs: int | None, names: tuple[str, ...] | None) -> None:
         side = n_monomials(d) + table.shape[1] - d
-        if (needed := self.memory(d, table.shape[1] - d)) > self.max_memory:
+        if (needed := self.memory(d, table.shape[1] - d, self.device)) > self.max_memory:
+            number = "three" if self.device is None else "with a device five"
             raise InvalidInputError(
-                f"max_memory must be at least {needed} for {d} columns ({needed / 1e6:.0f} MB: three triangles of "
+                f"max_memory must be at least {needed} for {d} columns ({needed / 1e6:.0f} MB: {number} triangles of "
                 f"side {side}); got {self.max_memory}"
             )
         self.n_features_in_, self.n_outputs_, self.feature_names_in_ = d, n_outputs, names
-        self._basis, self._sums = Basis.of(table), PackedSums(side)
+        self._basis, self._sums = Basis.of(table), PackedSums(side, device=self.device)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Take in columns of data and targets, by blocks of rows."""
@@ -187,11 +201,12 @@ class SufficientStatistics:
             # Whenever rows have doubled: the first ones may have been few, or others.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
-        step = max(_LEAST_ROWS, _BLOCK_FLOATS // self._sums.side)
-        for start in range(0, len(table), step):
-            rows = slice(start, start + step)
+        library, step = self._sums.library, max(_LEAST_ROWS, _BLOCK_FLOATS // self._sums.side)
+        parts = (slice(start, start + step) for start in range(0, len(table), step))
+        for rows in parts if self.device is None else library.blocks(len(table), self._sums.side):
             block = self._basis.apply(table[rows])
-            self._sums.add(monomials(block, self.n_features_in_, None if weights is None else weights[rows]))
+            own = None if weights is None else weights[rows]
+            self._sums.add(monomials(block, self.n_features_in_, own, library))
 
     def _keep(self, table: FloatArray, weights: FloatArray | None) -> None:
         if self.keep:
@@ -233,7 +248,7 @@ class SufficientStatistics:
         else:
             self.n_features_in_, self.n_outputs_ = other.n_features_in_, other.n_outputs_
             self.feature_names_in_ = other.feature_names_in_
-            self._basis, self._sums = other._basis, PackedSums(other._sums.side)
+            self._basis, self._sums = other._basis, PackedSums(other._sums.side, device=self.device)
         theirs = other._sums
         if other._basis != self._basis:
             theirs = theirs.changed(self.n_features_in_, *other._basis.change(self._basis))
@@ -255,6 +270,7 @@ class SufficientStatistics:
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10**7,
         verbose: bool = False,
+        device: str | None = None,
     ) -> SufficientStatistics:
         """Return the statistics of a stream of batches.
 
@@ -271,6 +287,8 @@ class SufficientStatistics:
             Rows from one save to the next.
         verbose : bool, default=False
             Show how many rows there have been, on the standard error or in the notebook.
+        device : str, optional
+            As of the class.
 
         Raises
         ------
@@ -280,7 +298,7 @@ class SufficientStatistics:
         """
         every = check_integer("every", every, minimum=1)
         options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
-        statistics = begun(cls, checkpoint, **options, encoding=encoding)
+        statistics = begun(cls, checkpoint, **options, encoding=encoding, device=device)
         with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
             accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
@@ -353,8 +371,10 @@ class SufficientStatistics:
         write_statistics(path, fields, self._basis, self._sums, self._kept)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, max_memory: int = 2**31) -> SufficientStatistics:
-        """Return the statistics that were saved to `path`.
+    def load(
+        cls, path: str | os.PathLike[str], *, max_memory: int = 2**31, device: str | None = None
+    ) -> SufficientStatistics:
+        """Return the statistics that were saved to `path`, to go on with on a device or none.
 
         Raises
         ------
@@ -362,10 +382,12 @@ class SufficientStatistics:
             The file is truncated, altered or foreign.
         """
         fields, basis, sums, kept = read_statistics(path)
-        statistics = cls(max_memory=max_memory, **{name: fields[name] for name in ("keep", "random_state", "encoding")})
+        stored = {name: fields[name] for name in ("keep", "random_state", "encoding")}
+        statistics = cls(max_memory=max_memory, device=device, **stored)
         statistics.n_samples_seen_, statistics.total_weight_ = fields["n_samples"], fields["total_weight"]
         statistics.n_features_in_, statistics.n_outputs_ = fields["n_features"], fields["n_outputs"]
         statistics.feature_names_in_ = None if fields["feature_names"] is None else tuple(fields["feature_names"])
+        sums.device = statistics.device
         statistics._basis, statistics._sums, statistics._kept = basis, sums, kept
         return statistics
 
@@ -399,6 +421,7 @@ def begun(
     keep: int,
     random_state: int,
     encoding: str | None = None,
+    device: str | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of a checkpoint, or those of no row where there is none.
 
@@ -408,8 +431,8 @@ def begun(
         The checkpoint keeps another number of rows, or is of rows of another encoding.
     """
     if checkpoint is None or not os.path.exists(checkpoint):
-        return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding)
-    statistics = kind.load(checkpoint, max_memory=max_memory)
+        return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding, device=device)
+    statistics = kind.load(checkpoint, max_memory=max_memory, device=device)
     for name, value in (("keep", keep), ("encoding", encoding)):
         if getattr(statistics, name) != value:
             raise InvalidInputError(

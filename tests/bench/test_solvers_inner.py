@@ -22,24 +22,27 @@ def laplacian(n: int, seed: int = 0) -> np.ndarray:
     return (np.diag(W.sum(axis=1)) - W) / 4.0
 
 
+@pytest.mark.parametrize("solver", ["mixing", "sdplr-like"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_mixing_method_and_its_bound(sparse: bool) -> None:
+def test_factors_of_low_rank_and_their_bounds(sparse: bool, solver: str) -> None:
     M = laplacian(40)
     # A vertex without edges keeps its vector.
     M[7], M[:, 7] = 0.0, 0.0
     ours = qsdp.maxcut_bound(M, tol=1e-8)
-    found = peers.inner("random", scipy.sparse.csr_array(M) if sparse else M, "mixing", 1e-12)
+    finest = {"mixing": 1e-12, "sdplr-like": 1e-7}[solver]
+    found = peers.inner("random", scipy.sparse.csr_array(M) if sparse else M, solver, finest)
     assert found.value <= ours.upper_bound * (1.0 + 1e-12)
     assert ours.value * (1.0 - 1e-12) <= found.upper_bound
     assert found.relative_gap < 1e-5
-    rough = peers.inner("random", M, "mixing", 1e-2)
+    rough = peers.inner("random", M, solver, 1e-2)
     assert rough.value <= found.upper_bound
     assert ours.value <= rough.upper_bound
     assert rough.relative_gap > found.relative_gap
 
 
-def test_the_mixing_method_looks_at_its_limit() -> None:
-    found = peers.inner("random", laplacian(40), "mixing", 0.0, 1e-9)
+@pytest.mark.parametrize("solver", ["mixing", "sdplr-like"])
+def test_factors_of_low_rank_look_at_their_limit(solver: str) -> None:
+    found = peers.inner("random", laplacian(40), solver, 0.0, 1e-9)
     assert found.value <= found.upper_bound
 
 

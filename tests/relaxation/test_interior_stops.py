@@ -7,8 +7,9 @@ import pytest
 from test_interior import data, raw_solution
 
 import qsdp
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp.losses import LOSSES
-from qsdp.relaxation.incumbent import Limits
+from qsdp.relaxation.incumbent import Incumbent, Limits
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
@@ -69,6 +70,24 @@ def test_iteration_and_time_limits():
     raw, _ = raw_solution(problem, 1e-9, time_limit=1e-9)
     assert (raw.status, raw.iterations) == ("time limit", 0)
     assert_certified(problem, raw)
+
+
+def test_iterates_are_certified_where_someone_may_see_them(monkeypatch):
+    problem, offered = problem_of("squared"), []
+    offer = Incumbent.offer_dual
+    monkeypatch.setattr(Incumbent, "offer_dual", lambda *args: offered.append(1) or offer(*args))
+    counts = []
+    # A limit of steps that take no time is never near; an endless one always is.
+    for seconds, deadline in ((0.0, NEVER), (0.0, Deadline(1e6)), (np.inf, Deadline(1e6))):
+        monkeypatch.setattr("qsdp.relaxation.solvers.interior.method._NEAR_END", seconds)
+        raw = solve_interior(Instance.of(problem).normalised()[0], Limits(1e-6, 100, deadline=deadline))
+        assert_certified(problem, raw)
+        counts.append((raw.iterations, len(offered)))
+        offered.clear()
+    iterations, few = counts[0]
+    assert counts[1] == counts[0]
+    assert counts[2] == (iterations, iterations + 1)
+    assert few < iterations
 
 
 def test_interrupt_returns_the_best_pair():

@@ -1,5 +1,6 @@
 """What this package's own solvers have in common: stops before the first iteration, shared work, imports, routes."""
 
+import importlib.util
 import math
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from test_interior import data
 
 import qsdp
 from qsdp._utils.deadline import Deadline
-from qsdp.exceptions import SolverError, UnavailableSolverError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend
@@ -193,11 +194,41 @@ def test_only_the_interior_point_method_has_no_device():
 
 
 @pytest.mark.parametrize("solver", ["splitting", "auto"])
-def test_problems_without_rows_have_no_device(solver):
+def test_problems_from_statistics_on_a_device(solver):
+    pytest.importorskip("torch")
     statistics = qsdp.SufficientStatistics().partial_fit(*data(50, 4, "squared"))
     problem = qsdp.TrainingProblem.from_statistics(statistics, beta=1.0)
-    with pytest.raises((SolverError, UnavailableSolverError), match="takes no device"):
-        qsdp.solve_relaxation(problem, solver=solver, device="cpu")
+    there = qsdp.solve_relaxation(problem, solver=solver, device="cpu")
+    assert (there.solver, there.status) == ("splitting", "optimal")
+    assert there.objective == pytest.approx(qsdp.solve_relaxation(problem).objective, rel=2e-6)
+
+
+def test_several_outputs_on_a_device():
+    pytest.importorskip("torch")
+    problem = problem_of(outputs=3)
+    path = qsdp.relaxation_path(problem, [1.0, 0.5], solver="splitting", device="cpu")
+    for there in path:
+        here = qsdp.solve_relaxation(there.problem, solver="splitting")
+        assert there.relative_gap <= 1e-6
+        assert there.objective == pytest.approx(here.objective, rel=2e-6)
+
+
+def test_devices_are_refused_before_any_work(monkeypatch):
+    def begun(*args, **options):
+        raise AssertionError("work has begun")
+
+    monkeypatch.setattr("qsdp.relaxation.solve.solve_with", begun)
+    monkeypatch.setattr("qsdp.relaxation.path.path_with", begun)
+    for solve in (qsdp.solve_relaxation, qsdp.relaxation_path):
+        with pytest.raises(InvalidTypeError, match="device must be a string or None; got int"):
+            solve(problem_of(), device=0)
+        if importlib.util.find_spec("torch") is not None:
+            with pytest.raises(InvalidInputError, match="device 'nonsense' is not available to torch"):
+                solve(problem_of(), device="nonsense")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for solve in (qsdp.solve_relaxation, qsdp.relaxation_path):
+        with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
+            solve(problem_of(), device="cuda")
 
 
 def test_memory_of_low_rank_is_that_of_the_data_and_the_images_of_the_factors(monkeypatch):

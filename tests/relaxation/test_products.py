@@ -48,6 +48,18 @@ class TestAgainstTheMap:
         M = data.adjoint(nu)
         np.testing.assert_allclose(products.adjoint(nu), M, rtol=0, atol=accuracy * np.abs(M).max() * 10)
 
+    def test_several_matrices_and_vectors_at_once(self, coefficients, lifted, dtype, accuracy, device):
+        data, products = self.both(coefficients, lifted, dtype, device)
+        T = np.stack([columns(data, seed) @ columns(data, seed + 1).T for seed in (1, 2, 3)])
+        expected = np.stack([data.forward(matrix) for matrix in T], axis=1)
+        assert products.forwards(T).dtype == np.float64
+        np.testing.assert_allclose(products.forwards(T), expected, rtol=0, atol=accuracy * np.abs(expected).max())
+        nu = np.random.default_rng(2).standard_normal((data.n_rows, 3))
+        M = np.stack([data.adjoint(column) for column in nu.T])
+        found = products.adjoints(nu)
+        np.testing.assert_array_equal(found, found.swapaxes(1, 2))
+        np.testing.assert_allclose(found, M, rtol=0, atol=accuracy * np.abs(M).max() * 10)
+
     def test_values_of_pairs_of_columns(self, coefficients, lifted, dtype, accuracy, device):
         data, products = self.both(coefficients, lifted, dtype, device)
         E, F = columns(data, 3), columns(data, 4)
@@ -97,6 +109,9 @@ def test_blocks_change_nothing(monkeypatch, device):
     T, nu = np.eye(data.size), np.linspace(-1.0, 1.0, data.n_rows)
     np.testing.assert_allclose(cut.forward(T), whole.forward(T), rtol=1e-14)
     np.testing.assert_allclose(cut.adjoint(nu), whole.adjoint(nu), rtol=0, atol=1e-13)
+    both, two = np.stack([T, np.ones_like(T)]), np.stack([nu, nu**2], axis=1)
+    np.testing.assert_allclose(cut.forwards(both), whole.forwards(both), rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(cut.adjoints(two), whole.adjoints(two), rtol=0, atol=1e-13)
 
 
 def test_a_device_without_torch(monkeypatch):

@@ -1,5 +1,7 @@
 """Theorem 2: the shaped covariance proves itself, in closed form and by the paper's program."""
 
+import tracemalloc
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -91,6 +93,20 @@ def test_zero_point_gives_independent_signs(method):
     covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem), method=method)
     np.testing.assert_array_equal(covariance.Q, np.eye(6))
     assert covariance.total_weight == 0.0
+    assert (covariance.min_eigenvalue, covariance.residual) == (1.0, 0.0)
+
+
+def test_the_covariance_of_the_zero_point_takes_no_memory():
+    N = 1500
+    tracemalloc.start()
+    covariance = shape_block(np.zeros((N, N)), np.zeros((N, N)), 0.0, levels=2, activation=None, method="krivine")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Four matrices of zeros, two of them given; the covariance itself has the size of four.
+    assert peak < 5 * 8 * N**2
+    assert covariance.Q.shape == (2 * N, 2 * N)
+    network = qsdp.sample_network(covariance, 4, random_state=0)
+    assert np.array_equal(np.unique(network.U), [-1, 1])
 
 
 def test_names_and_kinds_are_checked():

@@ -20,6 +20,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.optimize
 import scipy.sparse
 
 import qsdp
@@ -183,8 +184,8 @@ def inner(name, M, solver, tolerance, time_limit=None):
         start = time.perf_counter()
         bound = qsdp.maxcut_bound(M, tol=tolerance)
         return Bound(time.perf_counter() - start, bound.value, bound.upper_bound, peak() / 2**20)
-    if solver == "mixing":
-        return _inner_mixing(M, tolerance, time_limit)
+    if solver in {"mixing", "sdplr-like"}:
+        return {"mixing": _inner_mixing, "sdplr-like": _inner_augmented}[solver](M, tolerance, time_limit)
     dense = M.toarray() if scipy.sparse.issparse(M) else M
     if solver in _INNER_TOLERANCES:
         return _inner_conic(dense, solver, tolerance)
@@ -262,6 +263,58 @@ def _inner_mixing(M, tolerance, time_limit):
     images = rows @ V
     upper = _safe_bound(M.toarray() if scipy.sparse.issparse(M) else M, diagonal + np.linalg.norm(images, axis=1))
     return Bound(seconds, float(diagonal.sum() + np.sum(V * images)), upper, largest)
+
+
+def _inner_augmented(M, tolerance, time_limit):
+    r"""Maximise over factors of low rank with an augmented Lagrangian and L-BFGS, as SDPLR does.
+
+    Burer and Monteiro (2003), of :math:`\max \langle M, R R^T \rangle` with :math:`\mathrm{diag}(R R^T) = 1` in
+    :math:`\lceil\sqrt{2n}\rceil + 1` columns (Barvinok and Pataki: no more rank is needed). Multipliers are updated
+    after every minimisation, by L-BFGS with four pairs, to a gradient a tenth of the last residual; a residual that has
+    not fallen to a quarter doubles the penalty. It ends where residuals are below the tolerance, and its multipliers
+    are those of the bound.
+    """
+    start = time.perf_counter()
+    rows = scipy.sparse.csr_array(M)
+    n = rows.shape[0]
+    rank = math.ceil(math.sqrt(2 * n)) + 1
+    R = np.random.default_rng(0).standard_normal((n, rank))
+    R /= np.linalg.norm(R, axis=1)[:, None]
+    size = float(np.sqrt(rows.multiply(rows).sum(axis=1)).mean())
+    z, penalty, best = np.zeros(n), size, np.inf
+
+    def over() -> bool:
+        return time_limit is not None and time.perf_counter() - start > time_limit
+
+    def lagrangian(x):
+        R = x.reshape(n, rank)
+        image, residual = rows @ R, np.sum(R * R, axis=1) - 1.0
+        weights = z + penalty * residual
+        value = -np.sum(R * image) + z @ residual + 0.5 * penalty * residual @ residual
+        return value, (2.0 * (weights[:, None] * R - image)).ravel()
+
+    def watched(x):
+        if over():
+            raise StopIteration
+
+    while True:
+        options = {"maxcor": 4, "maxiter": 1000, "gtol": size * max(tolerance, min(1e-1, 0.1 * best)), "ftol": 0.0}
+        found = scipy.optimize.minimize(
+            lagrangian, R.ravel(), jac=True, method="L-BFGS-B", callback=watched, options=options
+        )
+        R = found.x.reshape(n, rank)
+        residual = np.sum(R * R, axis=1) - 1.0
+        missed = float(np.abs(residual).max())
+        z = z + penalty * residual
+        if missed > 0.25 * best:
+            penalty *= 2.0
+        best = min(best, missed)
+        if missed <= tolerance or over():
+            break
+    seconds, largest = time.perf_counter() - start, peak() / 2**20
+    R /= np.linalg.norm(R, axis=1)[:, None]
+    dense = M.toarray() if scipy.sparse.issparse(M) else M
+    return Bound(seconds, float(np.sum(R * (rows @ R))), _safe_bound(dense, z), largest)
 
 
 def _inner_csdp(M, tolerance, time_limit):

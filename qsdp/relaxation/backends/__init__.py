@@ -72,7 +72,7 @@ def available_solvers() -> dict[str, str | None]:
     return {name: missing(backend) for name, backend in BACKENDS.items()}
 
 
-def check_solver(solver: str, loss: Loss) -> None:
+def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
     """Raise what `choose_backend` would, before there is a problem.
 
     Raises
@@ -82,7 +82,7 @@ def check_solver(solver: str, loss: Loss) -> None:
     UnavailableSolverError
         Its package or licence is missing.
     SolverError
-        It cannot express the loss.
+        It cannot express the loss, or takes no device.
     """
     if check_choice("solver", solver, [*BACKENDS, "auto"]) == "auto":
         return
@@ -90,6 +90,8 @@ def check_solver(solver: str, loss: Loss) -> None:
         raise SolverError(refusal)
     if (reason := missing(BACKENDS[solver])) is not None:
         raise UnavailableSolverError(reason)
+    if device is not None and not BACKENDS[solver].devices:
+        raise SolverError(f"solver {solver!r} takes no device")
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
@@ -191,8 +193,6 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
     for name, refused in given.items():
         if refused:
             return f"solver {backend.name!r} takes no {name}" + ("; use max_iter" if name == "time_limit" else "")
-    if settings.device is not None and isinstance(instance.map, FormMap):
-        return f"solver {backend.name!r} takes no device for a problem from statistics: there are no rows to put on it"
     if backend.certified and settings.form != "two-block":
         return f"solver {backend.name!r} has the form 'two-block' only; got form={settings.form!r}"
     return None

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 from scipy.linalg.blas import dsyrk, dtrmm
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpstrf, dtrtrs
 
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
@@ -271,16 +270,20 @@ class FactorCoordinates:
         return self._triangular(self._entries.forward(M))
 
     def _triangular(self, entries: FloatArray) -> FloatArray:
-        solution: FloatArray = scipy.linalg.solve_triangular(
-            self._leading, entries[: self.length], lower=True, check_finite=False
-        )
-        return solution
+        return self._solved(entries[: self.length], transposed=False)
 
     def preimage(self, values: FloatArray) -> FloatArray:
         """Return a matrix that the map takes to `values`."""
         t = np.zeros(len(self._factor))
-        t[: self.length] = scipy.linalg.solve_triangular(self._leading, values, lower=True, trans=1, check_finite=False)
+        t[: self.length] = self._solved(values, transposed=True)
         return self._entries.adjoint(t)
+
+    def _solved(self, values: FloatArray, *, transposed: bool) -> FloatArray:
+        """Return the solution with the leading triangle, by LAPACK itself: wrappers take longer than small systems."""
+        solution, info = dtrtrs(self._leading, values, lower=1, trans=int(transposed))
+        if info > 0:
+            raise np.linalg.LinAlgError("the factor of the Gram matrix is singular")
+        return np.asarray(solution)
 
 
 #: Linear maps F of symmetric N x N matrices (`size`) to `length` numbers; `work` are the floating-point operations of a

@@ -55,11 +55,11 @@ class Newton(ABC):
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions of shape (C, n) of matrices of shape (C, N, N)."""
-        return np.stack([self.coordinates.forward(block) for block in T])
+        return _stacked([self.coordinates.forward(block) for block in T])
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a multiplier of shape (C, n)."""
-        return np.stack([self.coordinates.adjoint(row) for row in nu])
+        return _stacked([self.coordinates.adjoint(row) for row in nu])
 
     @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
@@ -187,6 +187,11 @@ class CoupledNewton(Newton):
             side[:n] += shift
         steps = [system.solve(side, float(e)) for system, side, e in zip(self._systems, sides, excess, strict=True)]
         return np.stack([s[0] for s in steps]), np.stack([s[1] for s in steps]), np.array([s[2] for s in steps])
+
+
+def _stacked(arrays: list[FloatArray]) -> FloatArray:
+    """Return arrays as one, a single one without a copy: of small problems copies take as long as products."""
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
 def _factored_with_shift(matrix: FloatArray) -> FloatArray:

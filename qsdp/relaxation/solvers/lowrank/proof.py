@@ -50,7 +50,9 @@ class CachedEvaluation(DirectEvaluation):
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a dual vector in the shape of the target."""
         columns = nu.T if nu.ndim == 2 else [nu]
-        return np.stack([self._data.exact.adjoint(column) for column in columns])
+        matrices = [self._data.exact.adjoint(column) for column in columns]
+        # A copy of a single one would be another matrix in memory.
+        return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:

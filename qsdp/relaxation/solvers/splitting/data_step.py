@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.arrays import ArrayLibrary, library_of
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
@@ -63,9 +64,9 @@ class KernelStep:
         device: str | None = None,
     ) -> None:
         self._data, self._weights, self._deadline = data, _column(weights), deadline
-        self.passes = _passes(data, device)
+        self.passes, self._library = _passes(data, device), library_of(device, dtype)
         self.side = data.n_rows
-        self._kernel = np.empty((self.side, self.side), dtype=dtype)
+        self._kernel = self._library.empty((self.side, self.side))
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
@@ -73,15 +74,14 @@ class KernelStep:
         self._deadline.require(n**3 / 3.0 + 2.0 * n * n * self._data.size)
         self._outer = np.outer(delta, delta)
         self._compliance = 0.5 / (w * self._weights)
-        K = self._kernel
-        _fill_kernel(self._data, delta, K)
-        K[np.diag_indices_from(K)] += np.ravel(self._compliance)
-        self._factor = _factored(K)
+        _fill_kernel(self._library, self._data, delta, self._kernel)
+        self._library.add_to_diagonal(self._kernel, np.ravel(self._compliance))
+        self._factor = self._library.factored(self._kernel)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and its predictions."""
         missing = q - forward(self.passes, T0 / self._outer)
-        a = _solved(self._factor, missing)
+        a = self._library.solved(self._factor, missing)
         T = T0 + adjoint(self.passes, a) / self._outer
         return T, q - self._compliance * a
 
@@ -89,23 +89,26 @@ class KernelStep:
 class GramStep:
     """Through the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, see `gram_in_basis`.
 
-    With targets that never change, those of the squared loss, the products of these with the samples suffice.
+    With targets that never change, those of the squared loss, the products of these with the samples suffice. The step
+    keeps the Gram matrix as an array of the library, in the precision that it has.
     """
 
     def __init__(
         self,
         data: DataMap,
-        gram: FloatArray,
+        gram: npt.NDArray[Any],
         products: FloatArray | None = None,
         weights: FloatArray | None = None,
         deadline: Deadline = NEVER,
         device: str | None = None,
     ) -> None:
-        self.passes, self._gram, self._products = _passes(data, device), gram, products
+        self.passes, self._products = _passes(data, device), products
+        self.library = library_of(device, gram.dtype)
+        self.gram = self.library.take(gram)
         self._weights, self._deadline = _column(weights), deadline
         self.side = len(gram)
         self._first, self._second, _ = symmetric_basis(data.size)
-        self._scaled = np.empty_like(gram)
+        self._scaled = self.library.empty(gram.shape)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
@@ -113,11 +116,9 @@ class GramStep:
         self._outer = np.outer(delta, delta)
         self._scale = 1.0 / (delta[self._first] * delta[self._second])
         self._ridge = 0.5 / w
-        G = self._scaled
-        np.multiply(self._gram, self._scale, out=G, casting="same_kind")
-        G *= self._scale[:, None]
-        G[np.diag_indices_from(G)] += self._ridge
-        self._factor = _factored(G)
+        self.library.scale(self.gram, self._scale, self._scaled)
+        self.library.add_to_diagonal(self._scaled, self._ridge)
+        self._factor = self.library.factored(self._scaled)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T, and no predictions: they would take a pass over the data."""
@@ -126,7 +127,7 @@ class GramStep:
         else:
             products = self._products[:, outputs]
         right = products * self._scale[:, None] + self._ridge * to_vectors(T0)
-        return to_matrices(_solved(self._factor, right), T0.shape[-1]), None
+        return to_matrices(self.library.solved(self._factor, right), T0.shape[-1]), None
 
 
 class IterativeStep:
@@ -284,19 +285,21 @@ def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
 
 
 def _passes(data: DataMap, device: str | None) -> Passes:
-    if device is None:
-        return data
-    assert isinstance(data, QuadraticMap)
-    return Products(data, np.float64, device)
+    # The few rows that stand for statistics are passed over at the ends only.
+    return data if device is None or isinstance(data, FormMap) else Products(data, np.float64, device)
 
 
 def forward(data: Passes, T: FloatArray) -> FloatArray:
     """Return predictions of shape (n, C) of matrices of shape (C, N, N)."""
+    if isinstance(data, Products):
+        return data.forwards(T)
     return np.stack([data.forward(matrix) for matrix in T], axis=1)
 
 
 def adjoint(data: Passes, nu: FloatArray) -> FloatArray:
     """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
+    if isinstance(data, Products):
+        return data.adjoints(nu)
     return np.stack([data.adjoint(column) for column in nu.T])
 
 
@@ -316,33 +319,19 @@ def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> Flo
     return full
 
 
-def _factored(A: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
-    """Return the Cholesky factor of a symmetric matrix, in its place: LAPACK's columns are the rows."""
-    factor: tuple[npt.NDArray[Any], bool] = scipy.linalg.cho_factor(
-        A.T, lower=True, overwrite_a=True, check_finite=False
-    )
-    return factor
-
-
-def _solved(factor: tuple[npt.NDArray[Any], bool], b: FloatArray) -> FloatArray:
-    """Return the solutions for right-hand sides of shape (side, C), in the precision of the factor."""
-    x = scipy.linalg.cho_solve(factor, b.astype(factor[0].dtype, copy=False), check_finite=False)
-    return x.astype(np.float64, copy=False)
-
-
-def _fill_kernel(data: QuadraticMap, delta: FloatArray, K: npt.NDArray[Any]) -> None:
-    """Write the kernel in the coordinates of the metric, in the precision of K."""
+def _fill_kernel(library: ArrayLibrary, data: QuadraticMap, delta: FloatArray, K: Any) -> None:
+    """Write the kernel in the coordinates of the metric, to an array of the library."""
     a, b, c = data.coefficients
     d = data.X.shape[1]
-    scaled = (data.X / delta[:d]).astype(K.dtype, copy=False)
-    np.matmul(scaled, scaled.T, out=K)
+    scaled = library.take(data.X / delta[:d])
+    library.product(scaled, scaled.T, K)
     if not data.lifted:
-        np.square(K, out=K)
+        K *= K
         K *= a * a
         return
     last = float(delta[d]) ** 2
     linear = K * (0.5 * b * b / last)
-    np.square(K, out=K)
+    K *= K
     K *= a * a
     K += linear
     K += (c / last) ** 2

@@ -76,7 +76,8 @@ def solve_splitting(
     """Return the best certified pair that operator splitting meets on a normalised instance, all outputs together.
 
     It starts from a solution of a neighbouring instance, in this one's units, and uses Gram matrices of `reductions`.
-    The Gram matrix, and the passes over the data of the steps, run on the `device`, one of torch.
+    The Gram matrix and its products with all outputs, the factorisations of the steps and their passes over the data
+    run on the `device`, one of torch.
     See `data_step` for the steps "kernel", "gram" and "iterative".
     """
     began = time.perf_counter()
@@ -159,7 +160,8 @@ def _make_steps(
     gram, products = gram_in_basis(instance, reductions, deadline, dtype, device)
     if not instance.fit.quadratic:
         return GramStep(data, gram, None, weights, deadline, device), DirectEvaluation(instance)
-    return GramStep(data, gram, products, None, deadline, device), GramEvaluation(instance, gram, products)
+    made = GramStep(data, gram, products, None, deadline, device)
+    return made, GramEvaluation(instance, made.gram, products, made.library)
 
 
 class _Iteration:
