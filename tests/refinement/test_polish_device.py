@@ -87,7 +87,7 @@ def test_the_products_run_on_the_device(kind, monkeypatch):
 
     problem = random_vector_problem(3, 6, 40, 2) if kind == "samples" else tall_problem(2)
     data = descent_data(problem, device="cpu")
-    kept = data.X if isinstance(data, Samples) else data._taken
+    kept = data.inputs if isinstance(data, Samples) else data._taken
     assert isinstance(kept, torch.Tensor)
     assert kept.dtype == torch.float64
     if kind == "samples":
