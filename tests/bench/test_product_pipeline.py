@@ -1,4 +1,4 @@
-"""Pipelines, levels, a large problem and paths: small runs beside other ways to the same numbers, and verdicts."""
+"""Pipelines, levels and paths: small runs beside other ways to the same numbers, and verdicts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from qsdp.bench import Claim, Record
 
 pytest.importorskip("benchmarks.experiments.product", reason="not in the installed package")
 
-from benchmarks.experiments.product import large, levels, path, pipeline
-from benchmarks.experiments.product._stages import STAGES, limit_claim, staged
+from benchmarks.experiments._common import limit_claim
+from benchmarks.experiments.product import levels, path, pipeline
+from benchmarks.experiments.product.pipeline import STAGES, staged
 from benchmarks.experiments.solvers._peers import repaired
 
-EXPERIMENTS = (pipeline, levels, large, path)
+EXPERIMENTS = (pipeline, levels, path)
 
 
 def verdicts(claims: list[Claim]) -> dict[str, str]:
@@ -186,66 +187,6 @@ def test_changes_are_paired() -> None:
     assert rows[3][4] == "+1.00 ± 0.00"
     noise = 100.0 * 0.05 * np.std(np.linspace(-1.0, 1.0, 5), ddof=1)
     assert rows[3][5] == f"{noise:.2f}"
-
-
-# -- large -----------------------------------------------------------------------------------------------
-
-
-def test_a_small_large_problem() -> None:
-    case = {"samples": 200, "features": 4, "levels": 3, "outputs": 2, "neurons": 50, "seed": 1}
-    found = large.measure(case)
-    X, Y = large.planted(200, 4, 2, 1)
-    whole = qsdp.solve_and_sample(
-        X, Y, n_neurons=50, beta=large.BETA, activation=large.ACTIVATION, levels=3, random_state=1
-    )
-    assert found["relaxation_gap"] == whole.relaxation.relative_gap
-    assert found["network_gap"] == whole.certificate.relative_gap
-    assert found["iterations"] == whole.relaxation.iterations
-    assert found["bits"] == whole.network.n_bits
-    assert 0.0 < found["iterations"] * found["iteration_seconds"] <= found["seconds"]["solve"]
-
-
-def test_planted_targets_are_quadratic_up_to_their_noise() -> None:
-    X, Y = large.planted(4000, 3, 2, 0)
-    i, j = np.triu_indices(3)
-    columns = np.column_stack([X, X[:, i] * X[:, j]])
-    rest = Y - columns @ np.linalg.lstsq(columns, Y, rcond=None)[0]
-    # A tenth of the signal's deviation, to four standard errors of a deviation from 4000 samples.
-    share = rest.std(axis=0) / np.sqrt(Y.var(axis=0) - rest.var(axis=0))
-    assert np.all(np.abs(share - 0.1) < 0.1 * 4.0 / np.sqrt(2 * 4000))
-
-
-def made_large(peak: float, seconds: float, gap: float, growth: float) -> list[Record]:
-    def measured(case: dict[str, Any]) -> dict[str, Any]:
-        full = case["samples"] == large.SAMPLES[-1]
-        return {
-            "peak_mib": peak if full else 9999.0,
-            "whole_seconds": seconds if full else 9999.0,
-            "seconds": dict.fromkeys(STAGES, 1.0),
-            "relaxation_gap": gap if full else 1.0,
-            "network_gap": 0.5,
-            "iterations": 100,
-            "iteration_seconds": 0.01 * (growth if full else 1.0),
-            "bits": 100,
-        }
-
-    return records_of(large, measured)
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        ((400.0, 7.0, 1e-7, 1.1), ["supported"] * 4),
-        ((3000.0, 70.0, 1e-4, 4.0), ["contradicted"] * 4),
-        ((400.0, 7.0, 1e-7, 1.5), ["supported"] * 3 + ["contradicted"]),
-    ],
-)
-def test_verdicts_of_the_large_problem(made: tuple[float, float, float, float], expected: list[str]) -> None:
-    records = made_large(*made)
-    assert [claim.verdict for claim in large.claims(records)] == expected
-    if set(expected) == {"supported"}:
-        assert {claim.verdict for claim in large.claims(records[:-1])} == {"not measured"}
-    assert [row[0].split()[0] for row in large.tables(records)[0].rows] == [f"{n}" for n in large.SAMPLES]
 
 
 # -- path ------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from benchmarks.experiments._common import (
     by,
     experiment_in,
     grouped,
+    limit_claim,
     medians,
     percent,
     timed,
@@ -38,7 +39,6 @@ from benchmarks.experiments._common import (
     where,
 )
 from benchmarks.experiments._data import standardised, with_constant
-from benchmarks.experiments.product._stages import limit_claim
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.estimators.classes import encode_classes
 from qsdp.losses import get_loss

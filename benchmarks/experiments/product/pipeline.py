@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -29,6 +30,7 @@ from benchmarks.experiments._common import (
     experiment_in,
     grid,
     grouped,
+    limit_claim,
     medians,
     small,
     values,
@@ -36,13 +38,14 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments._data import first_class, standardised, with_constant
 from benchmarks.experiments._process import in_own_process, peak
-from benchmarks.experiments.product._stages import STAGES, limit_claim, staged
 from benchmarks.experiments.solvers._peers import repaired
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.shaping import GAMMA
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 PIPELINES = ("literal", "qsdp")
+#: Of `qsdp.solve_and_sample`.
+STAGES = ("solve", "shape", "sample", "certify")
 BETA, NEURONS = 10.0, 2500
 SPLITS, ROUNDS = 10, 3
 #: What ours is asked for, and memory in MiB.
@@ -86,6 +89,31 @@ def problem_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the standardised training part with a constant column, and labels -1 and 1."""
     X, _, y, _ = standardised(name, split)
     return with_constant(X)[0], first_class(y)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What the stages gave, and the processor seconds of each."""
+
+    seconds: dict[str, float]
+    relaxation: qsdp.Relaxation
+    network: qsdp.BilinearNetwork
+    certificate: qsdp.Certificate
+
+
+def staged(X: np.ndarray, y: np.ndarray, neurons: int, seed: int, **own: Any) -> Staged:
+    """Do what `qsdp.solve_and_sample` does, for a problem of its own loss, beta, activation and levels."""
+    clock = [time.process_time()]
+    problem = qsdp.TrainingProblem(X, y, **own)
+    relaxation = qsdp.solve_relaxation(problem)
+    clock.append(time.process_time())
+    covariance = qsdp.shape_covariance(relaxation)
+    clock.append(time.process_time())
+    network = qsdp.sample_network(covariance, neurons, seed)
+    clock.append(time.process_time())
+    certificate = qsdp.certify(network, problem, relaxation)
+    clock.append(time.process_time())
+    return Staged(dict(zip(STAGES, np.diff(clock).tolist(), strict=True)), relaxation, network, certificate)
 
 
 def seconds_of(X: np.ndarray, y: np.ndarray, seed: int, rounds: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ table4 = pytest.importorskip(
     "benchmarks.experiments.quadratic._quadratic_table4", reason="not in the installed package"
 )
 TABLE, HEADS = table4.TABLE_4, table4.HEADS
-NAMES = ("digits_quadratic_heads", "mnist_quadratic_heads", "nonlinear_cluster", "quadratic_costs", "xor")
+NAMES = ("mnist_quadratic_heads", "nonlinear_cluster", "quadratic_costs", "xor")
 SETTINGS = list(dict.fromkeys(key[:3] for key in TABLE))
 
 

@@ -11,7 +11,7 @@ import pytest
 from qsdp.bench import Record
 
 _rls = pytest.importorskip("benchmarks.experiments.least_squares._rls", reason="not in the installed package")
-NAMES = ("rls_bundled", "rls_cnn", "rls_costs", "rls_digits", "rls_digits_sweeps", "rls_mnist", "rls_sequences")
+NAMES = ("rls_cnn", "rls_costs", "rls_digits", "rls_digits_sweeps", "rls_mnist", "rls_sequences")
 
 
 def experiment(name):
