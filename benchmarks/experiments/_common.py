@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw
-from qsdp.bench import Claim, Experiment, Record, compare, exact, judged, not_measured
+from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
 
 PAPER = "Bartan, Pilanci"
 TARGET = "Target of the package"
@@ -225,21 +225,6 @@ def approach_claim(
     evidence = compare(after, tenth, less=True, unit=100.0)
     number = " to ".join(texts)
     return judged(source, statement, replace(evidence, number=number) if not evidence.missing else evidence, figures)
-
-
-def limit_claim(
-    source: str,
-    statement: str,
-    measured: Sequence[float] | np.ndarray,
-    limit: float,
-    *,
-    needed: int,
-    what: str,
-    show: Callable[[Any], str] = medians,
-) -> Claim:
-    """Return whether all measurements are at most a limit, once there are enough."""
-    numbers = np.asarray(measured, dtype=float)
-    return exact(source, statement, numbers <= limit, f"{what} {show(numbers)}", needed=needed)
 
 
 def is_edge(value: float, grid: Sequence[float]) -> bool:

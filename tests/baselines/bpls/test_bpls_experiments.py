@@ -144,24 +144,3 @@ def test_the_choice_by_validation_is_checked() -> None:
     # Three seeds are too few.
     assert grid(images.CHOSEN)[0].verdict == "not measured"
     assert "90.0 % against 80.0 %" in grid(images.CHOSEN)[0].figures
-
-
-def test_order_of_a_pass() -> None:
-    costs = importlib.import_module("benchmarks.experiments.comparisons.training_costs")
-
-    def records(power: float) -> list[Record]:
-        return [
-            Record(
-                {"system": "BPLS", "size": [n, d, m], "round": 0},
-                {"epoch_seconds": n * float(m) ** power, "memory": float(n * m)},
-                0.0,
-            )
-            for n, d, m in costs.ORDERS
-        ]
-
-    (claim,) = judged_of(costs.claims(records(2.0)))
-    assert claim.verdict == "supported"
-    assert claim.figures.startswith("twice the samples: 2.00 times the seconds, 2.00 times the memory")
-    assert "neurons: 4.00 and 2.00 times" in claim.figures
-    assert judged_of(costs.claims(records(3.0)))[0].verdict == "contradicted"
-    assert judged_of(costs.claims(records(2.0)[:2])) == []
