@@ -111,36 +111,6 @@ def test_costs_of_networks_of_quadratic_layers_only() -> None:
     assert all(row["repetitions"] == "best of 3" for row in rows.values())
 
 
-def test_clusters_beside_the_independent_program() -> None:
-    clusters = experiment("nonlinear_cluster")
-    module = importlib.import_module("benchmarks.experiments.quadratic.nonlinear_cluster")
-    columns = dict(zip(module.READOUTS, zip(*module.INDEPENDENT.values(), strict=True), strict=True))
-    records = []
-    for case in clusters.cases(False):
-        if case["head"] == "constructed":
-            continue
-        measured = {
-            readout: {
-                str(epochs): [value / 100.0 for value in by_epochs[place]]
-                for place, epochs in enumerate((10, 100, 1000))
-                if epochs in case["epochs"]
-            }
-            for (head, readout), by_epochs in columns.items()
-            if head == case["head"]
-        }
-        records.append(Record(case, {**measured, "seconds_per_epoch": 1.0, "n_parameters": 1, "conics": []}, 0.0))
-    (claim,) = (claim for claim in clusters.claims(records) if "independent" in claim.statement)
-    assert (claim.verdict, claim.number) == ("supported", "12 of 12")
-    for record in records:
-        for readout in ("argmax", "code"):
-            for values in record.measured[readout].values():
-                values[:] = [0.5 * value for value in values]
-    (claim,) = (claim for claim in clusters.claims(records) if "independent" in claim.statement)
-    assert claim.verdict == "contradicted"
-    printed = clusters.tables(records)[0].rows[-1]
-    assert printed[:3] == ["10000", "99.97", "100"]
-
-
 def test_xor_experiment() -> None:
     xor = experiment("xor")
     records = [Record(case, dict(xor.run(case)), 0.0) for case in xor.cases(True)]
