@@ -99,17 +99,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         # A divergence is recorded.
         warnings.simplefilter("ignore")
         model.fit(X, y)
-    history, before = model.history_, model.transfer_history_
+    history = model.history_
     validation = np.array(history.extra.get("validation_score", []))
     return {
         "test_error": 1.0 - float(model.score(X_test, y_test)),
         "validation_error": 1.0 - float(validation.max(initial=0.0)),
-        "best_epoch": model.best_epoch_,
         "diverged": history.diverged,
         "largest_drop": _largest_drop(validation),
-        "final_loss": history.loss[-1] if history.loss else None,
         "quadratic_norm": history.extra["quadratic_norm"][-1] if history.loss else None,
-        "epochs_of_transfer": before.n_epochs if before else None,
     }
 
 

@@ -18,7 +18,7 @@ from benchmarks.experiments._common import Records, experiment_in, unfolded, whe
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN, reach, solve
 from benchmarks.experiments.solvers._problems import problem_of
-from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, intervals_claim, method_cell
+from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, columns_of, intervals_claim, method_cell
 from qsdp.bench import Claim, Table
 
 #: Series of planted problems in which one size grows: the other one, beta as a share of the least for which zero is
@@ -93,13 +93,7 @@ def tables(records: Records) -> list[Table]:
         ("solver", show.param("solver")),
         ("problem", lambda group: f"planted {group[0].case['n']} x {group[0].case['d']}"),
         ("beta", show.first("beta", ".3g", "")),
-        ("tolerance", show.first("tolerance", ".0e", "")),
-        ("seconds", show.first("seconds", ".4g", "")),
-        ("runs", lambda group: str(len(group[0].measured.get("runs", ())) or "")),
-        ("gap", show.first("relative_gap", ".1e", "")),
-        ("iterations", show.first("iterations", "", "")),
-        ("MiB", show.first("peak_mib", ".0f", "")),
-        ("status", show.first("status")),
+        *columns_of("tolerance", "seconds", "runs", "gap", "iterations", "MiB", "status"),
     ]
     return [show.table("Planted data against n and d", points_of(records), columns)]
 

@@ -119,7 +119,7 @@ def test_digits_trains() -> None:
 
 
 def digits_records(drops: dict[tuple[str, float | None], float], diverged: set[float]) -> list[Record]:
-    base = {"test_error": 0.1, "best_epoch": 1, "final_loss": 0.1, "quadratic_norm": 1.0, "epochs_of_transfer": None}
+    base = {"test_error": 0.1, "quadratic_norm": 1.0}
     return [
         Record(
             {"setting": name, "value": value, "epochs": 60, "seed": seed},

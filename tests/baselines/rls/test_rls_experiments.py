@@ -35,10 +35,9 @@ def test_reports_of_no_records(name):
     assert experiment(name).tables([])
 
 
-def test_costs_of_steps(monkeypatch):
-    costs, network = importlib.import_module("benchmarks.experiments.least_squares.rls_costs"), "784-512-10, 128"
-    monkeypatch.setitem(costs.NETWORKS, network, (128, 2, None, None))
-    found = costs.measure({"network": network, "method": "rls", "round": 0})
+def test_costs_of_steps():
+    # In a process of its own, whose size is not that of other tests.
+    found = experiment("rls_costs").run({"network": "784-512-10, 128", "method": "rls", "round": 0})
     assert 0.0 < found["update"] < found["step"]
     # Parameters, their gradients and what the optimiser keeps, in single precision, are held at the same time.
     assert 4 * (2 * found["parameters"] + found["state"]) < found["peak_bytes"] < 2**27
