@@ -50,8 +50,8 @@ def cases_of(methods: Iterable[str], seeds: int, epochs: int) -> list[dict[str, 
     return [{"method": label, "seed": seed, "epochs": epochs} for label in methods for seed in range(seeds)]
 
 
-def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | None = None, n_classes: int = 10) -> Any:
-    """Return a classification's data for `train_network`: one-hot targets, samples of a shape."""
+def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | None = None) -> Any:
+    """Return data of ten classes for `train_network`: one-hot targets, samples of a shape."""
     import torch
 
     from qsdp.baselines.rls.harness import Data
@@ -59,7 +59,7 @@ def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | Non
     parts = [torch.tensor(np.asarray(part), dtype=torch.float32) for part in (X, X_test)]
     if shape is not None:
         parts = [part.reshape(-1, *shape) for part in parts]
-    codes = [torch.eye(n_classes)[torch.as_tensor(part, dtype=torch.long)] for part in (y, y_test)]
+    codes = [torch.eye(10)[torch.as_tensor(part, dtype=torch.long)] for part in (y, y_test)]
     return Data(parts[0], codes[0], parts[1], codes[1])
 
 

@@ -119,6 +119,8 @@ def plot(records: Records) -> Any:
             axis.grid(alpha=0.3, which="both")
     # Panels of a row share their scale: only now is it known.
     axes[1, 0].set_ylim(bottom=0.0)
+    for axis in axes[1]:
+        draw.label_decades(axis)
     axes[0, 0].set_ylabel("seconds to a gap of 1e-4")
     axes[1, 0].set_ylabel("peak memory, MiB")
     draw.legend(figure, axes[0])
