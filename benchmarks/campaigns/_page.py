@@ -15,14 +15,12 @@ RECORDS = Path(__file__).resolve().parent / "records"
 
 #: Kinds of counts, and what rows of the tables are called.
 _NAMES = {
-    "loss": "Loss",
-    "levels": "Levels",
-    "outputs": "Outputs",
-    "activation": "Activation",
-    "data": "Data",
+    **{
+        kind: kind.capitalize()
+        for kind in ("loss", "levels", "outputs", "activation", "data", "beta", "files", "attack", "fault", "processes")
+    },
     "scales": "Sizes far apart",
     "weights": "Sample weights",
-    "beta": "Beta",
     "target": "Targets",
     "step": "What was run",
     "bounds": "Lower bounds compared",
@@ -30,14 +28,11 @@ _NAMES = {
     "column generation": "Column generation ended",
     "solver": "Relaxations ended",
     "time ended": "Time ended at a look at the clock",
-    "files": "Files",
     "optimum": "The best bound reaches the optimum",
     "kind": "Files of",
-    "attack": "Attack",
     "verdict": "Verdict of the checker",
     "accepted": "What was accepted",
     "read": "Readers",
-    "fault": "Fault",
     "kill": "Killed while saving",
     "full disk": "Full disk while saving",
     "command": "Commands",
@@ -47,7 +42,6 @@ _NAMES = {
     "interrupt": "Interrupted",
     "interrupted": "How it ended",
     "worker killed": "Workers killed, and what came of it",
-    "processes": "Processes",
 }
 
 
