@@ -1,9 +1,9 @@
 """The experiments of this folder: `python -m benchmarks list | run NAME | show NAME | page`, from the repository root.
 
 Each is a file in a folder, its topic, of `benchmarks/experiments/`; what it measured is in
-`benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md`, `docs/results/` and the
-measurements in READMEs (`_quotes.py`) are made, never by hand. `run` goes on where an earlier run was stopped. What an
-older version of an experiment has measured counts as not measured.
+`benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md`, `docs/results/` and what READMEs
+and some pages of the documentation quote (`_quotes.py`) are made, never by hand. `run` goes on where an earlier run was
+stopped. What an older version of an experiment has measured counts as not measured.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rich.console import Console
 
 from benchmarks import _many_rows_page
 from benchmarks._quotes import PROGRAMS, Quoted, filled
+from benchmarks.campaigns._page import RECORDS
 from benchmarks.experiments import TOPICS
 from qsdp.bench import (
     Claim,
@@ -42,6 +43,8 @@ from qsdp.bench import (
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
+#: Pages of the documentation, by hand, that quote as READMEs do.
+QUOTING = ("tried.md", "guide/more_rows_costs.md")
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else 170)
 
@@ -212,11 +215,10 @@ def pages(folder: Path) -> dict[Path, str]:
 
     made = {summary: summary_of(claims, {experiment.name: experiment.title for experiment, _, _ in known}, link)}
     if folder == HERE / "results":
-        for path in (HERE.parent / "README.md", HERE / "README.md"):
+        root = HERE.parent
+        for path in (root / "README.md", HERE / "README.md", *(root / "docs" / name for name in QUOTING)):
             if path.is_file():
                 made[path] = filled(path.read_text(encoding="utf-8"), quotes_of(known))
-        if (report := report_of("many_rows")) is not None:
-            made[HERE.parent / "docs" / "guide" / "more_rows_costs.md"] = _many_rows_page.page_of(report)
     for experiment, results, path in known:
         picture = path.with_suffix(".png")
         drawn = os.path.relpath(picture, home) if picture.is_file() else None
@@ -225,7 +227,9 @@ def pages(folder: Path) -> dict[Path, str]:
 
 
 def report_of(program: str) -> Any:
-    """Return what a program has measured; None where it has not."""
+    """Return what a program has measured, of the campaigns all records by name; None where it has not."""
+    if program == "campaigns":
+        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDS.glob("*.json"))}
     path = HERE / "results" / f"{program}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 

@@ -1,11 +1,11 @@
-"""What statistics of any number of rows cost: a model of measured parts, and the page that says so."""
+"""What statistics of any number of rows cost: a model of measured parts, and what pages quote of it."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import nnls
 
-from qsdp.bench._report import markdown_table as table
+from benchmarks.experiments import show
 
 #: The network that predictions assume, 1 Gbit a second in bytes; how many triangles one task of Dask merges.
 BANDWIDTH, FAN = 125e6, 8
@@ -67,171 +67,116 @@ def side(d):
     return (d + 1) * (d + 2) / 2 + 1
 
 
-def page_of(report):
-    """Return the page."""
+def quotes(report):
+    """Return paragraphs and rows of tables of the page by name."""
     model = Model(report)
-    parts = [_intro(model, report), _measured(model, report), _far(model), _losses(report)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    peak, (a, b) = report["costs"]["peak_gigaflops"], model.row
+    both = [report.get(f"parquet-dask-{workers}") for workers in (1, 2)]
+    return {
+        "peak": "Everything is of one thread, whose products of square matrices reach "
+        f"{peak:.3g} Gflop a second (the peak below).",
+        "costs": _rows(_costs(report["costs"])),
+        "row": "From these, a row of d columns takes $a q^2 + b q$ seconds, with $q = (d + 1)(d + 2)/2 + 1$, "
+        f"$a$ = {a:.3g} (the products of monomials; {1e-9 / a / peak:.0%} of the peak if they were all) and "
+        f"$b$ = {b:.3g} (the monomials).",
+        "measured": _rows(_measured(model, report)),
+        "workers": f"Two workers take {both[0]['seconds'] / both[1]['seconds']:.2f} times less time than one."
+        if all(both)
+        else "",
+        "far": _rows(_far(model)),
+        "losses": _rows(_losses(report)),
+        "whole": _rows(_whole(report)),
+        "generated": _generated(report["generated"]),
+    }
 
 
-def _intro(model, report):
-    costs = report["costs"]
-    peak = costs["peak_gigaflops"]
-    a, b = model.row
-    rows = [
-        [
+def _rows(rows):
+    return "\n".join(show.row(*map(str, row)) for row in rows)
+
+
+def _generated(made):
+    """Return the statistics of rows made as they are read, for README."""
+    after = made["solve_seconds"] + made["refit_seconds"]
+    return show.row(
+        f"{made['rows'] / 1e6:.0f} million rows of {made['columns']} columns, squared loss, read once",
+        f"{made['seconds']:.0f} s of one core, {made['resident_mib']:.0f} MiB; relaxation, second layer and "
+        f"certificate of a network then {after:.1g} s, gap {100 * made['relative_gap']:.1f} %",
+    )
+
+
+def _costs(costs):
+    for row in costs["against_columns"]:
+        yield [
             row["columns"],
             int(side(row["columns"])),
             f"{1e6 * row['seconds'] / row['rows']:.3g}",
-            f"{row['rows'] * side(row['columns']) ** 2 / row['seconds'] / peak / 1e9:.0%}",
-            _bytes(row["bytes"]),
-            _bytes(row["bytes_sent"]),
-            _seconds(row["merge_seconds"]),
-            _seconds(row["reduce_seconds"]),
+            f"{row['rows'] * side(row['columns']) ** 2 / row['seconds'] / costs['peak_gigaflops'] / 1e9:.0%}",
+            *(_bytes(row[name]) for name in ("bytes", "bytes_sent")),
+            *(_seconds(row[name]) for name in ("merge_seconds", "reduce_seconds")),
             _seconds(row["solve_seconds"]) if "solve_seconds" in row else "",
         ]
-        for row in costs["against_columns"]
-    ]
-    header = ["columns", "side q", "us a row", "of peak", "memory", "sent", "merge", "factor", "solve to 1e-3"]
-    return f"""# What many rows cost
-
-Written by `python -m benchmarks page` from `benchmarks/results/many_rows.json`; how statistics and streams
-are used is in [More rows than memory](more_rows.md). Everything is of one thread, whose products of square matrices
-reach {peak:.3g} Gflop a second (the peak below).
-
-{table(header, rows)}
-
-From these, a row of d columns takes $a q^2 + b q$ seconds, with $q = (d + 1)(d + 2)/2 + 1$, $a$ = {a:.3g} (the
-products of monomials; {1e-9 / a / peak:.0%} of the peak if they were all) and $b$ = {b:.3g} (the monomials).
-
-![Seconds of statistics against rows and against columns, on logarithmic scales: measured points on the lines of the
-model](../../benchmarks/results/many_rows.png)"""
 
 
 def _measured(model, report):
-    rows = []
     for name, row in report.items():
-        if "share_of_peak" not in row:
-            continue
-        workers = row.get("workers", 1)
-        parts = model.seconds(row["rows"], row["columns"], workers, read="parquet" in name and "workers" in row)
-        predicted = parts["products"] + parts["reading"] + parts["merges"]
-        rows.append(
-            [
+        if "share_of_peak" in row:
+            workers = row.get("workers", 1)
+            parts = model.seconds(row["rows"], row["columns"], workers, read="parquet" in name and "workers" in row)
+            yield [
                 f"`{name}`",
                 f"{row['rows']:.0e} x {row['columns']}",
                 workers,
                 _seconds(row["seconds"]),
-                _seconds(predicted),
+                _seconds(parts["products"] + parts["reading"] + parts["merges"]),
                 f"{row['share_of_peak']:.0%}",
                 f"{row['resident_mib']:.0f} MiB",
                 f"{row['relative_gap']:.2%}",
                 f"{row['objective_of_50_polished_on_rows_kept'] / row['objective_of_50_sampled']:.3f}",
             ]
-        )
-    if not rows:
-        return ""
-    header = [
-        "case", "rows", "processes", "seconds", "model", "of peak", "resident, each",
-        "gap of 500 neurons", "50 polished",
-    ]  # fmt: skip
-    both = [report.get(f"parquet-dask-{workers}") for workers in (1, 2)]
-    speed = (
-        f"\nTwo workers take {both[0]['seconds'] / both[1]['seconds']:.2f} times less time than one."
-        if all(both)
-        else ""
-    )
-    return f"""## Measured beside the model
-
-Seconds of one process are the processor's, without making or reading the rows; those by Dask the clock's, with them.
-"50 polished" is the objective of 50 neurons polished on the rows kept, as a share of that of the sampled ones, both on
-all rows.
-
-{table(header, rows)}
-{speed}"""
 
 
 def _far(model):
-    rows = []
     for d in FAR_COLUMNS:
-        parts = model.seconds(FAR, d, MACHINES, read=True)
-        q = side(d)
-        blocks = FAR // BLOCK
-        rows.append(
-            [
-                d,
-                *(_seconds(parts[name]) for name in ("products", "reading", "merges", "network", "factor")),
-                f"**{_seconds(sum(parts.values()))}**",
-                _bytes(model.triangle(d)),
-                _bytes(blocks / MACHINES * model.triangle(d)),
-                _bytes(12 * q * (q + 1) + 8 * BLOCK * d),
-            ]
-        )
-    header = [
-        "columns", "products", "reading", "merges", "network", "factor", "in all", "a triangle",
-        "sent by a machine", "memory",
-    ]  # fmt: skip
-    return f"""## 10^10 rows on 100 machines, on paper
-
-Predicted, not measured: {MACHINES} machines with one thread each of the kind above (k threads take a k-th of products
-and reading), 1 Gbit a second between them, blocks of {BLOCK:,} rows read from Parquet, `every={EVERY}` blocks between
-checkpoints, trees that merge {FAN} triangles in a task.
-
-{table(header, rows)}
-
-The least that has to be sent is one packed triangle by every machine. Dask sends up to one for every block, since it
-chooses where tasks run: "network" and "sent by a machine" count all of these. Larger blocks send less. "memory" is that
-of the sums and of one block of a machine; "factor" is the Cholesky factor of the sums, once, on one machine, which the
-solver starts from."""
+        parts, q = model.seconds(FAR, d, MACHINES, read=True), side(d)
+        yield [
+            d,
+            *(_seconds(parts[name]) for name in ("products", "reading", "merges", "network", "factor")),
+            f"**{_seconds(sum(parts.values()))}**",
+            _bytes(model.triangle(d)),
+            _bytes(FAR // BLOCK / MACHINES * model.triangle(d)),
+            _bytes(12 * q * (q + 1) + 8 * BLOCK * d),
+        ]
 
 
 def _losses(report):
-    rows = []
     for loss in ("logistic", "hinge"):
         for row in report.get(loss, {}).get("certificates", []):
-            rows.append(
-                [
-                    loss,
-                    f"{report[loss]['fitted_rows']:.0e} of {report[loss]['rows']:.0e}",
-                    f"{row['passes']}, {row['arithmetic']}",
-                    f"{report[loss]['gap_on_fitted_rows']:.2%}",
-                    f"{row['relative_gap']:.2%}",
-                    f"{row['relaxed_gap']:.2%}",
-                    _seconds(row["seconds"]),
-                    f"{report[loss]['resident_mib']:.0f} MiB",
-                ]
-            )
-    if not rows:
-        return ""
-    header = ["loss", "fitted on", "passes", "gap on fitted rows", "gap on all", "left", "seconds", "resident"]
-    text = f"""## Other losses
+            yield [
+                loss,
+                f"{report[loss]['fitted_rows']:.0e} of {report[loss]['rows']:.0e}",
+                f"{row['passes']}, {row['arithmetic']}",
+                f"{report[loss]['gap_on_fitted_rows']:.2%}",
+                f"{row['relative_gap']:.2%}",
+                f"{row['relaxed_gap']:.2%}",
+                _seconds(row["seconds"]),
+                f"{report[loss]['resident_mib']:.0f} MiB",
+            ]
 
-Fitted on few rows, certified on all by passes. "gap on fitted rows" is what a network of 300 sampled and refitted
-neurons misses of the relaxation there; "left" is the gap on all rows without that.
 
-{table(header, rows)}"""
-    beside = []
+def _whole(report):
     for loss in ("logistic", "hinge"):
         if (row := report.get(f"{loss}-all")) is None:
             continue
         few = row["certificates"][0]
-        for fitted, objective, bound, seconds, memory in (
-            (row["fitted_rows"], few["objective"], few["lower_bound"],
-             row["solve_seconds"] + row["refit_seconds"] + few["seconds"], row["resident_mib"]),
-            (row["rows"], row["objective"], row["lower_bound"],
-             row["solve_seconds_of_all"] + row["refit_seconds_of_all"], row["resident_mib_of_all"]),
-        ):  # fmt: skip
-            gap = 1.0 - bound / objective
-            beside.append([loss, f"{fitted:.0e}", f"{objective:.6g}", f"{bound:.6g}", f"{gap:.2%}",
-                           _seconds(seconds), f"{memory:.0f} MiB"])  # fmt: skip
-    if beside:
-        header = ["loss", "fitted on", "objective on all", "lower bound", "gap", "seconds", "resident"]
-        text += f"""
-
-The same 10^6 rows, fitted in part and certified by three passes, or fitted as a whole:
-
-{table(header, beside)}"""
-    return text
+        part = row["solve_seconds"] + row["refit_seconds"] + few["seconds"]
+        whole = row["solve_seconds_of_all"] + row["refit_seconds_of_all"]
+        for rows, one, seconds, resident in (
+            (row["fitted_rows"], few, part, row["resident_mib"]),
+            (row["rows"], row, whole, row["resident_mib_of_all"]),
+        ):
+            objective, bound = one["objective"], one["lower_bound"]
+            ends = f"{objective:.6g}", f"{bound:.6g}", f"{1.0 - bound / objective:.2%}"
+            yield [loss, f"{rows:.0e}", *ends, _seconds(seconds), f"{resident:.0f} MiB"]
 
 
 def draw_page(report, path):

@@ -1,4 +1,4 @@
-"""What READMEs quote from records: blocks from `<!-- measured: NAME.PART ... -->` to `<!-- end -->`.
+"""What READMEs and pages quote from records: blocks from `<!-- measured: NAME.PART ... -->` to `<!-- end -->`.
 
 A block has the quotes that it names, in their order: rows of a table, whose heading stays as it is in the README, or
 paragraphs. `quotes(records)` in the file of an experiment returns its quotes by PART; `PROGRAMS` makes those of
@@ -14,6 +14,8 @@ from typing import Any
 
 import typer
 
+from benchmarks._many_rows_page import quotes as many_rows
+from benchmarks.campaigns._page import quotes as campaigns
 from benchmarks.experiments import show
 from benchmarks.experiments._common import duration
 
@@ -41,7 +43,8 @@ def _block(begin: str, names: str, heading: str, end: str, quoted: Quoted) -> st
         if found is None:
             parts.append(f"| {place}: not measured yet |" if heading else f"{place}: not measured yet.")
         else:
-            parts.append(found if heading else _wrapped(found))
+            # Tables and what is with them are as they come.
+            parts.append(found if heading or "\n" in found else _wrapped(found))
     return begin + heading + ("\n" if heading else "\n\n").join(parts) + "\n" + end
 
 
@@ -52,19 +55,6 @@ def _wrapped(paragraph: str) -> str:
 
 
 # -- programs --------------------------------------------------------------------------------------------
-
-
-def many_rows(report: Row) -> dict[str, str]:
-    """Quote the statistics of rows made as they are read."""
-    made = report["generated"]
-    after = made["solve_seconds"] + made["refit_seconds"]
-    return {
-        "generated": show.row(
-            f"{made['rows'] / 1e6:.0f} million rows of {made['columns']} columns, squared loss, read once",
-            f"{made['seconds']:.0f} s of one core, {made['resident_mib']:.0f} MiB; relaxation, second layer and "
-            f"certificate of a network then {after:.1g} s, gap {100 * made['relative_gap']:.1f} %",
-        )
-    }
 
 
 def prediction(report: Row) -> dict[str, str]:
@@ -148,6 +138,19 @@ def verilog_luts(report: Row) -> dict[str, str]:
     return {"circuits": "\n".join(rows)}
 
 
+def determinism(report: Row) -> dict[str, str]:
+    """Quote what one seed gave with several versions, kernels and threads."""
+    rows = []
+    for row in report["rows"]:
+        cells = [str(row[name]) for name in ("python", "numpy", "scipy", "kernels", "threads")]
+        for fit in ("estimator", "sample"):
+            cells += [f"`{row[fit]}` (`{row[f'{fit}_signs']}`)", f"{row[f'{fit}_bound']:.10g}"]
+        rows.append(show.row(*cells).replace("openblas ", ""))
+    return {"versions": "\n".join(rows)}
+
+
 PROGRAMS: dict[str, Callable[[Row], dict[str, str]]] = {
-    made.__name__: made for made in (many_rows, prediction, microcontrollers, encryption, verilog_luts)
+    "campaigns": campaigns,
+    "many_rows": many_rows,
+    **{made.__name__: made for made in (prediction, microcontrollers, encryption, verilog_luts, determinism)},
 }

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.campaigns._page import TARGET, page
 from benchmarks.campaigns._record import Record, lines, pursue, try_again
 
 #: Cases of a quick run, and of a whole one, by campaign.
@@ -24,7 +23,7 @@ app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pret
 
 @app.command()
 def run(
-    campaign: Annotated[str, typer.Argument(help=", ".join([*CASES, "page"]))],
+    campaign: Annotated[str, typer.Argument(help=", ".join(CASES))],
     cases: Annotated[int | None, typer.Option(min=1, help="Cases in all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few cases: seconds.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the file of --out ends.")] = False,
@@ -36,11 +35,7 @@ def run(
     only: Annotated[int | None, typer.Option(help="Try the case of this index alone, and say all it counts.")] = None,
     out: Annotated[Path | None, typer.Option(help="File of the record.")] = None,
 ) -> None:
-    """Try random cases, and say what was wrong; "page" writes the documentation's page of all records."""
-    if campaign == "page":
-        TARGET.write_text(page(), encoding="utf-8")
-        print(TARGET)
-        return
+    """Try random cases, and say what was wrong; `python -m benchmarks page` quotes the records in the documentation."""
     if campaign not in CASES:
         raise typer.BadParameter(f"{campaign!r} is none of {', '.join(CASES)}")
     tested = importlib.import_module(f"benchmarks.campaigns.{campaign}").tested

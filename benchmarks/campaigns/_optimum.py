@@ -20,7 +20,6 @@ __all__ = ["Enumeration", "network_value", "polynomial_value"]
 
 Extended = np.longdouble
 _EPS = np.finfo(Extended).eps
-_ONE, _TWO = Extended(1), Extended(2)
 
 
 @dataclass(frozen=True, eq=False)

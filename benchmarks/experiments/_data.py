@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from sklearn import datasets as sets
@@ -14,14 +12,6 @@ import qsdp
 from qsdp.lifting import append_constant
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-#: scikit-learn's small sets, with its coding of the classes.
-BUNDLED: dict[str, Callable[..., Any]] = {
-    "iris": sets.load_iris,
-    "wine": sets.load_wine,
-    "breast cancer": sets.load_breast_cancer,
-    "diabetes": sets.load_diabetes,
-}
 
 
 def standardised(name: str, seed: int) -> Split:
@@ -34,11 +24,6 @@ def quarter(X: np.ndarray, y: np.ndarray, seed: int, *, classes: bool = True) ->
     """Return a quarter for testing, stratified by classes; columns are standardised, and real targets too."""
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, stratify=y if classes else None, random_state=seed)
     return *scaled(X, X_test), *((y, y_test) if classes else scaled(y, y_test))
-
-
-def bundled(name: str, seed: int = 0) -> Split:
-    """Return one of `BUNDLED` as `quarter` has it."""
-    return quarter(*BUNDLED[name](return_X_y=True), seed, classes=name != "diabetes")
 
 
 def planted(n: int, d: int, seed: int) -> Split:

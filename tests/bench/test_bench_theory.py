@@ -36,13 +36,13 @@ def changed(records: list[Record], name: str, value: float) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def proven() -> list[Record]:
-    return measured(theory.EXPERIMENT, "reduction", "shaping", "constants", "bounds")
+    return measured(theory.EXPERIMENT, "reduction", "shaping", "constants")
 
 
 def test_theorems_and_slips_of_print_are_found(proven: list[Record]) -> None:
     found = verdicts(theory.EXPERIMENT, proven)
     assert found["Theorem 1"] == found["Theorem 1, Appendix C"] == found["Theorem 2"] == found["(27)"] == "supported"
-    assert found["section 3"] == found["section 4"] == "supported"
+    assert found["section 4"] == "supported"
     assert found["Appendix C"] == found["after Theorem 2"] == "contradicted"
     assert found["(25), (67)"] == "contradicted"
     assert found["Theorem 3"] == found["(28)"] == found["sections 3 and 4"] == "not measured"
@@ -56,14 +56,13 @@ def test_theorems_and_slips_of_print_are_found(proven: list[Record]) -> None:
         ("neurons", 3.1, "Theorem 1, Appendix C", "contradicted"),
         ("printed", 1e-16, "Appendix C", "supported"),
         ("slope", 1.001, "after Theorem 2", "supported"),
-        ("violations", 1, "section 3", "contradicted"),
         ("optimum", 1e9, "section 4", "contradicted"),
         ("optimum", 1e-9, "(25), (67)", "contradicted"),
         ("half", 1e9, "(25), (67)", "supported"),
     ],
 )
 def test_records_decide(proven: list[Record], name: str, value: float, where: str, verdict: str) -> None:
-    kept = [record for record in proven if record.case["kind"] in {"reduction", "shaping", "bounds", "constants"}]
+    kept = [record for record in proven if record.case["kind"] in {"reduction", "shaping", "constants"}]
     if name == "printed":
         kept = [record for record in kept if record.case["kind"] == "reduction" and record.case["levels"] == 2]
     assert verdicts(theory.EXPERIMENT, changed(kept, name, value))[where] == verdict

@@ -16,7 +16,6 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.campaigns import checker, soundness  # noqa: E402
 from benchmarks.campaigns._certificates import samples, truth  # noqa: E402
 from benchmarks.campaigns._optimum import Enumeration, network_value  # noqa: E402
-from benchmarks.campaigns._page import TARGET, page  # noqa: E402
 from benchmarks.campaigns._problems import LOSSES  # noqa: E402
 from benchmarks.campaigns._record import Outcome, Record, pursue, try_again  # noqa: E402
 
@@ -110,7 +109,3 @@ def test_optimum_is_the_one_that_is_proven(loss: str) -> None:
     assert abs(Enumeration.of(problem).upper - result.objective) <= 1e-7 * result.objective
     value, error, _ = network_value(problem, result.network)
     assert abs(value - result.objective) <= 1e-12 * value + error
-
-
-def test_page_is_that_of_the_records() -> None:
-    assert TARGET.read_text(encoding="utf-8") == page()

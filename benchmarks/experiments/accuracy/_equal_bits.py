@@ -8,12 +8,13 @@ of all of them are chosen on the folds of the sample, the networks' own by thems
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, gained, grouped, timed, unfolded
+from benchmarks.experiments._common import TARGET, Records, by, gained, grouped, timed, unfolded
 from benchmarks.experiments.accuracy import _bits as sizes
 from benchmarks.experiments.accuracy._models import (
     Measured,
@@ -141,6 +142,13 @@ def columns_of_models() -> list[tuple[str, show.Cell]]:
         ("seconds", show.median("seconds", ".2g")),
         ("draws", show.count),
     ]
+
+
+def printed_claim(records: Records, statement: str, accuracy: float, theirs: str, group: str, case: str) -> Claim:
+    """Return the claim that the network, draw by draw, is more accurate than what is printed, an exact number."""
+    ours = by([record for record in models(records) if record.case["model"] == DEFAULT], "test", "seed")
+    claim = paired_claim(TARGET, statement, ours, dict.fromkeys(ours, accuracy), names=(DEFAULT, theirs))
+    return replace(claim, group=group, case=case)
 
 
 def rival_claims(records: Records, of: str, *names: str) -> list[Claim]:

@@ -6,6 +6,7 @@ share a fit: networks of other sizes are drawn from the solution of the default 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.experiments._common import timed
 from benchmarks.experiments.accuracy import _bits as sizes
 from qsdp import QuantizedNetworkClassifier
+from qsdp._utils.parallel import blas_threads
 from qsdp.bench.uci.data import Split, validation_splits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
@@ -61,6 +63,13 @@ class Sample:
     def test(self, classes: np.ndarray) -> float:
         """Return the accuracy of classes of the test rows."""
         return float(np.mean(classes == self.split.y_test))
+
+    def models_of(self, family: Callable[[Sample], Measured]) -> dict[str, Any]:
+        """Return what all models of a family measure, by name, on one thread."""
+        with blas_threads(1), warnings.catch_warnings():
+            # The measurements show what matters of the warnings about small classes, gaps and steps.
+            warnings.simplefilter("ignore")
+            return dict(family(self))
 
 
 # -- ours ------------------------------------------------------------------------------------------------

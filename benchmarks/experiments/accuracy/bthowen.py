@@ -111,10 +111,8 @@ def resample_to(model: QuantizedNetworkClassifier, bits: int, seed: int) -> None
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Fit, resample to the printed size, and measure, on one thread; or fit all rivals of a family."""
     if "family" in case:
-        with blas_threads(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            sample = Sample.of(prepare(case["set"], case["seed"], test_size=1 / 3), case["seed"])
-            return {"models": dict(FAMILIES[case["family"]](sample))}
+        sample = Sample.of(prepare(case["set"], case["seed"], test_size=1 / 3), case["seed"])
+        return {"models": sample.models_of(FAMILIES[case["family"]])}
     data, seed = load(case["set"]), case["seed"]
     classes, codes = np.unique(data.y, return_inverse=True)
     X, X_test, y, y_test = train_test_split(data.X, codes, test_size=1 / 3, random_state=seed, stratify=codes)

@@ -14,9 +14,7 @@ images: those of the network by itself, the rivals' on one stratified fifth held
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,12 +40,12 @@ from benchmarks.experiments.accuracy._equal_bits import (
     by_model,
     columns_of_models,
     models,
+    printed_claim,
     rival_claims,
     rivals_quote,
 )
 from benchmarks.experiments.accuracy._models import Sample
-from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench import Claim, Record, Table
 from qsdp.bench.uci.data import Split
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
@@ -72,17 +70,14 @@ def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit all models to a draw, on one thread."""
+    """Fit all models of a family to a draw."""
     X, X_test, y, y_test = images(case["set"])
     rows, tested = drawn(y, case["images"], case["seed"]), drawn(y_test, TESTED)
     inputs, tests = pooled(X[rows], case["side"]), pooled(X_test[tested], case["side"])
     split = Split(inputs, tests, y[rows], y_test[tested], 10)
     fifth = StratifiedShuffleSplit(1, test_size=0.2, random_state=case["seed"])
     folds = list(fifth.split(split.X, split.y))
-    with blas_threads(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = dict(FAMILIES[case["family"]](Sample(split, folds, case["seed"])))
-    return {"models": found}
+    return {"models": Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])}
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -112,13 +107,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     made = []
     for side in SIDES:
         for (name, count), accuracy in PRINTED.items():
-            found = where(models(records), side=side, set=name, images=count, model=DEFAULT)
-            ours = {record.case["seed"]: record.measured["test"] for record in found}
             group = "The default classifier is more accurate than BeMi's ensemble of the same images"
-            case = f"{SETS[name]}, {side} x {side} pixels, {count} a class"
-            theirs = dict.fromkeys(ours, accuracy)
-            claim = paired_claim(TARGET, f"{group}: {case}.", ours, theirs, names=(DEFAULT, "BeMi"))
-            made.append(replace(claim, group=group, case=case))
+            own, case = (
+                where(records, side=side, set=name, images=count),
+                f"{SETS[name]}, {side} x {side} pixels, {count} a class",
+            )
+            made.append(printed_claim(own, f"{group}: {case}.", accuracy, "BeMi", group, case))
     return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
 
 

@@ -16,9 +16,7 @@ Statlog. Draws are ours in both.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,12 +31,12 @@ from benchmarks.experiments.accuracy._equal_bits import (
     by_model,
     columns_of_models,
     models,
+    printed_claim,
     rival_claims,
     rivals_quote,
 )
 from benchmarks.experiments.accuracy._models import Sample
-from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench import Claim, Record, Table
 from qsdp.bench.uci.data import Split, load
 
 ROWS = {"adult": (40, 120, 200, 280), "heart": (40, 120, 190)}
@@ -78,12 +76,10 @@ def drawn(name: str, n: int, seed: int) -> Split:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit all models to a draw, on one thread."""
+    """Fit all models of a family to a draw."""
     split = drawn(case["set"], case["rows"], case["seed"])
     folds = list(StratifiedKFold(3, shuffle=True, random_state=case["seed"]).split(split.X, split.y))
-    with blas_threads(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = dict(FAMILIES[case["family"]](Sample(split, folds, case["seed"])))
+    found = Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])
     return {"models": found, "most": float(np.bincount(split.y_test).max() / len(split.y_test))}
 
 
@@ -119,12 +115,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     made = []
     for name, accuracies in PRINTED.items():
         for n, accuracy in accuracies.items():
-            own = where(models(records), set="adult", rows=n, model=DEFAULT)
-            ours = {record.case["seed"]: record.measured["test"] for record in own}
             group = f"The default classifier is more accurate on adult than the best network of 16 neurons by {name}"
-            theirs = dict.fromkeys(ours, accuracy)
-            claim = paired_claim(TARGET, f"{group}, {n} rows.", ours, theirs, names=(DEFAULT, name))
-            made.append(replace(claim, group=group, case=f"{n} rows"))
+            own, case = where(records, set="adult", rows=n), f"{n} rows"
+            made.append(printed_claim(own, f"{group}, {case}.", accuracy, name, group, case))
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 

@@ -8,7 +8,6 @@ networks of other sizes drawn from their solutions; the rivals are in `_models.p
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
-from qsdp._utils.parallel import blas_threads
 from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.rounding import PRECISIONS
@@ -97,12 +95,9 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit all models of a family to a split, on one thread."""
+    """Fit all models of a family to a split."""
     split = prepare(case["set"], case["seed"])
-    with blas_threads(1), warnings.catch_warnings():
-        # The measurements show what matters of the warnings about small classes, gaps and steps.
-        warnings.simplefilter("ignore")
-        models = dict(FAMILIES[case["family"]](Sample.of(split, case["seed"])))
+    models = Sample.of(split, case["seed"]).models_of(FAMILIES[case["family"]])
     return {"n": len(split.y), "d": split.X.shape[1], "n_classes": split.n_classes, "models": models}
 
 

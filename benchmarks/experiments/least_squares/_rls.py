@@ -13,23 +13,45 @@ import numpy as np
 
 from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import Records, grouped
-from qsdp.bench import Claim, Evidence, Record, compare, either, judged
+from qsdp.bench import Claim, Evidence, Record, Table, compare, either, judged
 
 SOURCE = "Zhang et al. 2021"
-SPECIFICATION = "prototype of the specification, B.13"
 
 #: Epochs that records keep, from 1.
 EPOCHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100, 120, 150)
 
-#: Shares of the eigenvalues of P at which records keep them.
-QUANTILES = (0.0, 0.01, 0.1, 0.5, 1.0)
-
 #: The paper's additions, and what is said of them.
 ADDITIONS = {"+M": "Momentum improves", "+R": "An L1 term improves", "+M+R": "Both together improve"}
 
+#: Figures 2 and 3: lines of a panel.
+PANELS = {
+    "squared loss": ("Adam", "RLS", *(f"RLS{sign}" for sign in ADDITIONS)),
+    "cross-entropy": ("Adam, entropy", "HRLS", *(f"HRLS{sign}" for sign in ADDITIONS)),
+}
+#: Figures 4 and 5: the same of k and eta.
+GRIDS = {
+    "k": ("RLS, k 0.01", "RLS", "RLS, k 1", "RLS, k 10"),
+    "eta": ("RLS, eta 0.01", "RLS, eta 0.1", "RLS", "RLS, eta 10"),
+}
 
-def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | None = None, n_classes: int = 10) -> Any:
-    """Return a classification's data for `train_network`: one-hot targets, samples of a shape."""
+#: Method of `train_network`, loss and options.
+Method = tuple[str, str, dict[str, Any]]
+
+#: The paper's methods.
+METHODS: dict[str, Method] = {
+    label: (label.removesuffix(", entropy").lower(), loss, {})
+    for loss, labels in zip(("squared", "cross_entropy"), PANELS.values(), strict=True)
+    for label in labels
+}
+
+
+def cases_of(methods: Iterable[str], seeds: int, epochs: int) -> list[dict[str, Any]]:
+    """Return a case for each method and seed."""
+    return [{"method": label, "seed": seed, "epochs": epochs} for label in methods for seed in range(seeds)]
+
+
+def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | None = None) -> Any:
+    """Return data of ten classes for `train_network`: one-hot targets, samples of a shape."""
     import torch
 
     from qsdp.baselines.rls.harness import Data
@@ -37,7 +59,7 @@ def data_of(X: Any, X_test: Any, y: Any, y_test: Any, shape: Sequence[int] | Non
     parts = [torch.tensor(np.asarray(part), dtype=torch.float32) for part in (X, X_test)]
     if shape is not None:
         parts = [part.reshape(-1, *shape) for part in parts]
-    codes = [torch.eye(n_classes)[torch.as_tensor(part, dtype=torch.long)] for part in (y, y_test)]
+    codes = [torch.eye(10)[torch.as_tensor(part, dtype=torch.long)] for part in (y, y_test)]
     return Data(parts[0], codes[0], parts[1], codes[1])
 
 
@@ -75,18 +97,7 @@ def measure(make_model: Callable[[], Any], data: Any, method: str, **options: An
     return summary(history) | {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "state": state_size(optimizer),
-        "eigenvalues": eigenvalues(optimizer),
     }
-
-
-def eigenvalues(optimizer: Any) -> list[float] | None:
-    """Return `QUANTILES` of the eigenvalues of the first map's P; None where there is none, or not a finite one."""
-    import torch
-
-    P = optimizer.state.get(optimizer.param_groups[0]["params"][0], {}).get("P")
-    if P is None or not bool(torch.isfinite(P).all()):
-        return None
-    return [_rounded(float(value)) for value in np.quantile(np.linalg.eigvalsh(P.double().numpy()), QUANTILES)]
 
 
 def state_size(optimizer: Any) -> int:
@@ -163,33 +174,12 @@ def shown(numbers: np.ndarray, digits: int = 3) -> str:
     return f"{mean} ({lost} of {len(numbers)} diverged)" if lost else mean
 
 
-def printed(number: float | None, digits: int = 3) -> str:
-    """Return a printed number as text."""
-    return "-" if number is None else f"{number:.{digits}f}"
-
-
-def compared(
-    curves: Mapping[str, tuple[str, int] | None],
-    specified: Callable[[Records], Sequence[float | None]],
-    digits: Mapping[str, int] | None = None,
-) -> list[tuple[str, show.Cell]]:
-    """Return columns of the specification's and the measured number of some curves.
-
-    Parameters
-    ----------
-    curves : dict
-        Name of a curve and epoch, by heading; None is the best test score.
-    specified : callable
-        Returns the specification's numbers for a group.
-    digits : dict of int, optional
-        Digits by heading, of those that have not three.
-    """
-    made = []
-    for k, (heading, curve) in enumerate(curves.items()):
-        places = (digits or {}).get(heading, 3)
-        made.append((f"{heading} (spec)", lambda group, k=k, places=places: printed(specified(group)[k], places)))
-        made.append((heading, curve_cell(curve, places)))
-    return made
+def curves(name: str, *epochs: int, digits: int = 4) -> list[tuple[str, show.Cell]]:
+    """Return columns of a curve at some epochs."""
+    return [
+        (f"{name} @{epoch}" if k == 0 else f"@{epoch}", curve_cell((name, epoch), digits))
+        for k, epoch in enumerate(epochs)
+    ]
 
 
 def curve_cell(curve: tuple[str, int] | None, digits: int = 3) -> show.Cell:
@@ -197,9 +187,23 @@ def curve_cell(curve: tuple[str, int] | None, digits: int = 3) -> show.Cell:
     return lambda group: shown(best(group) if curve is None else at(group, *curve), digits)
 
 
-def seconds_cell(form: str, unit: float = 1.0) -> show.Cell:
-    """Return the cell of the processor's seconds of an epoch."""
-    return lambda group: format(unit * epoch_seconds(group), form)
+def table(
+    title: str,
+    groups: Mapping[Any, Sequence[Record]],
+    columns: Iterable[tuple[str, show.Cell]],
+    note: str = "Means over seeds.",
+    name: show.Cell | None = None,
+) -> Table:
+    """Return a table of curves by method, with the costs of an epoch and of the optimiser."""
+    place = ("method", name or show.param("method"))
+    costs = [
+        ("s an epoch", lambda group: format(epoch_seconds(group), ".3g")),
+        ("parameters", show.first("parameters", ",")),
+        ("kept", show.first("state", ",")),
+        ("repet.", show.count),
+    ]
+    more = " Minibatches of 128; processor time of one thread; kept: numbers of the optimiser."
+    return show.table(title, groups, [place, *columns, *costs], note + more)
 
 
 # -- claims ---------------------------------------------------------------------------------------------
@@ -326,15 +330,9 @@ def best_values(
     return {**parts, "the range over eta exceeds that over k": compare(wide[1], wide[0], unit=100.0)}
 
 
-def best_claim(
-    figures: str,
-    here: str,
-    k: Mapping[str, Sequence[Record]],
-    eta: Mapping[str, Sequence[Record]],
-    epoch: int,
-    digits: int = 4,
-) -> Claim:
+def best_claim(figures: str, here: str, groups: Groups, epoch: int, digits: int = 4) -> Claim:
     """Return whether k is best at 0.1 and eta at 1, which the method "RLS" has, on other data than the paper's."""
+    k, eta = ({label: groups[label] for label in labels} for labels in GRIDS.values())
     return judged(
         f"{SOURCE}, {figures}",
         f"k should be 0.1 and eta 1; eta matters more than k, here for {here}.",
@@ -366,7 +364,12 @@ class Groups(dict[Any, list[Record]]):
 # -- pictures ---------------------------------------------------------------------------------------------
 
 
-def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], titles: Mapping[str, str] | None = None) -> Any:
+def draw_panels(groups: Groups, panels: Mapping[str, Sequence[Any]], names: Callable[[Any], str] = str) -> Any:
+    """Draw curves, a column a panel, whose lines are groups of records."""
+    return draw_curves({title: {names(key): groups[key] for key in keys} for title, keys in panels.items()})
+
+
+def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]]) -> Any:
     """Draw training loss and test score against epochs, below against seconds: a column a group, a line a method."""
     groups = {group: lines for group, lines in groups.items() if any(lines.values())}
     rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
@@ -386,7 +389,7 @@ def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]], titles: Ma
                 axis.set_yscale("log")
             axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
             draw.label_decades(axis)
-        axes[0, column].set_title((titles or {}).get(group, group))
+        axes[0, column].set_title(group)
         axes[0, column].legend(fontsize="small")
     return figure
 

@@ -13,30 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in
-from benchmarks.experiments.least_squares._bpls_toys import (
-    COMPETITORS,
-    TEST,
-    TRAIN,
-    by_noise,
-    draw_errors,
-    error_tables,
-    gradient_runs,
-    least_squares_runs,
-    linear,
-    match_claim,
-    noisy,
-    printed_claim,
-    printed_key,
-    ratios_to_best,
-)
+from benchmarks.experiments._common import experiment_in, grid
+from benchmarks.experiments.least_squares import _bpls_toys as toys
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 SIGMAS = [round(0.1 * k, 1) for k in range(11)]
 
-METHODS = ("BPLS", *COMPETITORS)
+METHODS = ("BPLS", *toys.COMPETITORS)
 
 #: Training / test of the specification's prototype: 1000 runs of least squares, 200 of the others.
 PRINTED = {
@@ -53,7 +38,7 @@ STATEMENTS = {
         f"{SOURCE}, Figure 4",
         "Linear toy: BPLS matches the best competitor in training and is slightly better in test.",
     ),
-    "printed": printed_key("Linear toy"),
+    "printed": toys.printed_key("Linear toy"),
     "theorem": (
         f"{SOURCE}, Section II",
         "The weights of a linear network are optimal: predictions are those of ordinary least squares.",
@@ -68,44 +53,38 @@ STATEMENTS = {
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each method and noise, and those of the theorem and of the printed inverse."""
     sigmas, runs, epochs = ([0.5], 20, 10) if quick else (SIGMAS, 1000, 1000)
-    found: list[dict[str, Any]] = [{"method": "BPLS", "sigma": sigma, "runs": runs} for sigma in sigmas]
-    found += [
-        {"method": name, "sigma": sigma, "runs": runs, "epochs": epochs} for name in COMPETITORS for sigma in sigmas
-    ]
-    return [
-        *found,
-        {"method": "theorem", "sigma": 1.0, "runs": runs},
-        {"method": "inverse", "sigma": 0.0, "runs": runs},
-    ]
+    found = grid(method="BPLS", sigma=sigmas, runs=runs)
+    found += grid(method=toys.COMPETITORS, sigma=sigmas, runs=runs, epochs=epochs)
+    return found + grid(method="theorem", sigma=1.0, runs=runs) + grid(method="inverse", sigma=0.0, runs=runs)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Measure one method at one noise."""
     method, sigma, runs = case["method"], case["sigma"], case["runs"]
     if method == "BPLS":
-        return least_squares_runs(linear, sigma, runs, {"activation": "identity"})
+        return toys.least_squares_runs(toys.linear, sigma, runs, {"activation": "identity"})
     if method == "theorem":
         return {"difference": max(_difference(sigma, number) for number in range(runs))}
     if method == "inverse":
         return _printed_inverse(runs)
-    return gradient_runs(linear, sigma, runs, method, activation="identity", epochs=case["epochs"])
+    return toys.gradient_runs(toys.linear, sigma, runs, method, activation="identity", epochs=case["epochs"])
 
 
 def _difference(sigma: float, number: int) -> float:
     """Return the largest difference from ordinary least squares, for the rule of this run."""
     rules = ("first", "mean", "ls", "relax", "damped", "gauss-seidel", "minnorm")
-    Y = noisy(linear, sigma, number)
+    Y = toys.noisy(toys.linear, sigma, number)
     model = BPLSRegressor(
         (3,), activation="identity", hidden_target=rules[number % 7], literal=number % 2 == 0, random_state=number
-    ).fit(TRAIN, Y)
-    A, B = (np.column_stack([data, np.ones(5)]) for data in (TRAIN, TEST))
+    ).fit(toys.TRAIN, Y)
+    A, B = (np.column_stack([data, np.ones(5)]) for data in (toys.TRAIN, toys.TEST))
     expected = B @ np.linalg.lstsq(A, Y, rcond=None)[0]
-    return float(np.abs(model.predict(TEST) - expected).max())
+    return float(np.abs(model.predict(toys.TEST) - expected).max())
 
 
 def _printed_inverse(runs: int) -> dict[str, Any]:
     """Return what the normal equations as printed make of exact data."""
-    A, Y = np.column_stack([TRAIN, np.ones(5)]), linear(TRAIN)
+    A, Y = np.column_stack([toys.TRAIN, np.ones(5)]), toys.linear(toys.TRAIN)
     errors, residuals = 0, []
     for number in range(runs):
         H = A @ np.random.default_rng(number).uniform(-1.0, 1.0, (2, 3))
@@ -123,36 +102,36 @@ def expected(sigma: float) -> tuple[float, float]:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return errors beside those printed, all noises, and what else was measured."""
-    found, other = by_noise(records), []
-    if ("inverse", 0.0) in found:
-        record = found["inverse", 0.0]
-        measured = f"{record.measured['errors']}, {record.measured['median']:.1f}, {record.measured['largest']:.2g}"
-        what = "printed inverse on exact data: errors, median and largest residual"
-        other.append([what, "253, 10.6, 1.8e+03", measured, str(record.case["runs"])])
-    if ("theorem", 1.0) in found:
-        record = found["theorem", 1.0]
-        measured = f"{record.measured['difference']:.1e}"
-        other.append(
-            ["largest difference from least squares, every rule", "<= 1e-10", measured, str(record.case["runs"])]
-        )
+    found, other = toys.by_noise(records), []
+    for key, what, printed, shown in (
+        (
+            ("inverse", 0.0),
+            "printed inverse on exact data: errors, median and largest residual",
+            "253, 10.6, 1.8e+03",
+            "{errors}, {median:.1f}, {largest:.2g}",
+        ),
+        (("theorem", 1.0), "largest difference from least squares, every rule", "<= 1e-10", "{difference:.1e}"),
+    ):
+        if key in found:
+            other.append([what, printed, shown.format(**found[key].measured), str(found[key].case["runs"])])
     return [
-        *error_tables("Linear toy", found, PRINTED, METHODS, expected),
+        *toys.error_tables("Linear toy", found, PRINTED, METHODS, expected),
         Table("Linear toy: what else was measured", ["what", "printed", "measured", "runs"], other),
     ]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare with the best competitor at every noise."""
-    found = by_noise(records)
+    found = toys.by_noise(records)
     theorem, inverse = (
         None if key not in found else found[key].measured for key in (("theorem", 1.0), ("inverse", 0.0))
     )
     return [
-        match_claim(
+        toys.match_claim(
             STATEMENTS["competitors"],
-            ratios_to_best(found, "BPLS", COMPETITORS, (sigma for _, sigma in found if sigma > 0.0)),
+            toys.ratios_to_best(found, "BPLS", toys.COMPETITORS, (sigma for _, sigma in found if sigma > 0.0)),
         ),
-        printed_claim("Linear toy", found, PRINTED),
+        toys.printed_claim("Linear toy", found, PRINTED),
         exact(
             *STATEMENTS["theorem"],
             [theorem["difference"] <= 1e-8],
@@ -173,7 +152,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def plot(records: Sequence[Record]) -> Any:
     """Draw errors against the noise."""
-    return draw_errors(records, METHODS, "method")
+    return toys.draw_errors(records, METHODS, "method")
 
 
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: linear toy", f"{SOURCE}, Figure 4")

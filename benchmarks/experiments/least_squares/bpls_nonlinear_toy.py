@@ -11,19 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import experiment_in
-from benchmarks.experiments.least_squares._bpls_toys import (
-    COMPETITORS,
-    by_noise,
-    draw_errors,
-    error_tables,
-    gradient_runs,
-    least_squares_runs,
-    match_claim,
-    nonlinear,
-    printed_claim,
-    ratios_to_best,
-)
+from benchmarks.experiments._common import experiment_in, grid
+from benchmarks.experiments.least_squares import _bpls_toys as toys
 from qsdp.bench import Claim, Record, Table
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
@@ -42,7 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "+ keep_best": {**_SAFE},
     "+ 10 passes": {**_SAFE, "passes": 10},
 }
-METHODS = (*VARIANTS, *COMPETITORS)
+METHODS = (*VARIANTS, *toys.COMPETITORS)
 BEST = "+ 10 passes"
 
 #: Training / test of the specification's prototype: 1000 runs of least squares, 200 of the others.
@@ -72,27 +61,21 @@ STATEMENTS = {
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return a case for each method and noise."""
     sigmas, runs, epochs = ([0.05], 10, 10) if quick else (SIGMAS, 1000, 1000)
-    found: list[dict[str, Any]] = [
-        {"method": name, "sigma": sigma, "runs": runs} for name in VARIANTS for sigma in sigmas
-    ]
+    found = grid(method=VARIANTS, sigma=sigmas, runs=runs)
     # By the processor's clock, which the trainings for the errors do not need.
-    found += [
-        {"method": name, "sigma": 0.05, "runs": runs // 5, "timed": number}
-        for number in range(1 if quick else 3)
-        for name in VARIANTS
-    ]
-    return found + [
-        {"method": name, "sigma": sigma, "runs": runs, "epochs": epochs} for name in COMPETITORS for sigma in sigmas
-    ]
+    found += grid(timed=range(1 if quick else 3), method=VARIANTS, sigma=0.05, runs=runs // 5)
+    return found + grid(method=toys.COMPETITORS, sigma=sigmas, runs=runs, epochs=epochs)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Measure one method at one noise."""
     method, sigma, runs = case["method"], case["sigma"], case["runs"]
-    if method in COMPETITORS:
-        return gradient_runs(nonlinear, sigma, runs, method, activation="sigmoid", epochs=case["epochs"])
+    if method in toys.COMPETITORS:
+        return toys.gradient_runs(toys.nonlinear, sigma, runs, method, activation="sigmoid", epochs=case["epochs"])
     options = {"output_activation": "sigmoid", **VARIANTS[method]}
-    return least_squares_runs(nonlinear, sigma, runs, options, readout_only=method == "last layer only, no ridge")
+    return toys.least_squares_runs(
+        toys.nonlinear, sigma, runs, options, readout_only=method == "last layer only, no ridge"
+    )
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -107,7 +90,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
             taken = f"{1e6 * min(cpu):.0f}" if cpu else "-"
             passes.append([name, f"{made:.1f}", taken, f"{100 * clipped:.1f} %"])
     return [
-        *error_tables("Non-linear toy", by_noise(records), PRINTED, METHODS),
+        *toys.error_tables("Non-linear toy", toys.by_noise(records), PRINTED, METHODS),
         Table(
             "Non-linear toy: passes",
             ["variant", "passes", "CPU microseconds a pass", "hidden values cut"],
@@ -124,18 +107,21 @@ def untimed(records: Sequence[Record]) -> list[Record]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare the printed algorithm, and the repaired one, with the best competitor at every noise."""
-    found = by_noise(untimed(records))
+    found = toys.by_noise(untimed(records))
     sigmas = {sigma for _, sigma in found}
     return [
-        *(match_claim(STATEMENTS[name], ratios_to_best(found, name, COMPETITORS, sigmas)) for name in COMPARED),
-        printed_claim("Non-linear toy", found, PRINTED),
+        *(
+            toys.match_claim(STATEMENTS[name], toys.ratios_to_best(found, name, toys.COMPETITORS, sigmas))
+            for name in COMPARED
+        ),
+        toys.printed_claim("Non-linear toy", found, PRINTED),
     ]
 
 
 def plot(records: Sequence[Record]) -> Any:
     """Draw errors against the noise."""
-    return draw_errors(
-        untimed(records), ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *COMPETITORS], "method"
+    return toys.draw_errors(
+        untimed(records), ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *toys.COMPETITORS], "method"
     )
 
 

@@ -10,25 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.experiments import show
 from benchmarks.experiments._common import Records, experiment_in, where
 from benchmarks.experiments._data import images
 from benchmarks.experiments.least_squares import _rls
 from qsdp.bench import Claim, Table, judged
 
-#: Label: method, loss and options.
-METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "Adam": ("adam", "squared", {}),
+METHODS: dict[str, _rls.Method] = {
+    **_rls.METHODS,
     "SGD 0.1": ("sgd", "squared", {"lr": 0.1}),
-    "RLS": ("rls", "squared", {}),
-    "RLS+M": ("rls+m", "squared", {}),
-    "RLS+R": ("rls+r", "squared", {}),
-    "RLS+M+R": ("rls+m+r", "squared", {}),
-    "Adam, entropy": ("adam", "cross_entropy", {}),
-    "HRLS": ("hrls", "cross_entropy", {}),
-    "HRLS+M": ("hrls+m", "cross_entropy", {}),
-    "HRLS+R": ("hrls+r", "cross_entropy", {}),
-    "HRLS+M+R": ("hrls+m+r", "cross_entropy", {}),
 }
 LONG = ("Adam", "RLS")
 GRID = (0.01, 0.1, 1.0, 10.0)
@@ -77,57 +66,27 @@ def of_kind(records: Records, kind: str, name: str) -> _rls.Groups:
 
 
 def tables(records: Records) -> list[Table]:
-    def curves(name: str, *epochs: int) -> list[tuple[str, show.Cell]]:
-        return [
-            (f"{name} @{epoch}" if k == 0 else f"@{epoch}", _rls.curve_cell((name, epoch), 4))
-            for k, epoch in enumerate(epochs)
-        ]
-
-    repetitions = ("repet.", show.count)
-    methods = [
-        ("method", show.param("method")),
-        *curves("test", 1, 3, 5),
-        *curves("train", 5),
-        *curves("loss", 1),
-        *curves("loss", 5),
-        ("s an epoch", _rls.seconds_cell(".2f")),
-        ("parameters", show.first("parameters", ",")),
-        ("kept", show.first("state", ",")),
-        repetitions,
-    ]
-    long = [
-        ("method", show.param("method")),
-        *curves("test", 5, 10, 20),
-        *curves("loss", 5, 10, 20),
-        repetitions,
-    ]
-    swept = [
-        ("value", lambda group: f"{group[0].case['kind']} = {group[0].case['value']:g}"),
-        *curves("test", 1, SWEEP_EPOCHS),
-        *curves("loss", SWEEP_EPOCHS),
-        repetitions,
-    ]
-    note = "Means over seeds; minibatches of 128; processor time of one thread. The paper's curves have no numbers."
-    title = "MNIST, 784-512-10: accuracy, loss, time and memory"
+    methods = [*_rls.curves("test", 1, 3, 5), *_rls.curves("train", 5), *_rls.curves("loss", 1, 5)]
+    long = [*_rls.curves("test", 5, 10, 20), *_rls.curves("loss", 5, 10, 20)]
+    swept = [*_rls.curves("test", 1, SWEEP_EPOCHS), *_rls.curves("loss", SWEEP_EPOCHS)]
     sweeps = _rls.by(where(records, kind=("k", "eta")), "kind", "value")
+
+    def name(group: Records) -> str:
+        return f"{group[0].case['kind']} = {group[0].case['value']:g}"
+
     return [
-        show.table(title, of_kind(records, "methods", "method"), methods, note),
-        show.table("The same, longer", of_kind(records, "long", "method"), long),
-        show.table("MNIST: sweeps of RLS", sweeps, swept),
+        _rls.table("MNIST, 784-512-10", of_kind(records, "methods", "method"), methods),
+        _rls.table("The same, longer", of_kind(records, "long", "method"), long),
+        _rls.table("MNIST: sweeps of RLS", sweeps, swept, name=name),
     ]
 
 
 def plot(records: Records) -> Any:
     """Draw curves in the layout of figures 2 to 5."""
-    groups = of_kind(records, "methods", "method")
-    panels: dict[str, dict[str, Records]] = {
-        "squared loss": {label: groups[label] for label, row in METHODS.items() if row[1] == "squared"},
-        "cross-entropy": {label: groups[label] for label, row in METHODS.items() if row[1] != "squared"},
-    }
-    for kind in ("k", "eta"):
-        swept = of_kind(records, kind, "value")
-        panels[kind] = {f"{value:g}": swept[value] for value in GRID}
-    return _rls.draw_curves(panels)
+    groups = _rls.Groups({**of_kind(records, "methods", "method"), **_rls.by(records, "kind", "value")})
+    sweeps = {kind: [(kind, value) for value in GRID] for kind in ("k", "eta")}
+    names = lambda key: key if isinstance(key, str) else f"{key[1]:g}"  # noqa: E731
+    return _rls.draw_panels(groups, {**_rls.PANELS, **sweeps}, names)
 
 
 def claims(records: Records) -> list[Claim]:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import eigvalsh, svdvals
 
 import qsdp
-from benchmarks.experiments.paper._random_bounds import tested
 from qsdp.column_generation import column_generation
 from qsdp.shaping import shape_block
 
@@ -129,20 +128,6 @@ def bernstein(case: dict[str, Any], measured: dict[str, Any], m: int, failure: f
     return half + math.sqrt(half**2 + 2.0 * log * measured["variance"] / m)
 
 
-def bounds(case: dict[str, Any]) -> dict[str, Any]:
-    """Lower bounds of all kinds against the best network known, on random small problems."""
-    rows = [tested(seed) for seed in range(case["first"], case["first"] + case["problems"])]
-    pairs = [(pair["value"], pair["best"]) for row in rows for pair in row["bounds"]]
-    proven = [max(row["gaps"].values()) <= 1e-6 for row in rows]
-    return {
-        "comparisons": len(pairs),
-        # A bound that is no number is one, too.
-        "violations": sum(not bound <= best for bound, best in pairs),
-        "proven": sum(proven),
-        "problems": len(rows),
-    }
-
-
 def constants(case: dict[str, Any]) -> dict[str, Any]:
     """Return the optimum of (24) beside relaxations: with the right regulariser, as printed, and at other beta."""
     X, y = qsdp.datasets.make_planted(40, case["d"], 5, noise=2.0, random_state=case["seed"])
@@ -210,7 +195,6 @@ CHECKS = {
     "reduction": reduction,
     "shaping": shaping,
     "concentration": concentration,
-    "bounds": bounds,
     "constants": constants,
     "one solve": one_solve,
 }

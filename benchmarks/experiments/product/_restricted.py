@@ -82,6 +82,5 @@ def compared(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, repeats: 
         # Both against the same bound, which is proven.
         "gap": (solution.objective - solution.lower_bound) / solution.objective,
         "clarabel_gap": (objective - solution.lower_bound) / objective,
-        "clarabel_status": program.status,
         "repeats": repeats,
     }

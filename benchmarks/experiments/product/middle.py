@@ -23,6 +23,7 @@ from benchmarks.experiments import show
 from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, percent, where
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
+from benchmarks.experiments.solvers._peers import class_gaps
 from qsdp.bench import Claim, Table, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.backends import Settings
@@ -91,17 +92,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         "test_accuracy": [accuracy(relaxation.predict(X_test), y_test) for relaxation in path] if len(y_test) else [],
         "peak_mib": peak() / 2**20,
     }
-
-
-def class_gaps(relaxation: Relaxation) -> list[float]:
-    """Return the relative gap of every output."""
-    gaps = []
-    for k in range(relaxation.problem.n_outputs):
-        part = relaxation.problem.output(k)
-        objective = part.relaxed_objective(relaxation.Z_stack[k], relaxation.rho_stack[k])
-        bound = max(0.0, part.data_fit.guarded_dual_value(relaxation.dual.nu[:, k]))
-        gaps.append((objective - bound) / objective)
-    return gaps
 
 
 class _Clock:

@@ -31,7 +31,6 @@ def errors(records: Iterable[Record]) -> np.ndarray:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    records = [record for record in records if "setting" in record.case]
     best = {name: by_seed(group) for name, group in chosen(records).items()}
 
     def order(place: str, statement: str, better: str, worse: Sequence[str]) -> Claim:

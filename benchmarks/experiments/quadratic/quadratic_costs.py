@@ -46,13 +46,6 @@ FAMILIES = (*HEADS, "fan")
 TITLES = {**NAMES, "fan": "Fan"}
 REPETITIONS = 3
 
-#: Networks of quadratic layers only: families and widths.
-QUADRATIC: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
-    "784-10 QNN, no hidden layer (quadratic logistic regression)": (("qnn",), (784, 10)),
-    "784-10-10 QNN in both layers": (("qnn", "qnn"), (784, 10, 10)),
-    "784-10-10 RPQNN in both layers": (("rpqnn", "rpqnn"), (784, 10, 10)),
-}
-
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     widths, counts, sizes = ((30,), (1,), (16, 32)) if quick else ((10, 30), (1, 25), (32, 64, 128, 256))
@@ -62,8 +55,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
         for s in counts
         for head in FAMILIES
     ]
-    names = list(QUADRATIC)[:1] if quick else QUADRATIC
-    made += [{"kind": "quadratic", "network": name, "n_starts": 1, "samples": 200 if quick else 2000} for name in names]
     return made + [{"kind": "square", "head": head, "n": n} for n in sizes for head in FAMILIES]
 
 
@@ -104,10 +95,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         ]
         total = count_operations(case["head"], n, n).total
         return {"seconds_per_sample": rates[0], "of_linear": rates[1], "operations": total}
-    if case["kind"] == "quadratic":
-        families, widths = QUADRATIC[case["network"]]
-    else:
-        families, widths = ("linear", case["head"]), (784, case["hidden"], 10)
+    families, widths = ("linear", case["head"]), (784, case["hidden"], 10)
     n, samples = widths[0], case["samples"]
     X = rng.random((samples, n)) * (rng.random((samples, n)) < 0.2)
     Y = np.eye(10)[rng.integers(0, 10, samples)]
@@ -130,15 +118,13 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def linear_like(record: Record, records: Sequence[Record]) -> Record | None:
-    """Return the conventional network of the same hidden width; all-quadratic ones have 10."""
+    """Return the conventional network of the same hidden width."""
     case = record.case
-    found = where(records, kind="network", head="linear", hidden=case.get("hidden", 10), n_starts=case["n_starts"])
+    found = where(records, kind="network", head="linear", hidden=case["hidden"], n_starts=case["n_starts"])
     return found[0] if found else None
 
 
 def title_of(case: dict[str, Any]) -> str:
-    if case["kind"] == "quadratic":
-        return str(case["network"])
     plural = "starts" if case["n_starts"] > 1 else "start"
     return f"784-{case['hidden']}-10 {TITLES[case['head']]}, {case['n_starts']} {plural}"
 
@@ -149,7 +135,7 @@ def tables(records: Records) -> list[Table]:
         return record.measured["seconds_per_sample"] / base.measured["seconds_per_sample"] if base else float("nan")
 
     def printed(record: Record) -> float | None:
-        own = PRINTED_SECONDS.get(record.case.get("head", "")) if record.case.get("hidden") == 30 else None
+        own = PRINTED_SECONDS.get(record.case["head"]) if record.case["hidden"] == 30 else None
         return own[0] / PRINTED_SECONDS["linear"][0] if own else None
 
     def per_start(record: Record) -> float:
@@ -171,9 +157,8 @@ def tables(records: Records) -> list[Table]:
     ]
     note = (
         "Per-sample steps, one processor; the printed seconds are 1.63 (ANN), 5.98 (QNN), 1.71 (RPQNN), of a unit of "
-        "work that the paper does not state. Networks of quadratic layers only are beside the ANN of 10 hidden neurons."
+        "work that the paper does not state."
     )
-    own = where(records, kind="network") + where(records, kind="quadratic")
     n, m = 30, 10
     plain, rows = count_operations("linear", n, m), []
     for head in ("qnn", "rpqnn"):
@@ -197,7 +182,7 @@ def tables(records: Records) -> list[Table]:
         best,
     ]
     return [
-        show.table("Costs of the MNIST networks", own, networks, note),
+        show.table("Costs of the MNIST networks", where(records, kind="network"), networks, note),
         Table("Beyond a linear layer of 30 inputs and 10 neurons", ["", "printed", "counted"], rows, beyond),
         show.table(
             "A square layer of n inputs and n neurons",

@@ -9,16 +9,15 @@ starts and splits.
 
 from __future__ import annotations
 
-import time
 import warnings
 from typing import Any
 
 import numpy as np
 
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, experiment_in, grouped, where
+from benchmarks.experiments._common import Records, experiment_in, grouped
 from benchmarks.experiments.quadratic._relinear_digits_claims import BETAS, RATES, chosen, claims, errors, unstable
-from qsdp.bench import Record, Table
+from qsdp.bench import Table
 from qsdp.datasets import split_digits
 
 GAMMA_R = 0.1
@@ -69,20 +68,11 @@ def _settings() -> list[Setting]:
 SETTINGS = {(name, value): options for name, value, options in _settings()}
 QUICK = (("conventional", None), ("sg", 1e-3), ("fan_compact", 1e-3))
 
-#: What is timed by itself, in processor seconds.
-TIMED: dict[str, dict[str, Any]] = {
-    "linear": {"family": "linear", "variant": "none"},
-    **{f"fan, {variant}": {"variant": variant} for variant in ("none", "sg", "sw-l1", "sw-l2", "sw-soft")},
-    **{family: {"family": family, "variant": "sg"} for family in ("fan_compact", "parabolic", "poly2")},
-    "square_act": {"family": "square_act", "variant": "none", "start": "random"},
-}
-
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     keys = QUICK if quick else list(SETTINGS)
     seeds, epochs = (1, 8) if quick else (10, 60)
-    timed = [{"timed": name, "epochs": 4 if quick else 40} for name in (("linear", "fan, sg") if quick else TIMED)]
-    return timed + [
+    return [
         {"setting": name, "value": value, "epochs": epochs, "seed": seed}
         for name, value in keys
         for seed in range(seeds)
@@ -102,8 +92,6 @@ def model_of(epochs: int, seed: int, **options: Any) -> Any:
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     X, y, X_test, y_test = split_digits()
-    if "timed" in case:
-        return _timed(X, y, case)
     model = model_of(
         case["epochs"], case["seed"], validation_fraction=1 / 6, **SETTINGS[case["setting"], case["value"]]
     )
@@ -111,39 +99,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         # A divergence is recorded.
         warnings.simplefilter("ignore")
         model.fit(X, y)
-    history, before = model.history_, model.transfer_history_
+    history = model.history_
     validation = np.array(history.extra.get("validation_score", []))
     return {
         "test_error": 1.0 - float(model.score(X_test, y_test)),
         "validation_error": 1.0 - float(validation.max(initial=0.0)),
-        "best_epoch": model.best_epoch_,
         "diverged": history.diverged,
         "largest_drop": _largest_drop(validation),
-        "final_loss": history.loss[-1] if history.loss else None,
         "quadratic_norm": history.extra["quadratic_norm"][-1] if history.loss else None,
-        "epochs_of_transfer": before.n_epochs if before else None,
-    }
-
-
-def _timed(X: np.ndarray, y: np.ndarray, case: dict[str, Any]) -> dict[str, Any]:
-    """Return processor seconds an epoch, and memory; the rates are small, for what is timed is the arithmetic."""
-    import torch
-
-    from benchmarks.experiments.quadratic._backward import saved_for_backward
-    from qsdp.baselines.relinear import count_trainable
-
-    marks: list[float] = []
-    model = model_of(
-        case["epochs"], 0, callback=lambda history: marks.append(time.process_time()), **TIMED[case["timed"]]
-    )
-    model.set_params(gamma_r=1e-3).fit(X, y)
-    parameters = count_trainable(model.network_)
-    return {
-        "seconds_per_epoch": float(np.median(np.diff(marks))),
-        "n_parameters": parameters,
-        # Parameters, gradients and momenta, in double precision.
-        "bytes_of_parameters": 3 * 8 * parameters,
-        "bytes_for_backward": saved_for_backward(model.network_, torch.zeros(128, 64, dtype=torch.float64)),
     }
 
 
@@ -154,9 +117,7 @@ def _largest_drop(scores: np.ndarray) -> float | None:
 
 
 def tables(records: Records) -> list[Table]:
-    trained, costs = ([record for record in records if name in record.case] for name in ("setting", "timed"))
-    plain = [record.measured["seconds_per_epoch"] for record in where(costs, timed="linear")]
-    shares = unstable(trained)
+    shares = unstable(records)
 
     def values_of(group: Records) -> str:
         found = [f"{record.case['value']:g}" for record in group if record.case["value"] is not None]
@@ -168,9 +129,6 @@ def tables(records: Records) -> list[Table]:
     def share(group: Records) -> str:
         found = shares[group[0].case["setting"], group[0].case["value"]]
         return f"{np.mean(list(found.values())):.1f}"
-
-    def ratio(record: Record) -> float:
-        return record.measured["seconds_per_epoch"] / plain[0] if plain else np.nan
 
     summary = [
         ("setting", show.param("setting")),
@@ -190,35 +148,20 @@ def tables(records: Records) -> list[Table]:
         ("quadratic norm", show.median("quadratic_norm", ".3g")),
         ("seeds", show.count),
     ]
-    timed = [
-        ("network", show.param("timed")),
-        ("ms an epoch", show.first("seconds_per_epoch", ".1f", unit=1e3)),
-        ("over conventional", show.first(ratio, ".2f")),
-        ("parameters", show.first("n_parameters")),
-        ("KiB: parameters, gradients, momenta", show.first("bytes_of_parameters", ".0f", unit=1 / 1024)),
-        ("KiB kept for the backward pass", show.first("bytes_for_backward", ".0f", unit=1 / 1024)),
-        ("epochs timed", lambda group: str(group[0].case["epochs"] - 1)),
-    ]
     return [
         show.table(
             "Test error on digits, hyper-parameter and epoch chosen on validation images",
-            chosen(trained),
+            chosen(records),
             summary,
             "The paper has no results on digits.",
         ),
         show.table(
             "Every value of every hyper-parameter",
-            grouped(trained, "setting", "value"),
+            grouped(records, "setting", "value"),
             every,
             "Fall: percentage points from one epoch to the next, median over seeds. Unstable: diverged, or a fall of "
             "more than twice the conventional network's. Quadratic norm: Frobenius norm of what a conventional network "
             "does not have. A run that diverges keeps the best epoch before.",
-        ),
-        show.table(
-            "Time and memory of an epoch: 1,200 images in batches of 128, double precision",
-            costs,
-            timed,
-            "Processor time of one training each, its measurement of loss and score included; median over epochs.",
         ),
     ]
 
@@ -230,7 +173,6 @@ def test_error(group: Records) -> str:
 
 
 def plot(records: Records) -> Any:
-    records = [record for record in records if "setting" in record.case]
     if not records:
         return None
     best = {name: errors(group) for name, group in chosen(records).items()}

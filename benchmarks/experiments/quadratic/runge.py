@@ -99,7 +99,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    from benchmarks.experiments.quadratic._backward import saved_for_backward
     from benchmarks.experiments.quadratic._replicas import Replicas
     from qsdp.baselines.relinear import count_trainable
 
@@ -134,7 +133,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "pieces": [pieces for pieces, _ in described],
         "coefficients": [coefficients for _, coefficients in described],
         "n_parameters": count_trainable(networks[0]),
-        "bytes_for_backward": saved_for_backward(networks[0], x),
         "seconds_per_step": seconds / case["steps"],
     }
 

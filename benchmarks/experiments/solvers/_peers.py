@@ -73,13 +73,13 @@ class Answer:
         return {} if self.relaxation is None else {name: getattr(self.relaxation, name) for name in names}
 
 
-def solve(problem, solver, tolerance, time_limit=None, callback=None):
-    """Solve once; tolerance None is the solver's default. A callback is for solvers of this package."""
+def solve(problem, solver, tolerance, time_limit=None):
+    """Solve once; tolerance None is the solver's default."""
     if solver in {"scs", "sdpa"}:
         return _solve_full(problem, solver, tolerance, time_limit)
     start = time.perf_counter()
     limit = None if solver == "cvxopt" else time_limit
-    relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tolerance, time_limit=limit, callback=callback)
+    relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tolerance, time_limit=limit)
     seconds = time.perf_counter() - start
     return Answer(seconds, relaxation.compile_time, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
 
@@ -126,13 +126,13 @@ def repaired(
     return finish(scaled, RawSolution(Z, V, W, nu, z, status=status, iterations=iterations), solver=solver, tol=1e-6)
 
 
-def reach(problem, solver, level, budget, ladder=None, callback=None):
+def reach(problem, solver, level, budget, ladder=None):
     """Return the coarsest tolerance whose gap is at most the level, its answer, and whether it is.
 
     Within `budget` seconds; where no tolerance gets there, the one with the smallest gap.
     """
     if solver in OWN:
-        answer = solve(problem, solver, level, budget, callback)
+        answer = solve(problem, solver, level, budget)
         return level, answer, _gap(answer) <= level
     best, left = (None, None), budget
     for tolerance in LADDERS[solver] if ladder is None else ladder:

@@ -29,7 +29,15 @@ from benchmarks.experiments._common import TARGET, Records, duration, experiment
 from benchmarks.experiments._process import available_gib, in_own_process, processor_clock
 from benchmarks.experiments.solvers._peers import INNER_LADDERS, Bound, inner, inner_cutnorm, inner_missing
 from benchmarks.experiments.solvers._problems import GRAPHS, graph
-from benchmarks.experiments.solvers.solvers import LEVEL, LIMIT, PATIENCE, THREADS, faster_claim, intervals_claim
+from benchmarks.experiments.solvers.solvers import (
+    LEVEL,
+    LIMIT,
+    PATIENCE,
+    THREADS,
+    columns_of,
+    faster_claim,
+    intervals_claim,
+)
 from qsdp.bench import Claim, Table, exact
 
 SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")
@@ -135,14 +143,7 @@ def tables(records: Records) -> list[Table]:
         ("solver", show.param("solver")),
         ("threads", show.param("threads")),
         ("level", show.param("level", ".0e")),
-        ("tolerance", show.first("tolerance", ".0e", "")),
-        ("seconds", show.first("seconds", ".4g", "")),
-        ("runs", lambda group: str(len(group[0].measured.get("runs", ())) or "")),
-        ("gap", show.first("relative_gap", ".1e", "")),
-        ("objective", show.first("objective", ".7g", "")),
-        ("lower bound", show.first("lower_bound", ".7g", "")),
-        ("MiB", show.first("peak_mib", ".0f", "")),
-        ("status", show.first("status")),
+        *columns_of("tolerance", "seconds", "runs", "gap", "objective", "lower bound", "MiB", "status"),
     ]
     return [show.table("Bounds of quadratic forms over sign vectors", records, columns)]
 

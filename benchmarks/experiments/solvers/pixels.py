@@ -7,7 +7,6 @@ minutes. The variable QSDP_DEVICE names a device of torch, such as cuda, on whic
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from typing import Any
@@ -54,7 +53,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         for k in range(problem.n_outputs)
     ]
     clock.append(time.perf_counter())
-    joined, solved = join_outputs(problem, parts, certified=parts[0].solver in OWN), peak()
+    joined = join_outputs(problem, parts, certified=parts[0].solver in OWN)
     sampled = qsdp.sample_network(qsdp.shape_covariance(joined), case["neurons"], random_state=0)
     clock.append(time.perf_counter())
     refitted = qsdp.refit(sampled, problem, second_layer="shared")
@@ -62,12 +61,10 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     polished = qsdp.polish(refitted, problem, time_limit=case["polish"], random_state=0)
     clock.append(time.perf_counter())
     stages = dict(zip(STAGES, np.diff(clock).tolist(), strict=True))
-    on_device = device is not None and device.startswith("cuda")
     models = {"relaxation": joined, "sampled": sampled, "polished": polished}
     return {
         "D": problem.dimension,
         "device": device,
-        "device_mib": sys.modules["torch"].cuda.max_memory_allocated(device) / 2**20 if on_device else None,
         "stages": stages,
         "seconds": float(sum(stages.values())) - stages["reading"],
         "class_gaps": [part.relative_gap for part in parts],
@@ -75,11 +72,9 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         "objective": joined.objective,
         "lower_bound": joined.lower_bound,
         "relative_gap": joined.relative_gap,
-        "relaxation_mib": solved / 2**20,
         "peak_mib": peak() / 2**20,
         "neurons": polished.n_neurons,
         "bits": polished.n_bits,
-        "network_objective": problem.objective(polished),
         "accuracy": {name: accuracy(model.predict(X_test), y_test) for name, model in models.items()},
     }
 

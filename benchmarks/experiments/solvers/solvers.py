@@ -142,6 +142,25 @@ def rows_of(records: Records) -> list[Record]:
     return unfolded(records, "solvers", "solver")
 
 
+#: Columns of tables of solvers.
+COLUMNS: dict[str, show.Cell] = {
+    "tolerance": show.first("tolerance", ".0e", ""),
+    "seconds": show.first("seconds", ".4g", ""),
+    "runs": lambda group: str(len(group[0].measured.get("runs", ())) or ""),
+    "gap": show.first("relative_gap", ".1e", ""),
+    "iterations": show.first("iterations", "", ""),
+    "objective": show.first("objective", ".7g", ""),
+    "lower bound": show.first("lower_bound", ".7g", ""),
+    "MiB": show.first("peak_mib", ".0f", ""),
+    "status": show.first("status"),
+}
+
+
+def columns_of(*names: str) -> list[tuple[str, show.Cell]]:
+    """Return some of `COLUMNS`."""
+    return [(name, COLUMNS[name]) for name in names]
+
+
 def tables(records: Records) -> list[Table]:
     def worst(record: Record) -> float | None:
         return max(record.measured.get("class_gaps", ()), default=None)
@@ -151,17 +170,13 @@ def tables(records: Records) -> list[Table]:
         ("beta", lambda group: f"{group[0].case['problem']['beta']:g}"),
         ("solver", show.param("solver")),
         ("level", show.first("level", ".0e", "")),
-        ("tolerance", show.first("tolerance", ".0e", "")),
-        ("seconds", show.first("seconds", ".4g", "")),
-        ("runs", lambda group: str(len(group[0].measured.get("runs", ())) or "")),
+        *columns_of("tolerance", "seconds", "runs"),
         ("compiling", show.first("compiling", ".3g", "")),
-        ("gap", show.first("relative_gap", ".1e", "")),
+        *columns_of("gap"),
         ("worst class", show.first(worst, ".1e", "")),
-        ("objective", show.first("objective", ".7g", "")),
-        ("lower bound", show.first("lower_bound", ".7g", "")),
-        ("MiB", show.first("peak_mib", ".0f", "")),
+        *columns_of("objective", "lower bound", "MiB"),
         ("reading, PCA", show.first("reading", ".3g", "")),
-        ("status", show.first("status")),
+        *columns_of("status"),
     ]
     rows = rows_of(records)
     return [show.table(title, where(rows, section=name), columns) for name, title in SECTIONS.items()]

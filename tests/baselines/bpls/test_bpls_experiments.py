@@ -19,10 +19,8 @@ from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
 
 pytest.importorskip("torch")
-verdicts = pytest.importorskip(
-    "benchmarks.experiments.least_squares._bpls_verdicts", reason="not in the installed package"
-)
-NAMES = ("bpls_bundled", "bpls_digits", "bpls_images", "bpls_linear_toy", "bpls_nonlinear_toy")
+images = pytest.importorskip("benchmarks.experiments.least_squares.bpls_images", reason="not in the installed package")
+NAMES = ("bpls_images", "bpls_linear_toy", "bpls_nonlinear_toy")
 
 
 def experiment(name: str) -> Any:
@@ -70,7 +68,6 @@ def test_reports_of_no_records(name: str) -> None:
 
 @pytest.mark.usefixtures("uci_available")
 def test_quick_run_of_images(tmp_path: Path) -> None:
-    images = importlib.import_module("benchmarks.experiments.least_squares.bpls_images")
     try:
         load_mnist("test")
     except DatasetError:
@@ -98,62 +95,20 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
     assert (tmp_path / "drawn.png").stat().st_size > 1000
 
 
-def test_every_pass_is_in_every_list() -> None:
-    for record in quick("bpls_digits"):
-        if record.case["part"] in {"rows", "variants"}:
-            found = record.measured
-            lists = [found[name] for name in ("cpu", "curve", "misses", "seconds", "clipped")]
-            assert [len(each) for each in lists] == [found["epochs"]] * 5
-            assert found["curve"][0] == found["initial"]
-            assert found["curve"][-1] == found["final"]
-            # The network that is kept so far never has more training misses than the one before.
-            assert np.all(np.diff([train for train, _ in found["curve"]]) >= 0.0)
+@pytest.mark.parametrize("options", [{}, {"activation": "softmax"}, {"hidden": [50, 50]}])
+def test_every_pass_is_in_every_list(options: dict[str, Any]) -> None:
+    training = importlib.import_module("benchmarks.experiments.least_squares._bpls_classifiers")
+    data = importlib.import_module("benchmarks.experiments._data")
+    found = training.least_squares(data.digits(), {"ridge": 1e-3, **options}, 0)
+    lists = [found[name] for name in ("cpu", "curve", "misses", "seconds", "clipped")]
+    assert [len(each) for each in lists] == [found["epochs"]] * 5
+    assert found["curve"][0] == found["initial"]
+    assert found["curve"][-1] == found["final"]
+    # The network that is kept so far never has more training misses than the one before.
+    assert np.all(np.diff([train for train, _ in found["curve"]]) >= 0.0)
 
 
 # -- verdicts ----------------------------------------------------------------------------------------
-
-
-def digits_records(shift: float) -> list[Record]:
-    """Return the records of a run in which every mean is the specification's, plus a shift."""
-    module = importlib.import_module("benchmarks.experiments.least_squares.bpls_digits")
-    records = []
-    for case in module.cases(False):
-        if case["part"] == "rows":
-            printed = module.ROWS[case["name"]][1][:3]
-            means = {
-                stage: [float(part) + shift for part in text.split(" / ")]
-                for stage, text in zip(module.STAGES, printed, strict=True)
-            }
-            records.append(Record(case, means, 0.0))
-    return records
-
-
-def claim_on(source: str, claims: list[Claim]) -> Claim:
-    (found,) = [claim for claim in judged_of(claims) if claim.source == source]
-    return found
-
-
-def test_the_specifications_rows_are_judged() -> None:
-    module = importlib.import_module("benchmarks.experiments.least_squares.bpls_digits")
-    same = claim_on(module.SPECIFICATION, module.claims(digits_records(0.0)))
-    assert (same.verdict, same.number) == ("supported", "42 of 42")
-    other = claim_on(module.SPECIFICATION, module.claims(digits_records(-0.05)))
-    assert other.verdict == "contradicted"
-    assert "sigmoid, relax, final, test 0.897, printed 0.947" in other.why
-
-
-@pytest.mark.parametrize(
-    ("printed", "expected"),
-    [("0.9", (0.9, 0.9)), (" 0.22 to 0.61", (0.22, 0.61)), (" at most 0.55", (0.0, 0.55)), ("- ", None)],
-)
-def test_printed_accuracies(printed: str, expected: tuple[float, float] | None) -> None:
-    assert verdicts.interval(printed) == expected
-
-
-def test_verdict_by_cells() -> None:
-    cells = {"a": ("0.9", 0.9), "b": ("at most 0.5", 0.3), "c": ("-", 0.1)}
-    assert verdicts.printed_claim("s", "w", cells, 0.01).verdict == "supported"
-    assert verdicts.printed_claim("s", "w", {**cells, "a": ("0.9", 0.8)}, 0.01).verdict == "contradicted"
 
 
 def trained(test: float, cpu: float, **case: Any) -> Record:
@@ -167,20 +122,18 @@ def test_match_and_speed_are_of_every_variant() -> None:
     others = ten(0.95, 2.0, optimizer="Adam", rate=1e-3, batch=1, epochs=40)
     others += ten(0.80, 2.0, optimizer="SGD", rate=1e-3, batch=1, epochs=40)
     both = {"one": (ten(0.94, 1e-3), others), "two": (ten(0.7, 1.0), others)}
-    match = verdicts.match_claim("Paper", "digits", both)
+    match = images.match_claim("mnist", both)
     assert match.verdict == "contradicted"
     assert match.why.startswith("two: -25")
     assert "one 94.0 % (10 runs) against 95.0 % (Adam 0.001, batch 1, best of 40 epochs, 10 runs)" in match.figures
-    assert verdicts.match_claim("Paper", "digits", {"one": both["one"]}).verdict == "supported"
-    (speed,) = verdicts.speed_claims("Paper", "digits", both, [1])
+    assert images.match_claim("mnist", {"one": both["one"]}).verdict == "supported"
+    (speed,) = images.speed_claims("mnist", both, [1])
     assert (speed.verdict, speed.why) == ("contradicted", "not two: 2.0 times")
     assert "one: 0.001 s against 2 s, 2000.0 times; two: 1 s against 2 s, 2.0 times" in speed.figures
-    assert verdicts.speed_claims("Paper", "digits", {"one": both["one"]}, [1])[0].verdict == "supported"
+    assert images.speed_claims("mnist", {"one": both["one"]}, [1])[0].verdict == "supported"
 
 
 def test_the_choice_by_validation_is_checked() -> None:
-    images = importlib.import_module("benchmarks.experiments.least_squares.bpls_images")
-
     def grid(best: dict[str, float]) -> list[Claim]:
         cases = [case for case in images.cases(False) if case["part"] == "validation" and case["data"] == "mnist"]
         chosen = [{key: case[key] for key in best} == best for case in cases]
@@ -191,24 +144,3 @@ def test_the_choice_by_validation_is_checked() -> None:
     # Three seeds are too few.
     assert grid(images.CHOSEN)[0].verdict == "not measured"
     assert "90.0 % against 80.0 %" in grid(images.CHOSEN)[0].figures
-
-
-def test_order_of_a_pass() -> None:
-    costs = importlib.import_module("benchmarks.experiments.comparisons.training_costs")
-
-    def records(power: float) -> list[Record]:
-        return [
-            Record(
-                {"system": "BPLS", "size": [n, d, m], "round": 0},
-                {"epoch_seconds": n * float(m) ** power, "memory": float(n * m)},
-                0.0,
-            )
-            for n, d, m in costs.ORDERS
-        ]
-
-    (claim,) = judged_of(costs.claims(records(2.0)))
-    assert claim.verdict == "supported"
-    assert claim.figures.startswith("twice the samples: 2.00 times the seconds, 2.00 times the memory")
-    assert "neurons: 4.00 and 2.00 times" in claim.figures
-    assert judged_of(costs.claims(records(3.0)))[0].verdict == "contradicted"
-    assert judged_of(costs.claims(records(2.0)[:2])) == []

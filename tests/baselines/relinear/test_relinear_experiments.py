@@ -109,20 +109,17 @@ def test_powers_on_runge_are_compared_where_training_has_not_diverged() -> None:
 # -- digits ------------------------------------------------------------------------------------------
 
 
-def test_digits_trains_and_times() -> None:
+def test_digits_trains() -> None:
     digits = module("relinear_digits")
     cases = [case | {"epochs": 3} for case in digits.cases(True)]
     records = measured("relinear_digits", cases)
-    trained = [record.measured for record in records if "setting" in record.case]
+    trained = [record.measured for record in records]
     assert all(0.0 <= found["test_error"] < 0.9 and found["diverged"] is None for found in trained)
-    costs = digits.tables(records)[-1]
-    assert row_of(costs, "linear")["over conventional"] == "1.00"
-    assert row_of(costs, "linear")["epochs timed"] == "2"
-    assert int(row_of(costs, "fan, sg")["parameters"]) == 3 * int(row_of(costs, "linear")["parameters"])
+    assert len(digits.tables(records)[-1].rows) == len(records)
 
 
 def digits_records(drops: dict[tuple[str, float | None], float], diverged: set[float]) -> list[Record]:
-    base = {"test_error": 0.1, "best_epoch": 1, "final_loss": 0.1, "quadratic_norm": 1.0, "epochs_of_transfer": None}
+    base = {"test_error": 0.1, "quadratic_norm": 1.0}
     return [
         Record(
             {"setting": name, "value": value, "epochs": 60, "seed": seed},

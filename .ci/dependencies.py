@@ -1,6 +1,6 @@
 """The page of dependencies and their licences, made from the metadata of what is installed.
 
-    python benchmarks/dependencies.py [--check]
+    python .ci/dependencies.py [--check]
 
 Writes `docs/dependencies.md`: what `pip install qsdp` brings, directly and through others, and the packages of each
 extra. With --check it fails where a licence is not known, and writes nothing.
@@ -27,7 +27,7 @@ KNOWN = {"cvxopt": "GPL-3.0-or-later", "mosek": "proprietary (MOSEK ApS)", "typi
 _HEAD = """\
 # Dependencies and licences
 
-Made by `python benchmarks/dependencies.py` from the metadata of the installed packages. The lowest versions are installed and tested by the
+Made by `python .ci/dependencies.py` from the metadata of the installed packages. The lowest versions are installed and tested by the
 gate, together with the built wheel (`.ci/packages.sh`), and `pip check` finds them consistent. Nothing is downloaded at import or while fitting,
 which `tests/test_faults.py` checks; `qsdp.datasets` fetches what it is asked for. Known vulnerabilities are not checked by the gate, since their
 database is on the network: `pip-audit` in an environment with the package installed does that.

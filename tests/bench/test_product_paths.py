@@ -1,4 +1,4 @@
-"""Pipelines, levels, a large problem and paths: small runs beside other ways to the same numbers, and verdicts."""
+"""Levels and paths: small runs beside other ways to the same numbers, and verdicts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from qsdp.bench import Claim, Record
 
 pytest.importorskip("benchmarks.experiments.product", reason="not in the installed package")
 
-from benchmarks.experiments.product import large, levels, path, pipeline
-from benchmarks.experiments.product._stages import STAGES, limit_claim, staged
+from benchmarks.experiments.product import levels, path
 from benchmarks.experiments.solvers._peers import repaired
 
-EXPERIMENTS = (pipeline, levels, large, path)
+EXPERIMENTS = (levels, path)
 
 
 def verdicts(claims: list[Claim]) -> dict[str, str]:
@@ -36,46 +35,7 @@ def records_of(module: Any, measured: Callable[[dict[str, Any]], dict[str, Any]]
     return [Record(case, measured(case), 0.0) for case in module.cases(quick)]
 
 
-# -- stages and limits -----------------------------------------------------------------------------------
-
-
-def test_stages_are_those_of_the_pipeline() -> None:
-    data = qsdp.datasets.make_planted(80, 4, random_state=0)
-    own: dict[str, Any] = {"beta": 0.5, "activation": "relu_like", "levels": 3}
-    found = staged(data.X, data.y, 60, 3, **own)
-    whole = qsdp.solve_and_sample(data.X, data.y, n_neurons=60, random_state=3, **own)
-    assert np.array_equal(found.network.U, whole.network.U)
-    assert np.array_equal(found.network.V, whole.network.V)
-    assert np.array_equal(found.network.alpha, whole.network.alpha)
-    assert found.certificate.relative_gap == whole.certificate.relative_gap
-    assert tuple(found.seconds) == STAGES
-    assert min(found.seconds.values()) >= 0.0
-
-
-@pytest.mark.parametrize(
-    ("measured", "verdict"),
-    [([1.0, 2.0], "supported"), ([1.0, 2.1], "contradicted"), ([3.0, np.nan], "contradicted"), ([1.0], "not measured")],
-)
-def test_limits(measured: list[float], verdict: str) -> None:
-    assert limit_claim("source", "statement", measured, 2.0, needed=2, what="s").verdict == verdict
-
-
-# -- pipeline --------------------------------------------------------------------------------------------
-
-
-def test_both_pipelines_solve_the_same_program() -> None:
-    found = pipeline.measure({"kind": "seconds", "data": "breast-cancer", "split": 0, "rounds": 1})
-    assert found["objective"] == pytest.approx(found["literal_reported"], rel=1e-4)
-    assert found["lower_bound"] <= found["objective"]
-    assert found["gap"] == pytest.approx((found["objective"] - found["lower_bound"]) / found["objective"], rel=1e-6)
-    assert 0.0 <= found["gap"] <= pipeline.GAP
-    assert found["gap"] <= found["network_gap"]
-    assert 0.0 <= found["literal_gap"] < 1e-3
-    assert (found["n"], found["D"]) == pipeline.problem_of("breast-cancer", 0)[0].shape
-    for which, stages in (("literal", STAGES[:3]), ("qsdp", STAGES)):
-        assert tuple(found[which]) == stages
-        # The median of one run is that run.
-        assert sum(found[which].values()) == pytest.approx(found[f"{which}_seconds"])
+# -- the program as printed --------------------------------------------------------------------------------------------
 
 
 def test_a_wrong_point_of_the_literal_program_has_a_large_gap() -> None:
@@ -87,41 +47,6 @@ def test_a_wrong_point_of_the_literal_program_has_a_large_gap() -> None:
     Q = formulation.problem.var_dict["Q"]
     Q.value = np.diag(np.diag(Q.value))
     assert repaired(problem, formulation, solver="scs", status="optimal").relative_gap > 1e-2
-
-
-def test_memory_is_that_of_a_process_with_its_libraries() -> None:
-    found = pipeline.run({"kind": "memory", "data": "breast-cancer", "split": 0, "pipeline": "qsdp"})
-    assert 30.0 < found["peak_mib"] < pipeline.MEMORY
-
-
-def made_pipeline(ratio: float, gap: float, peak: float) -> list[Record]:
-    def measured(case: dict[str, Any]) -> dict[str, Any]:
-        if case["kind"] == "memory":
-            return {"peak_mib": peak if case["pipeline"] == "qsdp" else 9999.0}
-        literal = 1.0 + 0.01 * case["split"]
-        stages = dict.fromkeys(STAGES[:3], literal / 3.0)
-        own = dict.fromkeys(STAGES, literal / ratio / 4.0)
-        sizes = {"n": 10, "D": 2, "gap": gap, "literal_gap": 1e-4, "literal": stages, "qsdp": own}
-        return {**sizes, "literal_seconds": literal, "qsdp_seconds": literal / ratio}
-
-    return records_of(pipeline, measured)
-
-
-def test_verdicts_of_the_pipeline() -> None:
-    good, bad = pipeline.claims(made_pipeline(10.0, 1e-7, 300.0)), pipeline.claims(made_pipeline(0.5, 1e-5, 2000.0))
-    assert {claim.verdict for claim in good} == {"supported"}
-    assert {claim.verdict for claim in bad} == {"contradicted"}
-    assert good[0].number.startswith("ratio 0.1 (0.1 to 0.1)")
-    # A slow set does not hide behind the others.
-    records = made_pipeline(10.0, 1e-7, 300.0)
-    for record in records:
-        if record.case["kind"] == "seconds" and record.case["data"] == "vehicle":
-            record.measured["qsdp_seconds"] = 5.0
-    found = verdicts(pipeline.claims(records))
-    assert found[pipeline.faster("vehicle")[1]] == "contradicted"
-    assert found[pipeline.faster("ionosphere")[1]] == "supported"
-    rows = pipeline.tables(records)[0].rows
-    assert [row[1] for row in rows] == [*pipeline.PIPELINES] * len(pipeline.SETS)
 
 
 # -- levels ----------------------------------------------------------------------------------------------
@@ -186,66 +111,6 @@ def test_changes_are_paired() -> None:
     assert rows[3][4] == "+1.00 ± 0.00"
     noise = 100.0 * 0.05 * np.std(np.linspace(-1.0, 1.0, 5), ddof=1)
     assert rows[3][5] == f"{noise:.2f}"
-
-
-# -- large -----------------------------------------------------------------------------------------------
-
-
-def test_a_small_large_problem() -> None:
-    case = {"samples": 200, "features": 4, "levels": 3, "outputs": 2, "neurons": 50, "seed": 1}
-    found = large.measure(case)
-    X, Y = large.planted(200, 4, 2, 1)
-    whole = qsdp.solve_and_sample(
-        X, Y, n_neurons=50, beta=large.BETA, activation=large.ACTIVATION, levels=3, random_state=1
-    )
-    assert found["relaxation_gap"] == whole.relaxation.relative_gap
-    assert found["network_gap"] == whole.certificate.relative_gap
-    assert found["iterations"] == whole.relaxation.iterations
-    assert found["bits"] == whole.network.n_bits
-    assert 0.0 < found["iterations"] * found["iteration_seconds"] <= found["seconds"]["solve"]
-
-
-def test_planted_targets_are_quadratic_up_to_their_noise() -> None:
-    X, Y = large.planted(4000, 3, 2, 0)
-    i, j = np.triu_indices(3)
-    columns = np.column_stack([X, X[:, i] * X[:, j]])
-    rest = Y - columns @ np.linalg.lstsq(columns, Y, rcond=None)[0]
-    # A tenth of the signal's deviation, to four standard errors of a deviation from 4000 samples.
-    share = rest.std(axis=0) / np.sqrt(Y.var(axis=0) - rest.var(axis=0))
-    assert np.all(np.abs(share - 0.1) < 0.1 * 4.0 / np.sqrt(2 * 4000))
-
-
-def made_large(peak: float, seconds: float, gap: float, growth: float) -> list[Record]:
-    def measured(case: dict[str, Any]) -> dict[str, Any]:
-        full = case["samples"] == large.SAMPLES[-1]
-        return {
-            "peak_mib": peak if full else 9999.0,
-            "whole_seconds": seconds if full else 9999.0,
-            "seconds": dict.fromkeys(STAGES, 1.0),
-            "relaxation_gap": gap if full else 1.0,
-            "network_gap": 0.5,
-            "iterations": 100,
-            "iteration_seconds": 0.01 * (growth if full else 1.0),
-            "bits": 100,
-        }
-
-    return records_of(large, measured)
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        ((400.0, 7.0, 1e-7, 1.1), ["supported"] * 4),
-        ((3000.0, 70.0, 1e-4, 4.0), ["contradicted"] * 4),
-        ((400.0, 7.0, 1e-7, 1.5), ["supported"] * 3 + ["contradicted"]),
-    ],
-)
-def test_verdicts_of_the_large_problem(made: tuple[float, float, float, float], expected: list[str]) -> None:
-    records = made_large(*made)
-    assert [claim.verdict for claim in large.claims(records)] == expected
-    if set(expected) == {"supported"}:
-        assert {claim.verdict for claim in large.claims(records[:-1])} == {"not measured"}
-    assert [row[0].split()[0] for row in large.tables(records)[0].rows] == [f"{n}" for n in large.SAMPLES]
 
 
 # -- path ------------------------------------------------------------------------------------------------
@@ -362,11 +227,10 @@ def test_partly_the_same_beta() -> None:
 @pytest.mark.parametrize(
     ("module", "records"),
     [
-        (pipeline, made_pipeline(10.0, 1e-7, 300.0)),
         (levels, made_levels(0.01, 0.05, 0.95)),
         (path, made_paths(0.8, 0.5, True)),
     ],
-    ids=["pipeline", "levels", "path"],
+    ids=["levels", "path"],
 )
 def test_pictures(module: Any, records: list[Record], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib").use("Agg")
