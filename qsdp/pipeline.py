@@ -321,7 +321,11 @@ def _enough_neurons(
                 tries = affordable(seconds) >= 2 * more
                 n_neurons, smaller = more, tried
                 continue
-            began = limit.elapsed
+            if limit.left < seconds:
+                # There is no time to make these sweeps again.
+                network = tried
+            else:
+                began = limit.elapsed
         if refines:
             with timed_stage(timings, "refine"):
                 network = refined(network, problem, options, rng, limit, kept)

@@ -149,6 +149,24 @@ def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: 
     assert np.array_equal(same.network.U, grown.network.U)
 
 
+@pytest.mark.parametrize("over", [False, True])
+def test_what_is_tried_goes_on_where_time_is_short(over: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    refine, made = pipeline.refined, []
+
+    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, *sweeps: int) -> Any:
+        made.append((network, network if limit.over else refine(network, problem, options, rng, limit, kept, *sweeps)))
+        if over:
+            monkeypatch.setattr(Deadline, "left", property(lambda own: 0.0 if own is limit else np.inf))
+        return made[-1][1]
+
+    monkeypatch.setattr(pipeline, "refined", ended)
+    network = fitted(SIMPLE, time_limit=1e6).network
+    (sampled, tried), (start, _) = made
+    assert tried is not sampled
+    assert np.array_equal(start.U, (tried if over else sampled).U)
+    assert np.array_equal(network.U, tried.U) or not over
+
+
 def test_after_a_few_sweeps_only_a_large_deviation_counts() -> None:
     network, relaxation = drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), 16)
     far = deviation(network, relaxation)
