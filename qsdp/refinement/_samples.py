@@ -25,9 +25,10 @@ __all__ = ["Images", "Samples"]
 #: of the time and become the same network, 128 of 286 on 3680 rows six tenths.
 _SINGLE_FROM = 2**17
 
-#: Largest gradient of the loss at zero, and one over the smallest: second layers are about as large, and their squares
-#: times those of neurons are to be representable in single precision.
-_MODERATE = 2.0**20
+#: Largest target and gradient of the loss at zero, and one over the smallest, of every output; and the largest sum of
+#: magnitudes of a row as a multiple of the median. Squares of second layers, which are about as large as targets over
+#: images of typical rows, and their products with images and curvatures are to be representable in single precision.
+_MODERATE, _OUTLYING = 2.0**20, 2.0**10
 
 
 class Samples(DescentData):
@@ -50,14 +51,15 @@ class Samples(DescentData):
         own = list(blocks(*X.shape))
         self.large = len(own) > 1
         self.weights = problem.sample_weight
-        self.library = library_of(device, np.float32 if _suits_single(problem) else np.float64)
         if self.weights is None:
             self.width = float(np.sqrt(np.einsum("ij,ij->", X, X) / X.size))
         else:
             squares = np.average(np.einsum("ij,ij->i", X, X), weights=self.weights)
             self.width = float(np.sqrt(squares / X.shape[1]))
         a, b, c = np.abs(self.map.coefficients)
-        reach = (problem.levels - 1) * max(float(np.abs(X[rows]).sum(axis=1).max()) for rows in own)
+        sums = np.concatenate([np.abs(X[rows]).sum(axis=1) for rows in own])
+        self.library = library_of(device, np.float32 if _suits_single(problem, sums) else np.float64)
+        reach = (problem.levels - 1) * float(sums.max())
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
         self.blocks = list(self.library.blocks(*X.shape))
         # On a device the passes over all neurons run, too.
@@ -185,10 +187,17 @@ class Images:
         return largest if self.q is None else max(largest, float(abs(self.q).max()))
 
 
-def _suits_single(problem: TrainingProblem) -> bool:
-    """Return whether single precision is faster for the products of a problem, and has the range for them."""
+def _suits_single(problem: TrainingProblem, sums: FloatArray) -> bool:
+    """Return whether single precision is faster for the products of a problem, and has the range for them.
+
+    `sums` (n,) are those of the magnitudes of rows.
+    """
     if problem.X.size <= _SINGLE_FROM:
         return False
     fit = problem.data_fit
-    size = largest_magnitude(fit.gradient(np.zeros_like(fit.target)))
-    return 1.0 / _MODERATE <= size <= _MODERATE
+    magnitudes = [np.atleast_1d(np.abs(each).max(axis=0)) for each in (fit.target, fit.zero_dual)]
+    sizes = np.concatenate(magnitudes)
+    # An output of zeros stays zero.
+    sizes = sizes[sizes > 0.0]
+    moderate = bool(np.all((sizes >= 1.0 / _MODERATE) & (sizes <= _MODERATE)))
+    return moderate and float(sums.max()) <= _OUTLYING * float(np.median(sums))

@@ -122,8 +122,9 @@ def polish(
     is bounded whatever the width: about ten arrays of 32 MiB a thread, and a few of the predictions' size. A sweep
     costs six to eight products of the data with all neurons and as a rule a few evaluations of the loss a batch.
 
-    On data of more than 131,072 entries, unless the gradient of the loss is very large or small, these products and a
-    copy of the data for them are in single precision; losses, second layers and the returned objective are in double.
+    On data of more than 131,072 entries these products, and a copy of the data for them, are in single precision,
+    unless targets, weights or single rows are too large or small for its range. Losses are in double, and so are the
+    predictions that every sweep begins with, and the returned objective.
 
     For a squared loss of more samples than :math:`N^3`, N up to 64, and for problems from statistics, moves are found
     from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost that does not depend on the number of samples.

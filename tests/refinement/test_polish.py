@@ -453,11 +453,42 @@ def test_single_precision_finds_the_same_network(monkeypatch):
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.float32), (1e-12, np.float64), (1e30, np.float64)])
 def test_targets_of_any_size_are_learned_on_large_data(scale, dtype, single):
-    problem = random_problem(4, 6, 60, beta=0.01)
+    problem = random_problem(4, 6, 40, beta=0.01)
     scaled = qsdp.TrainingProblem(problem.X, scale * problem.y, beta=0.01 * scale)
-    assert Samples(scaled).library.dtype == dtype
+    data = descent_data(scaled)
+    assert isinstance(data, Samples)
+    assert data.library.dtype == dtype
     objectives = [one.objective(polish(random_network(one, 15, 0), one)) for one in (problem, scaled)]
     assert objectives[1] == pytest.approx(scale**2 * objectives[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_huge_targets_of_losses_with_bounded_gradients_are_learned_on_large_data(loss, single):
+    problem = random_problem(4, 6, 60, loss, beta=0.01)
+    scaled = qsdp.TrainingProblem(problem.X, 1e25 * problem.y, beta=0.01, loss=loss)
+    assert Samples(scaled).library.dtype == np.float64
+    check_locally_optimal(random_network(scaled, 15, 0), scaled)
+
+
+def test_every_output_is_learned_on_large_data(single):
+    problem, scales = random_vector_problem(3, 6, 40, 2, beta=1e-30), np.array([1.0, 1e-25])
+    scaled = qsdp.TrainingProblem(problem.X, scales * problem.y, beta=1e-30)
+    start = random_network(problem, 12, 0)
+    expected = polish(start, problem)
+    found = polish(qsdp.BilinearNetwork(start.U, start.V, scales * start.alpha), scaled)
+    assert not np.array_equal(expected.U[start.alpha[:, 1] != 0.0], start.U[start.alpha[:, 1] != 0.0])
+    np.testing.assert_array_equal(found.U, expected.U)
+    np.testing.assert_allclose(found.alpha / scales, expected.alpha, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e12, np.float64)])
+def test_a_row_of_another_size_does_not_end_learning_on_large_data(size, dtype, single):
+    problem = random_problem(4, 6, 60, "hinge", beta=0.001)
+    X = problem.X.copy()
+    X[0] *= size
+    outlying = qsdp.TrainingProblem(X, problem.y, beta=0.001, loss="hinge")
+    assert Samples(outlying).library.dtype == dtype
+    check_locally_optimal(random_network(outlying, 15, 0), outlying)
 
 
 def test_nothing_is_evaluated_when_time_is_over(large):
