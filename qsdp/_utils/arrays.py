@@ -115,8 +115,9 @@ class _Torch(ArrayLibrary):
         self._dtype = {"float32": torch.float32, "float64": torch.float64}[np.dtype(dtype).name]
         try:
             self._device = torch.device(device)
-            torch.empty(1, device=self._device)
-        except (RuntimeError, AssertionError) as error:
+            # There and back: the device "meta" keeps no numbers, others have none in this precision.
+            torch.zeros(1, dtype=self._dtype, device=self._device).cpu()
+        except (RuntimeError, AssertionError, TypeError) as error:
             raise InvalidInputError(f"device {device!r} is not available to torch: {error}") from error
 
     def take(self, array: Any) -> Any:

@@ -23,6 +23,10 @@ _PAIRED = 128
 #: Relative difference of falls of equal moves, as of neurons that are equal.
 _SAME = 1e-9
 
+#: A fall below this share of a second derivative and a gradient is the rounding of their difference: if it counted,
+#: a pair of moves and the pair back could follow one another for ever where the loss is almost zero.
+_CANCELLED = 1e-13
+
 
 class MomentDescent(CoordinateDescent):
     r"""A network under coordinate descent for a squared loss, at a cost that does not depend on the number of rows.
@@ -113,11 +117,12 @@ def best_moves(
     largest : ndarray of shape (k,)
         Magnitudes that weights may have at most.
     tolerance : float
-        A smaller fall does not count.
+        A smaller fall does not count, nor does one that may be rounding.
     pairs : bool
         Whether two weights move together where no single one helps, among those whose own moves cost least.
     """
     own = curvature.diagonal().copy()
+    tolerance = max(tolerance, _CANCELLED * float(own.max() + np.abs(gradient).max()))
     count, total = 0, 0.0
     while True:
         steps, falls = moves(weights, gradient, own, largest)

@@ -14,6 +14,7 @@ from qsdp._utils import parallel
 from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
+from qsdp.refinement import _moment_descent
 from qsdp.refinement._choice import descent_data, descent_of
 from qsdp.refinement._models import block_minimum, compatible, cross_changes, cross_curvatures
 from qsdp.refinement._moment_descent import MomentDescent, best_moves, moves
@@ -588,6 +589,23 @@ def test_best_moves_end_where_none_helps(seed, k, largest):
         moved = weights.copy()
         moved[[first, second]] += steps[[first, second]]
         assert value(moved) >= value(weights) - 1e-8
+
+
+def test_falls_that_are_rounding_do_not_count(monkeypatch):
+    # Of a curvature that is symmetric but for rounding, both a pair of moves and the pair back seem to fall.
+    rounding = 2.0**-50
+    curvature = np.array([[1.5, 0.5 + rounding], [0.5, 1.5]])
+    pair, tried = _moment_descent._best_pair, []
+
+    def counted(*args):
+        tried.append(1)
+        assert len(tried) < 10, "moves follow one another for ever"
+        return pair(*args)
+
+    monkeypatch.setattr(_moment_descent, "_best_pair", counted)
+    weights, gradient = np.array([1.0, -1.0]), np.array([1.0 - rounding, -1.0])
+    assert best_moves(weights, gradient, curvature, np.ones(2), 1e-16) == (0, 0.0)
+    np.testing.assert_array_equal(weights, [1.0, -1.0])
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

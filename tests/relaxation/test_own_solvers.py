@@ -223,8 +223,10 @@ def test_devices_are_refused_before_any_work(monkeypatch):
         with pytest.raises(InvalidTypeError, match="device must be a string or None; got int"):
             solve(problem_of(), device=0)
         if importlib.util.find_spec("torch") is not None:
-            with pytest.raises(InvalidInputError, match="device 'nonsense' is not available to torch"):
-                solve(problem_of(), device="nonsense")
+            # The second keeps no numbers.
+            for device in ("nonsense", "meta"):
+                with pytest.raises(InvalidInputError, match=f"device '{device}' is not available to torch"):
+                    solve(problem_of(), device=device)
     monkeypatch.setitem(sys.modules, "torch", None)
     for solve in (qsdp.solve_relaxation, qsdp.relaxation_path):
         with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
