@@ -47,9 +47,10 @@ class SampleDescent(CoordinateDescent):
 
     Notes
     -----
-    No n x m array is formed, and no copy of large data. On those a cheap sweep moves several
-    entries of a side at once, as many as a quadratic model of all of them finds better than the best one alone, and
-    sides that go together in that model: evaluating the loss and the products with the data are what takes the time.
+    No n x m array is formed, and no copy of large data but one in single precision. On those a cheap sweep moves
+    several entries of a side at once, as many as a quadratic model of all of them finds better than the best one alone,
+    and sides that go together in that model: evaluating the loss and the products with the data are what takes the
+    time.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ def _steps(W: FloatArray) -> FloatArray:
 
 
 def _gauss_seidel(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    """One neuron after the other, each by least squares on the residual that those before it left."""
+    """Solve for one neuron after the other, each by least squares on the residual that those before it left."""
     N, E, steps = H.copy(), E.copy(), _steps(W)
     for i, (w, step) in enumerate(zip(W, steps, strict=True)):
         move = E @ step
