@@ -321,6 +321,9 @@ def _enough_neurons(
                 tries = affordable(seconds) >= 2 * more
                 n_neurons, smaller = more, tried
                 continue
+            if seconds > limit.left:
+                # There is no time to begin anew.
+                network = tried
             began = limit.elapsed
         if refines:
             with timed_stage(timings, "refine"):

@@ -149,6 +149,20 @@ def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: 
     assert np.array_equal(same.network.U, grown.network.U)
 
 
+def test_first_sweeps_are_kept_where_time_ends_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    refine, tried = pipeline.refined, []
+
+    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, *sweeps: int) -> Any:
+        if not sweeps:
+            return network
+        tried.append(refine(network, problem, options, rng, limit, kept, *sweeps))
+        monkeypatch.setattr(Deadline, "left", property(lambda own: 0.0))
+        return tried[-1]
+
+    monkeypatch.setattr(pipeline, "refined", ended)
+    assert fitted(SIMPLE).network is tried[-1]
+
+
 def test_after_a_few_sweeps_only_a_large_deviation_counts() -> None:
     network, relaxation = drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), 16)
     far = deviation(network, relaxation)
