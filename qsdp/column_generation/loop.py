@@ -34,6 +34,12 @@ _COARSEST, _FINEST = 1e-2, 1e-12
 #: Rounds without a smaller gap after which rounding has taken over.
 _PATIENCE = 40
 
+#: Share of the way to the dual vector of the best bound that the master's goes after a round that was proven and did
+#: not help. With it 8 of 8 proofs of vehicle end (19 inputs, beta 0.1 and 0.2, four seeds), without 1; 36 and 34 of 36
+#: of six sets, in 13 and 19 s. Rounds that prove nothing do not tell: with it after those, too, 34 inputs take 1.17 of
+#: the time.
+_PULL = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class PricingResult:
@@ -122,7 +128,20 @@ def generate(
     proof: DualProof | None = None
     priced: PricingResult | None = None
     number, gap, accuracy = 0, 1.0, _COARSEST
-    least, since, in_time = np.inf, 0, True
+    least, since, in_time, proven = np.inf, 0, True, False
+
+    def price() -> PricingResult:
+        """Price the master's dual vector, take the bound that this proves, and end the round."""
+        nonlocal proof, priced, gap, number
+        number += 1
+        found = pricing(master, gap)
+        if np.isfinite(found.upper):
+            candidate = master.proof(found.upper)
+            if proof is None or candidate.value > proof.value:
+                proof, priced = candidate, found
+                master.centre_on(candidate)
+        gap = relative_gap()
+        return found
 
     def relative_gap() -> float:
         """Report the end of a round, and return the gap reached."""
@@ -135,14 +154,10 @@ def generate(
 
     try:
         while since < _PATIENCE:
-            number += 1
             in_time = master.solve(accuracy, deadline)
-            found = pricing(master, gap)
-            if np.isfinite(found.upper):
-                candidate = master.proof(found.upper)
-                if proof is None or candidate.value > proof.value:
-                    proof, priced = candidate, found
-            gap = relative_gap()
+            own = master.pull(_PULL) if since and proven else None
+            found = price()
+            proven = bool(np.isfinite(found.upper))
             # What the gap would be if no pricing value exceeded those found: a search alone proves nothing.
             promised = min(gap, max(master.gap(found.value), 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
@@ -153,7 +168,14 @@ def generate(
             if not in_time:
                 break
             master.prune()
-            if master.add(found.atoms, deadline):
+            added = master.add(found.atoms, deadline)
+            if not added and own is not None:
+                # No atom is missing there, and the bound a better one; the master's own vector tells what is missing.
+                master.release(own)
+                added = master.add(price().atoms, deadline)
+                if gap <= tol:
+                    return Outcome("optimal", proof, priced, gap)
+            if added:
                 # Where nothing improves, the dual vector is too far from the optimal one to tell what is missing.
                 accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
             elif accuracy <= _FINEST:

@@ -201,6 +201,7 @@ class Master:
         self._known: set[bytes] = set()
         self.objective = instance.fit.value_at_zero
         self._dual = self._lifted(self._working.fit.zero_dual)
+        self._centre = self._dual
 
     def _reduce(self, deadline: Deadline) -> None:
         reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=deadline)
@@ -326,6 +327,20 @@ class Master:
         # A tree's shifts need at most this side times half the sum of entries to bound a matrix that differs.
         upper = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
         return _Residual(nu, upper, 4.0 * EPS * entry_size(data, own))
+
+    def centre_on(self, best: DualProof) -> None:
+        """Let `pull` go to the dual vector of a proof."""
+        self._centre = best.nu * (self.units.prediction / self.units.value)
+
+    def pull(self, share: float) -> FloatArray:
+        """Move `nu` by a share of the way to the centre, and return what it was, for `release`."""
+        own = self._dual
+        self._dual = share * self._centre + (1.0 - share) * own
+        return own
+
+    def release(self, own: FloatArray) -> None:
+        """Undo `pull`."""
+        self._dual = own
 
     def gap(self, upper: float) -> float:
         """Return the relative gap to what `nu` proves if no atom has a larger pricing value than `upper`."""

@@ -8,14 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import ACTIVATIONS, global_optimum, random_neurons, random_problem, random_vector_problem
+from brute_force import (
+    ACTIVATIONS,
+    global_optimum,
+    random_neurons,
+    random_problem,
+    random_vector_problem,
+    sign_vectors,
+)
 from brute_force import atoms as all_atoms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp._utils.deadline import Deadline
-from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.loop import PricingResult, generate
+from qsdp.column_generation.master import Atoms, DualProof, Master
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.instance import Instance
 
@@ -399,3 +407,58 @@ def test_ties_leave_a_vertex(loss: str) -> None:
     master.solve(1e-9)
     assert master.n_neurons > 2 * 10
     check_support(problem, master)
+
+
+@pytest.mark.parametrize("n", [8, 300])
+def test_the_dual_vector_is_pulled_to_that_of_a_proof_and_released(n: int) -> None:
+    problem = random_problem(4, 3, n)
+    master, signs = full_master(problem, m=2), sign_vectors(3)
+
+    def largest() -> float:
+        return float(np.abs(signs @ master.instance.adjoints(master.nu)[0]).sum(axis=1).max())
+
+    master.solve(1e-9)
+    own, best = master.nu, master.proof(largest())
+    master.centre_on(best)
+    before = master.pull(0.25)
+    assert master.nu == pytest.approx(0.25 * best.nu + 0.75 * own, rel=1e-9, abs=1e-12 * np.abs(own).max())
+    assert 0.0 < master.proof(largest()).value <= global_optimum(problem).upper * (1.0 + 1e-9)
+    master.release(before)
+    assert np.array_equal(master.nu, own)
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_dual_vectors_are_pulled_after_proven_rounds_that_did_not_help(proven: bool) -> None:
+    calls: list[str] = []
+
+    class Stalled:
+        """A master that does not improve, in which no atom is missing at a dual vector that was pulled."""
+
+        objective, atoms, n_neurons = 1.0, (), 0
+
+        def __getattr__(self, name: str) -> Any:
+            def called(*args: Any) -> Any:
+                if name in {"solve", "pull", "release", "add"}:
+                    calls.append(name)
+                answers = {
+                    "solve": True,
+                    "pull": np.zeros(1),
+                    "gap": 0.5,
+                    "proof": DualProof(0.5, np.zeros(1), 1.0, 0.0),
+                }
+                return int(calls[-3:] != ["pull", "price", "add"]) if name == "add" else answers.get(name)
+
+            return called
+
+    def pricing(master: Any, gap: float) -> PricingResult:
+        calls.append("price")
+        if calls.count("price") == 5:
+            raise KeyboardInterrupt
+        none = Atoms.of(np.zeros((0, 1)), np.zeros((0, 1)))
+        return PricingResult(none, 1.0, 1.0 if proven else np.inf)
+
+    outcome = generate(Stalled(), pricing, tol=1e-6)
+    assert outcome.status == "interrupted"
+    plain = ["solve", "price", "add"]
+    pulled = ["solve", "pull", "price", "add", "release", "price", "add"]
+    assert calls == (2 * plain + pulled + ["solve", "pull", "price"] if proven else 4 * plain + plain[:2])

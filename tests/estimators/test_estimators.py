@@ -55,6 +55,7 @@ PARAMETERS = {
     "random_state": None,
     "warm_start": False,
     "verbose": False,
+    "device": None,
 }
 
 #: The paper's algorithm on the columns as they are: a sampled bilinear network.

@@ -304,9 +304,9 @@ def rows_of_grams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     rows: list[int] = []
     original = QuadraticMap.gram
 
-    def counted(self: QuadraticMap, targets: np.ndarray, *options: Any) -> Any:
+    def counted(self: QuadraticMap, targets: np.ndarray, *options: Any, **named: Any) -> Any:
         rows.append(self.n_rows)
-        return original(self, targets, *options)
+        return original(self, targets, *options, **named)
 
     monkeypatch.setattr(QuadraticMap, "gram", counted)
     return rows
@@ -441,9 +441,9 @@ def test_gram_matrices_of_weighted_folds_are_shared(monkeypatch: pytest.MonkeyPa
     rows: list[int] = []
     gram = QuadraticMap.gram
 
-    def counted(self: QuadraticMap, *arguments: Any) -> Any:
+    def counted(self: QuadraticMap, *arguments: Any, **named: Any) -> Any:
         rows.append(self.n_rows)
-        return gram(self, *arguments)
+        return gram(self, *arguments, **named)
 
     monkeypatch.setattr(QuadraticMap, "gram", counted)
     weights = np.random.default_rng(2).uniform(0.1, 3.0, 60)

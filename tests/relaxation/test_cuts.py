@@ -9,6 +9,7 @@ import pytest
 from brute_force import global_optimum, random_problem, sign_vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import dijkstra
 
 import qsdp
 from qsdp._utils.deadline import NEVER, Deadline
@@ -36,6 +37,43 @@ def elliptope_point(rng: np.random.Generator, N: int) -> np.ndarray:
     swap = np.roll(np.arange(2 * N), N)
     Y = Y + Y[np.ix_(swap, swap)]
     return Y / np.sqrt(np.outer(Y.diagonal(), Y.diagonal()))
+
+
+def least_odd_cycle(Y: np.ndarray) -> float:
+    """Return the least sum over a cycle of x_e, or 1 - x_e for an odd number of edges, for x = (1 - Y) / 2.
+
+    Of cuts it is 1 at least, of any x at most: of an edge there and back it is 1. It is the length of a shortest path
+    between the two copies of a node in the doubled graph.
+    """
+    n, x = len(Y), np.clip(0.5 * (1.0 - Y), 0.0, 1.0)
+    # Edges of length zero would count as none.
+    same, other = np.maximum(x, 1e-300), np.maximum(1.0 - x, 1e-300)
+    for part in (same, other):
+        np.fill_diagonal(part, 0.0)
+    lengths = dijkstra(np.block([[same, other], [other, same]]), directed=False, indices=np.arange(n))
+    return float(lengths[np.arange(n), n + np.arange(n)].min())
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(2, 6))
+def test_longer_odd_cycles_add_nothing_to_triangles(seed: int, N: int) -> None:
+    Y, low, high = elliptope_point(np.random.default_rng(seed), N), 0.0, 1.0
+
+    def mixed(share: float) -> np.ndarray:
+        return np.eye(2 * N) + share * (Y - np.eye(2 * N))
+
+    def violated(share: float) -> bool:
+        Y = mixed(share)
+        return len(triangle_cuts(Y[:N, :N], Y[:N, N:], 1, 1e-9)) > 0
+
+    if violated(high):
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if violated(middle) else (middle, high)
+        # Just beyond the last point that meets all triangles cycles are violated, at it none is.
+        assert least_odd_cycle(mixed(1.0)) < 1.0 - 1e-10
+        high = low
+    assert least_odd_cycle(mixed(high)) == pytest.approx(1.0, abs=1e-8)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in
+from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from qsdp.bench import Claim, Table, exact
@@ -171,6 +171,25 @@ def claims(records: Records) -> list[Claim]:
         figures = "; ".join(f"{100 * one['test_accuracy']:.2f} % in {one['bits'] / 8e3:.1f} kB" for one in own)
         made.append(exact(source, claim, holds, figures))
     return made
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return the networks of pooled pixels, and of all, for README."""
+    found = dict(rows_of([record for record in records if record.case in cases(quick=False)]))
+    if not found:
+        return {}
+    many, few, pixels = (found[name] for name in ("shared, many", "shared, few", "shared, many, all pixels"))
+
+    def told(network: dict[str, Any]) -> str:
+        return f"{100 * network['test_accuracy']:.1f} %"
+
+    def size(network: dict[str, Any]) -> str:
+        return f"{network['bits'] / 8e3:.0f} kB"
+
+    what = f"... and {many['neurons']} neurons of ±1 weights from it, polished for the cross-entropy, {size(many)}"
+    others = f"{few['neurons']} neurons, {size(few)}, {told(few)}; {pixels['neurons']} on all pixels, {size(pixels)}"
+    right = f"{told(many)} of the test images, {duration(many['seconds'])} of processor; {others}, {told(pixels)}"
+    return {"networks": show.row(what, right)}
 
 
 EXPERIMENT = experiment_in(__name__, "Polished networks for MNIST", "Targets of the package")

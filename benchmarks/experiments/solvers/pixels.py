@@ -112,16 +112,12 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the relaxation and the network for README, and the seconds of a class."""
+    """Return the relaxation for README, and the seconds of a class."""
     found: dict[str, str] = {}
     for record in records:
         m, spent = record.measured, record.measured["stages"]
         what = f"MNIST, {record.case['n']} images of {m['D']} pixels, ten classes, each certified to {100 * LEVEL:g} %"
         found["relaxation"] = show.row(what, f"{duration(spent['relaxing'])}, {m['peak_mib'] / 1024:.1f} GiB")
-        later = duration(m["seconds"] - spent["relaxing"])
-        network = f"{m['neurons']} polished neurons of ±1 weights from it, {m['bits'] / 8e3:.0f} kB"
-        right = f"{100 * m['accuracy']['polished']:.1f} % of the test images, {later} more"
-        found["network"] = show.row(f"... and {network}", right)
         each = duration(float(np.mean(m["class_seconds"])))
         found["methods"] = show.row(f"MNIST, {m['D']} pixels, a class, to {small(LEVEL)}", "", "", each)
     return found
