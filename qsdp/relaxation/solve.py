@@ -155,7 +155,7 @@ def solve_relaxation(
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
     if device is not None:
-        # One that nobody would use need not be there.
+        # Without a device `solve_with` does.
         check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),

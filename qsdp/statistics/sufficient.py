@@ -65,7 +65,8 @@ class SufficientStatistics:
         Tells how rows were made of data, such as a digest of the encoder: statistics of another one are not merged.
     device : str, optional
         Device of torch on which the products of rows run, such as "cuda", in double precision; None is NumPy on the
-        processor. What is kept, in memory and in files, is on the processor; two triangles more are taken there.
+        processor. What is kept, in memory and in files, is on the processor, which takes two triangles more for the
+        full matrix that a device gives.
 
     Attributes
     ----------
