@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from torch_devices import needs_torch
 
 import qsdp
 from qsdp import QSDPResult, QuantizedNetworkClassifier, QuantizedNetworkRegressor, solve_and_sample
@@ -174,7 +174,7 @@ def test_devices_of_training_are_refused_before_any_work(monkeypatch):
             train(X, Y, **({"device": "cuda"} if train is qsdp.solve_and_sample else {}))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 def test_cross_validation_on_a_device_chooses_the_same_beta():
     options = {"betas": 3, "cv": 3, "refine": "none", "n_neurons": 20, "random_state": 0, "solver": "splitting"}
     here, there = (qsdp.QuantizedNetworkRegressorCV(**options, device=device).fit(X, Y) for device in (None, "cpu"))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch_devices import needs_torch
 
 import qsdp
 import qsdp_check
@@ -27,8 +28,6 @@ from qsdp.exceptions import (
 from qsdp.statistics import row_batches
 
 N_ROWS = 400
-
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
 
 def rows(vector: bool = False, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -47,6 +47,10 @@ class Budget:
         names = ("n_epochs", "patience", "validation_fraction")
         return {name: getattr(self, name) for name in names}
 
+    def choose(self, grid: Mapping[str, Sequence[float]], score: Callable[[dict[str, float]], float]) -> Choice:
+        """Return the interior choice from a grid, within these limits."""
+        return choose(grid, score, limits=self.limits, n_more=self.n_more)
+
 
 BUDGET = Budget()
 
@@ -87,7 +91,7 @@ def chosen_by(
         return known[key]
 
     def by(name: str) -> Choice:
-        return choose(grid, lambda values: scores(values)[name], limits=budget.limits, n_more=budget.n_more)
+        return budget.choose(grid, lambda values: scores(values)[name])
 
     return {name: by(name) for name in measures}
 

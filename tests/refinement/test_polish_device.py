@@ -1,12 +1,12 @@
 """Polishing on a device of torch: the network of NumPy, by products that run there."""
 
-import importlib.util
 import sys
 
 import numpy as np
 import pytest
 from brute_force import random_problem, random_vector_problem
 from test_polish import random_network, tall_problem
+from torch_devices import needs_torch
 
 import qsdp
 from qsdp._utils import parallel
@@ -16,8 +16,6 @@ from qsdp.refinement import polish
 from qsdp.refinement._choice import descent_data
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
-
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
 
 def polished_both(problem, free=False, network=None, **options):

@@ -1,12 +1,12 @@
 """The method in factors of low rank: against a conic solver, at every kind of stop, and on degenerate data."""
 
-import importlib.util
 import math
 import warnings
 
 import numpy as np
 import pytest
 from brute_force import global_optimum
+from torch_devices import needs_torch
 
 import qsdp
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
@@ -117,7 +117,7 @@ def test_outputs_are_solved_one_after_the_other(loss):
     assert bounds == sorted(bounds)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_products_in_torch(monkeypatch, activation):
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective._SMALL", 0)

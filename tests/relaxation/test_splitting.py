@@ -1,6 +1,5 @@
 """Operator splitting: against other solvers, at every stop, and on data that degenerate."""
 
-import importlib.util
 import math
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_interior import KINKED, data, reference, standardised
 from test_interior_stops import assert_certified, problem_of
+from torch_devices import DEVICES, needs_torch
 
 import qsdp
 from qsdp._utils.arrays import library_of
@@ -31,8 +31,6 @@ from qsdp.relaxation.solvers.splitting.solve import _make_steps
 STEPS = ("kernel", "gram", "iterative")
 
 #: None, and the processor by torch where that is installed.
-DEVICES = (None, "cpu") if importlib.util.find_spec("torch") else (None,)
-needs_torch = pytest.mark.skipif(len(DEVICES) == 1, reason="torch is not installed")
 
 
 def raw_solution(

@@ -22,7 +22,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedShuffleSplit
 
 import qsdp
 from benchmarks.experiments import draw, show
@@ -44,7 +43,7 @@ from benchmarks.experiments._common import (
     where,
 )
 from benchmarks.experiments._data import standardised
-from benchmarks.experiments._methods import fits, outputs_of, scorers
+from benchmarks.experiments._methods import fits, fourth, outputs_of, scorers
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
 
@@ -141,12 +140,6 @@ def grid_of(system: str) -> dict[str, list[float]]:
         return {"beta": list(BETAS)}
     betas, rates = (RELU_BETAS, RELU_RATES) if system == "ReLU" else (BETAS, RATES)
     return {"beta": list(betas), "learning_rate": list(rates)}
-
-
-def fourth(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the rows to fit to and the fourth that chooses, as a list of one fold."""
-    split = StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
-    return list(split.split(np.zeros((len(y), 1)), y))
 
 
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:

@@ -85,7 +85,10 @@ def plot(records: Records) -> Any:
     """Draw curves in the layout of figures 2 to 5."""
     groups = _rls.Groups({**of_kind(records, "methods", "method"), **_rls.by(records, "kind", "value")})
     sweeps = {kind: [(kind, value) for value in GRID] for kind in ("k", "eta")}
-    names = lambda key: key if isinstance(key, str) else f"{key[1]:g}"  # noqa: E731
+
+    def names(key: str | tuple[str, float]) -> str:
+        return key if isinstance(key, str) else f"{key[1]:g}"
+
     return _rls.draw_panels(groups, {**_rls.PANELS, **sweeps}, names)
 
 

@@ -33,7 +33,7 @@ from benchmarks.experiments._common import accuracy, timed
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments._methods import Predict, fits, fourth
 from qsdp.bench._grid import BUDGET, chosen_by
-from qsdp.model_selection import Choice, choose
+from qsdp.model_selection import Choice
 
 BETAS = [100.0, 10.0, 1.0]
 RATES = [0.1, 0.03, 0.01]
@@ -105,7 +105,7 @@ def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[dict[str
         network, _ = network_of(case, X[part], y[part], values["beta"], SEARCH_LIMIT)
         return accuracy(network.predict(X[held]), y[held])
 
-    choice, searching = timed(lambda: choose({"beta": BETAS}, score, limits=BUDGET.limits, n_more=BUDGET.n_more))
+    choice, searching = timed(lambda: BUDGET.choose({"beta": BETAS}, score))
     (network, certificate), seconds = timed(lambda: network_of(case, X, y, choice.best["beta"], LIMIT))
     gap = certificate().relative_gap
     figures = {"search_seconds": searching, "candidates": len(choice.scores), "gap": gap}

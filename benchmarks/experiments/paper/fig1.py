@@ -45,7 +45,7 @@ from benchmarks.experiments._data import planted
 from benchmarks.experiments._methods import Make, fits, fourth_of, scorers
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
-from qsdp.model_selection import Choice, choose
+from qsdp.model_selection import Choice
 
 SIZES = (10, 30, 100, 300, 1000, 3000)
 SAMPLED = ("paper", "qsdp", "refitted", "polished")
@@ -162,7 +162,7 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
         def score(values: dict[str, float]) -> float:
             return -problem.objective(make(fitted(values)[0]))
 
-        return choose(grid, score, limits=BUDGET.limits, n_more=BUDGET.n_more)
+        return BUDGET.choose(grid, score)
 
     for name, make in makes.items():
         found = {"test_loss": held_out[name]}
