@@ -128,17 +128,16 @@ def solve_and_sample(
     >>> optimal.certificate.bound_type, optimal.certificate.relative_gap <= 1e-6
     ('exact', True)
     """
-    return run_pipeline(X, y, TrainingOptions.of(locals()), sample_weight)
+    options = TrainingOptions.of(locals())
+    return run_pipeline(options.problem(X, y, sample_weight), options)
 
 
-def run_pipeline(
-    X: Any, y: Any, options: TrainingOptions, sample_weight: Any = None, *, start: Relaxation | None = None
-) -> QSDPResult:
-    """Do what `solve_and_sample` does, with options that are checked.
+def run_pipeline(problem: TrainingProblem, options: TrainingOptions, start: Relaxation | None = None) -> QSDPResult:
+    """Do what `solve_and_sample` does for a problem of the options, see `TrainingOptions.problem`.
 
     The relaxation starts from another one, such as that of other data, if it is of the same shape and not zero.
     """
-    return _run(options.problem(X, y, sample_weight), options, start)
+    return _run(problem, options, start)
 
 
 def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
@@ -190,11 +189,12 @@ def _run(
     deadline = options.deadline()
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
-    kept = None
+    kept, expected_loss = None, 0.0
     with progress(options.verbose) as stages:
         if isinstance(options.beta, str):
             with timed_stage(timings, "beta"), stages.stage("beta") as bar:
-                problem = options.regularized(problem, deadline, bar)
+                choice = options.beta_choice(problem, deadline, bar)
+            problem, expected_loss = problem.with_beta(choice.beta), choice.expected_loss
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
@@ -213,7 +213,7 @@ def _run(
             verbose=options.verbose,
             device=options.device,
         )
-        result = sample_from(relaxation, options, rng, deadline, kept)
+        result = sample_from(relaxation, options, rng, deadline, kept, expected_loss)
     return result.timed("beta", timings["beta"]) if timings else result
 
 
@@ -229,8 +229,12 @@ def sample_from(
     rng: np.random.Generator,
     deadline: Deadline,
     kept: TrainingProblem | None = None,
+    expected_loss: float = 0.0,
 ) -> QSDPResult:
-    """Do what follows the relaxation in `solve_and_sample`, until the deadline; `kept` is as of the result."""
+    """Do what follows the relaxation in `solve_and_sample`, until the deadline; `kept` is as of the result.
+
+    The loss that is expected of new rows, if it is known, tells how many neurons are enough.
+    """
     problem, verbose = relaxation.problem, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
@@ -243,7 +247,7 @@ def sample_from(
         reserved = kept_time <= _JOINING_TIME * limit.left
         if joins and reserved:
             limit = limit.before(kept_time)
-        network = _enough_neurons(relaxation, covariance, options, rng, limit, kept, timings, stages)
+        network = _enough_neurons(relaxation, covariance, options, rng, limit, kept, expected_loss, timings, stages)
         in_time = (reserved and not deadline.over) or deadline.affords(joining_operations(problem))
         if joins and in_time and network.objective(problem) < relaxation.objective:
             with timed_stage(timings, "solve"):
@@ -285,6 +289,7 @@ def _enough_neurons(
     rng: np.random.Generator,
     limit: Deadline,
     kept: TrainingProblem | None,
+    expected_loss: float,
     timings: dict[str, float],
     stages: Any,
 ) -> BilinearNetwork:
@@ -299,7 +304,7 @@ def _enough_neurons(
         return _BEGUN * n_neurons * limit.left / max(seconds, 1e-9)
 
     def next_size(network: BilinearNetwork, seconds: float, *, settled: bool) -> int:
-        more = more_neurons(n_neurons, network, relaxation, settled=settled)
+        more = more_neurons(n_neurons, network, relaxation, expected_loss, settled=settled)
         while more > max(n_neurons, affordable(seconds)):
             more //= 2
         return max(more, n_neurons)

@@ -29,7 +29,8 @@ def drawn(problem: qsdp.TrainingProblem, m: int) -> tuple[Any, Any]:
 
 def fitted(y: np.ndarray, **options: Any) -> qsdp.QSDPResult:
     chosen = {"n_neurons": None, "beta": "2%", "refine": "polish", "activation": "relu_like", "tol": 1e-4, **options}
-    return run_pipeline(X, y, TrainingOptions(**chosen))
+    training = TrainingOptions(**chosen)
+    return run_pipeline(training.problem(X, y), training)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,11 @@ class Rows:
             return self
         return self.take(np.flatnonzero(self.weights > 0.0))
 
+    @property
+    def repetitions(self) -> npt.NDArray[Any]:
+        """The weights of those of positive weight, or ones."""
+        return np.ones(len(self)) if self.weights is None else self.weights[self.weights > 0.0]
+
     def __len__(self) -> int:
         return len(self.y)
 
