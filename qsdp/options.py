@@ -212,7 +212,8 @@ class TrainingOptions(Options):
         "str or None",
         """
         Device of torch, such as "cuda", on which heavy products of the relaxation (with `solver` "splitting",
-        "low-rank" or "auto", which chooses between them) and of the polish run. None is NumPy on the processor.
+        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections run. None
+        is NumPy on the processor.
         """,
         lambda name, value: check_device(value),
         "Of torch, such as cuda, for heavy products; by default the processor, by NumPy.",

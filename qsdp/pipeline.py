@@ -23,6 +23,7 @@ from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
+from qsdp.refinement import Interrupted, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import joining_operations, with_network
 from qsdp.result import QSDPResult, refined, timed_stage
@@ -110,6 +111,11 @@ def solve_and_sample(
     Returns
     -------
     QSDPResult
+
+    Warns
+    -----
+    QSDPWarning
+        It was interrupted from the keyboard while networks were drawn and refined: the best so far is returned.
 
     Notes
     -----
@@ -293,7 +299,33 @@ def _enough_neurons(
     timings: dict[str, float],
     stages: Any,
 ) -> BilinearNetwork:
-    """Return a network of as many neurons as the options say, or as it takes; refined unless by "exact"."""
+    """Return a network of as many neurons as the options say, or as it takes; refined unless by "exact".
+
+    An interrupt ends the search with the best network that there is, if any, and a warning.
+    """
+    found: list[BilinearNetwork] = []
+    try:
+        return _searched(relaxation, covariance, options, rng, limit, kept, timings, stages, found)
+    except KeyboardInterrupt as interrupt:
+        if isinstance(interrupt, Interrupted):
+            found.append(interrupt.network)
+        if not found:
+            raise
+        return best_at_interrupt(found, relaxation.problem)
+
+
+def _searched(
+    relaxation: Relaxation,
+    covariance: SignCovariance | list[SignCovariance],
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    limit: Deadline,
+    kept: TrainingProblem | None,
+    timings: dict[str, float],
+    stages: Any,
+    found: list[BilinearNetwork],
+) -> BilinearNetwork:
+    """Return the network of `_enough_neurons`, and add every one on the way to those found."""
     problem, refines = relaxation.problem, options.refine not in {"none", "exact"}
     grows = options.n_neurons is None and options.refine != "exact"
     tries = grows and options.refine == "polish"
@@ -314,10 +346,12 @@ def _enough_neurons(
         rng.bit_generator.state = state
         with timed_stage(timings, "sample"), stages.stage("sample"):
             network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
+        found.append(network)
         drawn, began = rng.bit_generator.state, limit.elapsed
         if tries:
             with timed_stage(timings, "refine"):
                 tried = refined(network, problem, options, rng, limit, kept, _TRIED_SWEEPS)
+            found.append(tried)
             rng.bit_generator.state = drawn
             seconds = _ALL_SWEEPS * (limit.elapsed - began)
             more = next_size(tried, seconds, settled=False)
@@ -334,6 +368,7 @@ def _enough_neurons(
         if refines:
             with timed_stage(timings, "refine"):
                 network = refined(network, problem, options, rng, limit, kept)
+            found.append(network)
         if not grows:
             return network
         if smaller is not None and limit.over and smaller.objective(problem) <= network.objective(problem):
