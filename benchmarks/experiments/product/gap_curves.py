@@ -134,18 +134,11 @@ def tables(records: Records) -> list[Table]:
     """Return the gaps at the end."""
     columns = [
         ("problem", lambda group: label(group[0].case)),
-        ("limit, s", show.param("limit", "g")),
+        "limit, s = limit:g",
         ("cuts", lambda group: "yes" if group[0].case["cuts"] else "no"),
-        ("D", show.first("D")),
-        ("relaxation", show.first("relaxation", ".6g")),
-        ("lower bound", show.first("lower_bound", ".6g")),
-        ("objective", show.first("objective", ".6g")),
-        ("relaxation's gap, %", show.first("relaxation_gap", ".2f", unit=100)),
-        ("certified gap, %", show.first("gap", ".2f", unit=100)),
-        ("kind", show.first("kind")),
-        ("rounds", show.first("rounds")),
-        ("seconds", show.first("seconds", ".1f")),
-        ("of the processor", show.first("processor_seconds", ".1f")),
+        "D | relaxation:.6g | lower bound = lower_bound:.6g | objective:.6g | "
+        "relaxation's gap, % = 100*relaxation_gap:.2f | certified gap, % = 100*gap:.2f | kind | rounds | seconds:.1f | "
+        "of the processor = processor_seconds:.1f",
     ]
     note = "One thread, on a machine that others used, too: compare by the seconds of the processor. Where both kinds "
     note += "of seconds are equal, limits counted those of the processor."

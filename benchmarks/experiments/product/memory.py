@@ -105,28 +105,25 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def tables(records: Records) -> list[Table]:
-    columns = [
-        *((name, show.param(name)) for name in ("n", "d", "loss")),
-        ("method", show.first("solver")),
-        *((f"{name}, MiB", show.first(f"{name}_mib", ".0f")) for name in ("data", "least", "peak")),
-        ("bound, MiB", lambda group: f"{bound_of(group[0].case['n'], group[0].case['d']):.0f}"),
-    ]
-    others = [
-        *((name, show.param(name)) for name in ("call", "n", "d")),
-        ("neurons in hand", show.first("columns", "d")),
-        *((f"{name}, MiB", show.first(f"{name}_mib", ".0f")) for name in ("data", "peak")),
-        ("bound, MiB", lambda group: f"{_bound(group[0]):.0f}"),
-    ]
-    solves, rest = _parted(records)
-    return [
-        show.table("Peak memory of a solve beside the data", solves, columns),
-        show.table("Peak memory of other functions beside the data", rest, others),
-    ]
-
-
 def _parted(records: Records) -> tuple[Records, Records]:
+    """Return the records of solves, and those of other functions."""
     return [one for one in records if "call" not in one.case], [one for one in records if "call" in one.case]
+
+
+def tables(records: Records) -> list[Table]:
+    solves, others = _parted(records)
+    bound = ("bound, MiB", show.first(_bound, ".0f"))
+    sizes = "data, MiB = data_mib:.0f | least, MiB = least_mib:.0f | peak, MiB = peak_mib:.0f"
+    return [
+        show.table(
+            "Peak memory of a solve beside the data", solves, [f"n | d | loss | method = solver | {sizes}", bound]
+        ),
+        show.table(
+            "Peak memory of other functions beside the data",
+            others,
+            ["call | n | d | neurons in hand = columns:d | data, MiB = data_mib:.0f | peak, MiB = peak_mib:.0f", bound],
+        ),
+    ]
 
 
 def _bound(record: Any) -> float:
