@@ -90,8 +90,8 @@ def points_of(records: Records) -> Records:
 
 def tables(records: Records) -> list[Table]:
     columns = [
-        ("solver", show.param("solver")),
-        ("problem", lambda group: f"planted {group[0].case['n']} x {group[0].case['d']}"),
+        "solver",
+        ("problem", lambda group: "planted {n} x {d}".format(**group[0].case)),
         ("beta", show.first("beta", ".3g", "")),
         *columns_of("tolerance", "seconds", "runs", "gap", "iterations", "MiB", "status"),
     ]
@@ -133,10 +133,7 @@ def quotes(records: Records) -> dict[str, str]:
     rows = []
     for series, (_, sizes, _) in SERIES.items():
         size = {"share": SERIES[series][0]["share"], "n": 2000, "d": 30, series[0]: sizes[-1]}
-        own = [
-            method_cell(r.measured for r in where(found, solver=solver, **size))
-            for solver in ("interior", "splitting", "low-rank")
-        ]
+        own = [method_cell(where(found, solver=solver, **size)) for solver in ("interior", "splitting", "low-rank")]
         strong = "" if size["share"] is None else f", beta {100 * size['share']:g} % of the largest"
         rows.append(show.row(f"planted {size['n']} x {size['d']}{strong}", *own))
     return {"methods": "\n".join(rows)}
