@@ -48,7 +48,6 @@ def weights(network):
 
 
 def of_relaxation(relaxation, gap=TIGHT):
-    """Return the entries of a relaxation."""
     return {
         "lower bound": to_gap(relaxation.lower_bound, gap),
         "objective": to_gap(relaxation.objective, gap),
@@ -144,7 +143,6 @@ def gaussian(N=6, *, weight=2.0, levels=2):
 
 
 def relaxed(problem, solver, tol=TIGHT, **settings):
-    """Return the entries of one relaxation."""
     return of_relaxation(qsdp.solve_relaxation(problem, solver, tol, **settings), tol)
 
 
@@ -245,7 +243,6 @@ def shaping(method):
 
 
 def sampling():
-    """Sample from covariances that are given."""
     one, other = gaussian(), gaussian(weight=6.0)
     three = gaussian(levels=3)
     networks = {
@@ -263,7 +260,6 @@ def sampling():
 
 
 def networks():
-    """Predict, convert and count."""
     problem = problem_of(vector=True, activation="relu_like", levels=3)
     network = drawn(problem, 8, shared=False)
     polynomial, form = network.to_polynomial(), network.to_quadratic_form()
@@ -293,7 +289,6 @@ def refit(loss, vector):
 
 
 def polished(problem, m, *, shared=True, **settings):
-    """Return the entries of a drawn network after polishing."""
     network = drawn(problem, m, shared=shared)
     return of_network(qsdp.polish(network, problem, random_state=0, **settings), problem)
 
@@ -404,7 +399,6 @@ def pipeline():
 
 
 def estimators():
-    """Fit all four estimators."""
     X, y = inputs(80, 5)[:, :-1], targets(inputs(80, 5))
     three = np.digitize(y[:, 0], [-0.7, 0.7])
     plain = {"activation": None, "encoding": "none", "refine": "none", "allocation": "equal"}
@@ -434,7 +428,6 @@ def estimators():
 
 
 def named(name, case, losses=PROBLEMS, **settings):
-    """Return a case for every problem of the losses, by name."""
     return {f"{name}, {which}": partial(case, *PROBLEMS[which], **settings) for which in losses}
 
 

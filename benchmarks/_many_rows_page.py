@@ -67,7 +67,6 @@ def side(d):
 
 
 def quotes(report):
-    """Return paragraphs and rows of tables of the page by name."""
     model = Model(report)
     peak, (a, b) = report["costs"]["peak_gigaflops"], model.row
     both = [report.get(f"parquet-dask-{workers}") for workers in (1, 2)]

@@ -28,7 +28,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def main():
-    """Record or compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=("record", "compare"))
     parser.add_argument("file", nargs="?", type=Path, default=FOLDER / "golden.json")

@@ -81,7 +81,6 @@ def main():
 
 
 def parse():
-    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--again", action="store_true", help="measure what is kept, too")
@@ -195,7 +194,6 @@ def streamed(source, *, part, data):
 
 
 def peak_mib():
-    """Return the peak of resident memory of this process."""
     return peak() / 2**20
 
 
@@ -230,7 +228,6 @@ def by_dask(source, workers, *, part, data):
 
 
 def described(found, seconds, clock, operations, resident):
-    """Return what statistics took."""
     rows, d = found.n_samples_seen_, found.n_features_in_
     return {
         "rows": rows,

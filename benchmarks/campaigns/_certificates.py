@@ -41,7 +41,6 @@ class Sample:
 
 @cache
 def samples() -> list[Sample]:
-    """Return a file of each kind."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = [_sample(kind, certificate) for kind, certificate in _certificates()]

@@ -53,7 +53,6 @@ def quotes(records: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fuzzed(record: Mapping[str, Any]) -> str:
-    """Return what coverage-guided fuzzing has tried."""
     violations = f"**{len(record['violations'])} violations**" if record["violations"] else "no violation"
     ways = record["ways"]
     minutes = f"{record['seconds'] / 60:.0f} minutes"

@@ -143,7 +143,6 @@ def one_thread() -> None:
 
 
 def _timed(case: tuple[Callable[[int, int], Outcome], int, int]) -> tuple[Outcome, float]:
-    """Return what a case found, and its seconds of processor."""
     tested, seed, index = case
     start = time.process_time()
     return tested(seed, index), time.process_time() - start
@@ -160,7 +159,6 @@ def _mapped(jobs: int) -> Iterator[Callable[..., Iterator[tuple[Outcome, float]]
 
 
 def lines(record: Record) -> Iterator[str]:
-    """Yield what there is to say about a record."""
     seconds = f"{record.seconds:.0f} s of processor"
     yield f"{record.campaign}: {record.cases} cases in {seconds}, {record.n_violations} violations"
     for kind, names in record.counts.items():

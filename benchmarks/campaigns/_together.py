@@ -22,7 +22,6 @@ Call = Callable[[qsdp.TrainingProblem, int], list[Any]]
 
 
 def _of(result: Any) -> list[Any]:
-    """Return all numbers of a result."""
     return [result.objective, result.lower_bound, result.network.U, result.network.V, result.network.alpha]
 
 

@@ -50,7 +50,6 @@ def written(columns: str, none: str = "-") -> list[Column]:
 
 
 def row(*cells: str) -> str:
-    """Return a row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -93,5 +92,4 @@ medians = functools.partial(of, _common.medians)
 
 
 def count(group: Records) -> str:
-    """Return the number of records."""
     return str(len(group))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -222,12 +221,6 @@ def test_partly_the_same_beta() -> None:
 
 
 # -- all -------------------------------------------------------------------------------------------------
-
-
-def test_a_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib").use("Agg")
-    path.EXPERIMENT.plot(made_paths(0.8, 0.5, True), tmp_path / "drawn.png")
-    assert (tmp_path / "drawn.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize("module", EXPERIMENTS)

@@ -93,7 +93,6 @@ def cutting_planes(wanted: bool) -> Iterator[None]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Generate columns, and keep the curve."""
     problem = problem_of(case)
     curve: list[tuple[float, float, float, float]] = []
     with threadpool_limits(limits=1), cutting_planes(case["cuts"]):
@@ -131,7 +130,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return the gaps at the end."""
     columns = [
         ("problem", lambda group: label(group[0].case)),
         "limit, s = limit:g",
@@ -146,7 +144,6 @@ def tables(records: Records) -> list[Table]:
 
 
 def label(case: dict[str, Any]) -> str:
-    """Return the name of a problem."""
     return f"{case['data']}, beta {case['beta']:g}"
 
 

@@ -96,7 +96,6 @@ def of_classifier(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def started(model: Any) -> Any:
-    """Return a session of one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -158,7 +157,6 @@ KINDS = {"network": of_network, "classifier": of_classifier, "circuit": of_circu
 
 
 def name_of(group: Records) -> str:
-    """Return the model of a record as text."""
     case = group[0].case
     if case["kind"] == "classifier":
         return f"classifier of breast-cancer, {case['encoding']}"

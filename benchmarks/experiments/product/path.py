@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -94,7 +94,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def data(name: str, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``X, X_test, y, y_test``, columns of mean zero and deviation one, and labels."""
     if name != PLANTED:
         return standardised(name, seed)
     rng = np.random.default_rng(seed)
@@ -272,24 +271,6 @@ def _seconds_claim(claim: tuple[str, str], group: Records, ours: str, theirs: st
     """Compare seconds in pairs of a set, a split and, for paths, a loss."""
     both = ({key(r): r.measured[f"{which}_seconds"] for r in group} for which in (ours, theirs))
     return _on_every_set(claim, *both, "time")
-
-
-def plot(records: Records) -> Any:
-    """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
-    figure, axes = draw.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
-    for axis, solver in zip(axes, SOLVERS, strict=True):
-        for (name,), group in grouped(where(records, kind="path", solver=solver, loss=LOSSES[0]), "data").items():
-            cold, warm = (
-                np.array([r.measured[f"{which}_iterations"] for r in group], dtype=float) for which in ("cold", "path")
-            )
-            share = np.median(warm / np.maximum(cold, 1.0), axis=0)
-            axis.semilogx(np.median([r.measured["betas"] for r in group], axis=0), share, "o-", ms=3, label=name)
-        axis.axhline(1.0, color="k", linewidth=0.8)
-        axis.invert_xaxis()
-        axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
-    axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
-    axes[0].legend(fontsize=8)
-    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "What a path of betas saves", "Targets of the package")

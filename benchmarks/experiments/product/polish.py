@@ -91,7 +91,6 @@ STATEMENTS = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set and split."""
     sets, splits, search, exact = (
         (("breast-cancer", "vehicle"), 1, 0.5, 10.0) if quick else (SETS, SPLITS, SEARCH, EXACT)
     )
@@ -163,7 +162,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return means and deviations over splits."""
 
     def name(group: Records) -> str:
         gaps, own = values(group, "gap"), group[0].case["network"]

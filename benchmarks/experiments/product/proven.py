@@ -72,7 +72,6 @@ def tables(records: Records) -> list[Table]:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Judge all proofs."""
     holds = {f"{r.case['data']}, beta {r.case['beta']:g}": is_proven(r) for r in records}
     figures = ""
     if records:

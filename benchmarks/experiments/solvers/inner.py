@@ -78,7 +78,6 @@ def _of_children() -> float:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Bound the form over sign vectors by one solver."""
     if "stop" in case:
         resource.setrlimit(resource.RLIMIT_CPU, (case["stop"], case["stop"]))
     with processor_clock() if "clock" in case else nullcontext():

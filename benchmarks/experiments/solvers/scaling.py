@@ -67,7 +67,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Return what was measured of one point."""
     solver, n, d, limit = (case[name] for name in ("solver", "n", "d", "limit"))
     solve(problem_of({"data": "planted", "n": 20, "d": 3, "beta": 1.0}), solver, LEVEL)
     problem = problem_of({"data": "planted", "n": n, "d": d, "beta": 1.0})
@@ -84,7 +83,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def points_of(records: Records) -> Records:
-    """Return a record for each point."""
     return unfolded(records, "points", "n", "d")
 
 
@@ -103,7 +101,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw seconds and peak memory against n and against d."""
     figure, axes = draw.subplots(2, 3, figsize=(11, 6.0), sharex="col", sharey="row", dpi=110)
     for place, (series, (_, _, title)) in enumerate(SERIES.items()):
         axes[0, place].set(title=title)

@@ -44,7 +44,6 @@ FACTORS = {"uci": 30.0, "planted": 20.0, "planted-large": 100.0}
 
 
 def problems(quick: bool) -> dict[str, list[dict[str, Any]]]:
-    """Return the problems of every section."""
     n, d, large = (60, 6, (80, 8)) if quick else (1000, 60, (5000, 100))
     images, few, more = (2000, 8, 10) if quick else (60_000, 30, 50)
     ten = {"data": "mnist", "n": images, "components": few, "beta": 10.0}
@@ -156,7 +155,6 @@ COLUMNS: dict[str, show.Cell] = {
 
 
 def columns_of(*names: str) -> list[tuple[str, show.Cell]]:
-    """Return some of `COLUMNS`."""
     return [(name, COLUMNS[name]) for name in names]
 
 
