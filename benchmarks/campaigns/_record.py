@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
+
+from qsdp._utils.files import write_whole
 
 __all__ = ["EDGES", "Outcome", "Record", "one_thread", "pursue", "try_again"]
 
@@ -89,9 +90,7 @@ class Record:
         """Write the file, whole or not at all."""
         ordered = {kind: dict(sorted(names.items())) for kind, names in sorted(self.counts.items())}
         contents = {**vars(self), "seconds": round(self.seconds, 1), "counts": ordered}
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(contents, indent=1, default=str) + "\n", encoding="utf-8")
-        os.replace(part, path)
+        write_whole(path, (json.dumps(contents, indent=1, default=str) + "\n").encode())
 
     @classmethod
     def load(cls, path: Path) -> Record:
