@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, by, experiment_in, grouped, over_sets, percent, values
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grouped, over_sets, percent, values
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from qsdp import QuantizedNetworkClassifier
@@ -134,8 +133,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return what is printed beside what was measured."""
+def tables(records: Records) -> list[Table]:
     found = networks(records)
     rows = []
     for name, printed in PRINTED.items():
@@ -168,12 +166,12 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [sizes, Table("What else fits into the sizes", headings, others, note)]
 
 
-def networks(records: Sequence[Record]) -> dict[tuple[Any, ...], list[Record]]:
+def networks(records: Records) -> dict[tuple[Any, ...], list[Record]]:
     """Return the records of networks by set and encoding."""
     return grouped([record for record in records if "encoding" in record.case], "set", "encoding")
 
 
-def fitting(records: Sequence[Record], rival: str) -> dict[tuple[str, int], dict[str, Any]]:
+def fitting(records: Records, rival: str) -> dict[tuple[str, int], dict[str, Any]]:
     """Return the version of a rival that fits into the printed size, by set and split."""
     found = {}
     for record in records:
@@ -189,8 +187,7 @@ def fitting(records: Sequence[Record], rival: str) -> dict[tuple[str, int], dict
 SHOWN = (("bits", KIB, 2), ("neurons", 1, 0), ("inputs", 1, 0), ("gap", 0.01, 1))
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare measured accuracies of every set with the printed one."""
+def claims(records: Records) -> list[Claim]:
     found, made = networks(records), []
     for name, printed in PRINTED.items():
         if name not in SPLITS:
@@ -214,28 +211,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made
 
 
-def plot(records: Sequence[Record]) -> Any:
-    """Draw accuracy against KiB, printed and measured."""
-    found = networks(records)
-    figure, axis = draw.subplots(figsize=(6.4, 4.2))
-    for number, (name, printed) in enumerate(PRINTED.items()):
-        axis.plot(printed.kib, 100 * printed.accuracy, "x", color=f"C{number}", ms=8, mew=2)
-        axis.annotate(
-            name, (printed.kib, 100 * printed.accuracy), xytext=(6, -10), textcoords="offset points", fontsize=8
-        )
-        for encoding, marker in zip(ENCODINGS, "os", strict=True):
-            group = found.get((name, encoding), [])
-            if group:
-                tests = 100 * values(group, "test")
-                error = tests.std(ddof=1) if len(tests) > 1 else 0.0
-                place = values(group, "bits").mean() / KIB
-                axis.errorbar(place, tests.mean(), yerr=error, fmt=marker, color=f"C{number}", capsize=3)
-    for marker, label in zip("xos", ("BTHOWeN, as printed", *ENCODINGS), strict=True):
-        axis.plot([], [], marker, color="0.3", label=label)
-    axis.set(xscale="log", xlabel="KiB", ylabel="test accuracy, %")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8, loc="lower right")
-    return figure
+def plot(records: Records) -> Any:
+    panels: dict[str, Any] = {}
+    for (name, encoding), group in networks(records).items():
+        lines = panels.setdefault(name, {"printed": {PRINTED[name].kib: 100 * PRINTED[name].accuracy}})
+        lines[encoding] = {values(group, "bits").mean() / KIB: 100 * values(group, "test")}
+    return draw.curves(panels, "KiB", "test accuracy, %", "x")
 
 
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

@@ -132,7 +132,6 @@ VARIANTS: dict[str, Variant] = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set, split and variant; all variants of a split together."""
     sets, splits, names = (
         (("heart",), 1, ("bilinear", "no cut", "refit")) if quick else (CHOSEN, SPLITS, tuple(VARIANTS))
     )
@@ -152,7 +151,6 @@ def model_of(variant: str, seed: int) -> tuple[Any, QuantizedNetworkClassifier]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit one variant to a split, on one thread."""
     split = prepare(case["set"], case["seed"])
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -212,7 +210,6 @@ WORDS = {
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return what every change does, over all sets and on each."""
     found = by_variant(records)
     rows, by_set = [], []
     for variant, own in VARIANTS.items():
@@ -261,7 +258,6 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return for every change whether it is better or worse, as was expected."""
     found, made = by_variant(records), []
     for variant, own in VARIANTS.items():
         means, defaults = of_sets(differences(found, variant))
@@ -297,7 +293,6 @@ def plot(records: Sequence[Record]) -> Any:
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
-    """Return what every change does, in the mean over sets."""
     rows = tables(records)[0].rows
     kinds = {row[0]: [f"{other[1]} {other[3]}" for other in rows if other[0] == row[0]] for row in rows}
     changes = "; ".join(f"{kind}: {', '.join(each)}" for kind, each in kinds.items())

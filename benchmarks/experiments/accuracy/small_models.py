@@ -95,7 +95,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit all models of a family to a split."""
     split = prepare(case["set"], case["seed"])
     models = Sample.of(split, case["seed"]).models_of(FAMILIES[case["family"]])
     return {"n": len(split.y), "d": split.X.shape[1], "n_classes": split.n_classes, "models": models}
@@ -154,7 +153,6 @@ def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return all models over all sets, the front of every set, and all models of every set."""
     grid = grid_of(records)
     if not grid:
         return [Table("Accuracy and bits", ["model"], [], "No split is measured in whole yet.")]
@@ -275,7 +273,6 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
 
 
 def plot(records: Sequence[Record]) -> Any:
-    """Draw mean accuracy against bits of all models, with and without the encoding, with the Pareto fronts."""
     grid = grid_of(records)
     if not grid:
         return None
@@ -304,7 +301,6 @@ def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
-    """Return what a user gets who sets nothing, beside what he would pick instead."""
     grid = grid_of(records)
     if not grid:
         return {}

@@ -39,14 +39,12 @@ RATES = (0.3, 0.1, 0.03)
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set, split and system."""
     if quick:
         return grid(set="breast-cancer", split=0, system=SYSTEMS[:3], m=50, epochs=10)
     return grid(split=range(SPLITS), set=SETS, system=SYSTEMS, m=M, epochs=EPOCHS)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the objective of every network of a system, and the bound."""
     X, _, y, _ = standardised(case["set"], case["split"])
     (X,) = with_constant(X)
     problem = qsdp.TrainingProblem(X, targets_of(y), beta=BETA)
@@ -151,8 +149,6 @@ def gap(record: Record) -> float:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return gaps by network and set."""
-
     def of_set(name: str) -> show.Cell:
         return lambda group: medians(100.0 * values(where(group, set=name), gap))
 
@@ -193,7 +189,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw the gaps of networks of quantized weights, a point each set and split."""
     found = {name: group for (name,), group in grouped(networks(records), "network").items() if name != "real"}
     sets = list(dict.fromkeys(record.case["set"] for record in records))
     figure, ax = draw.subplots(figsize=(9, 0.45 * len(found) + 1.5), dpi=110)

@@ -21,8 +21,8 @@ from sklearn.metrics import r2_score
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, by, experiment_in, grouped, measured, over_sets, values, where
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, by, experiment_in, grouped, measured, over_sets, where
 from benchmarks.experiments._data import quarter
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
@@ -72,7 +72,6 @@ def from_labels(kind: str) -> tuple[str, str]:
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each system, set and split."""
     if quick:
         pairs = [("BPLS", "iris"), ("backpropagation", "diabetes")]
         return [{"system": system, "set": one, "split": 0} for system, one in pairs]
@@ -108,7 +107,6 @@ def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train, quantize, and measure on the test rows."""
     X, X_test, y, y_test = split_of(case["set"], case["split"])
     regression = case["set"] in TARGETS
     score = explained if regression else right
@@ -162,7 +160,6 @@ def right(outputs: np.ndarray, y: np.ndarray) -> float:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return accuracies, or R², before and after, for every set."""
     made = []
     for (name,), of_set in grouped(records, "set").items():
         measure = "R², %" if name in TARGETS else "test %"
@@ -226,31 +223,6 @@ def mean_over(records: Records, systems: Sequence[str], network: str | None) -> 
     what = f"{network}/test" if network else "test"
     found = by(where(records, system=tuple(systems)), what, "system", "set", "split")
     return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
-
-
-def plot(records: Records) -> Any:
-    """Draw test accuracies and R² before and after."""
-    sets = list(dict.fromkeys(record.case["set"] for record in records))
-    columns = min(3, len(sets))
-    rows = -(-len(sets) // columns)
-    figure, axes = draw.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False, dpi=110)
-    for ax in axes.flat[len(sets) :]:
-        ax.set_visible(False)
-    for ax, one in zip(axes.flat, sets, strict=False):
-        groups = grouped(where(records, set=one), "system")
-        for row, group in enumerate(groups.values()):
-            ax.plot(100 * values(group, "test").mean(), row, "ko", mfc="white", label="trained" if row == 0 else None)
-            for m, colour in zip(VARIANTS, ("tab:orange", "tab:blue", "tab:purple"), strict=True):
-                after = values(group, f"{m}/test")
-                if len(after):
-                    label = f"quantized, {m}" if row == 0 else None
-                    ax.plot(100 * np.mean(after), row, "o", ms=5, color=colour, label=label)
-        measure = "test R², %" if one in TARGETS else "test accuracy, %"
-        ax.set(yticks=range(len(groups)), yticklabels=[name for (name,) in groups], title=one, xlabel=measure)
-        ax.invert_yaxis()
-        ax.grid(alpha=0.3)
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    return figure
 
 
 EXPERIMENT = experiment_in(

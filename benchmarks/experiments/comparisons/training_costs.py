@@ -34,7 +34,6 @@ ROUNDS, EPOCHS = 2, 5
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each system, size and repetition."""
     systems, sizes, rounds = (("bilinear, fixed", "BPLS"), SIZES[:1], 1) if quick else (SYSTEMS, SIZES, ROUNDS)
     pairs = [(system, size) for size in sizes for system in systems if system != FULL or size[1] < 100]
     return [
@@ -48,7 +47,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Return seconds and memory of a training, or of the relaxation."""
     import torch
 
     torch.set_num_threads(1)
@@ -154,8 +152,6 @@ def size_of(record: Record) -> str:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return times and memory by size and system."""
-
     def rate(record: Record) -> float | None:
         operations = record.measured["operations"]
         return None if operations is None else operations / record.measured["epoch_seconds"] / 1e9
@@ -180,7 +176,6 @@ def tables(records: Records) -> list[Table]:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Compare a training of the figures' length with one solve."""
     statement = (
         "Convex optimization solvers are faster than backpropagation in small to medium scale problems (a solve to "
         "1e-4 against 100 epochs at one learning rate)."

@@ -245,18 +245,13 @@ def match_claim(key: tuple[str, str], ratios: Sequence[Sequence[float]]) -> Clai
     )
 
 
-def draw_errors(records: Sequence[Record], names: Sequence[str], field: str) -> Any:
-    """Draw the errors of the records whose `field` is one of the names."""
-    figure, axes = draw.subplots(1, 2, figsize=(9.0, 3.6), sharex=True)
-    for name in names:
-        points = sorted(
-            (record.case["sigma"], record.measured["train"], record.measured["test"])
-            for record in records
-            if record.case.get(field) == name and "train" in record.measured
-        )
-        for axis, column, title in zip(axes, (1, 2), ("training, noisy targets", "test, clean targets"), strict=True):
-            axis.plot([point[0] for point in points], [point[column] for point in points], "o-", ms=3, label=name)
-            axis.set(xlabel="sigma", ylabel="RMSE", title=title)
-            axis.locator_params(axis="x", nbins=5)
-    axes[0].legend(fontsize=8)
-    return figure
+def draw_errors(found: Found, names: Sequence[str]) -> Any:
+    """Draw the errors of methods against the noise."""
+    panels = {
+        title: {
+            name: {sigma: one.measured.get(part, np.nan) for (own, sigma), one in found.items() if own == name}
+            for name in names
+        }
+        for title, part in (("training, noisy targets", "train"), ("test, clean targets", "test"))
+    }
+    return draw.curves(panels, "sigma", "RMSE")

@@ -51,7 +51,6 @@ STATEMENTS = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each method and noise, and those of the theorem and of the printed inverse."""
     sigmas, runs, epochs = ([0.5], 20, 10) if quick else (SIGMAS, 1000, 1000)
     found = grid(method="BPLS", sigma=sigmas, runs=runs)
     found += grid(method=toys.COMPETITORS, sigma=sigmas, runs=runs, epochs=epochs)
@@ -59,7 +58,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure one method at one noise."""
     method, sigma, runs = case["method"], case["sigma"], case["runs"]
     if method == "BPLS":
         return toys.least_squares_runs(toys.linear, sigma, runs, {"activation": "identity"})
@@ -101,7 +99,6 @@ def expected(sigma: float) -> tuple[float, float]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return errors beside those printed, all noises, and what else was measured."""
     found, other = toys.by_noise(records), []
     for key, what, printed, shown in (
         (
@@ -121,7 +118,6 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare with the best competitor at every noise."""
     found = toys.by_noise(records)
     theorem, inverse = (
         None if key not in found else found[key].measured for key in (("theorem", 1.0), ("inverse", 0.0))
@@ -151,8 +147,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record]) -> Any:
-    """Draw errors against the noise."""
-    return toys.draw_errors(records, METHODS, "method")
+    return toys.draw_errors(toys.by_noise(records), METHODS)
 
 
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: linear toy", f"{SOURCE}, Figure 4")

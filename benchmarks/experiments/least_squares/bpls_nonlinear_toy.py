@@ -59,7 +59,6 @@ STATEMENTS = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each method and noise."""
     sigmas, runs, epochs = ([0.05], 10, 10) if quick else (SIGMAS, 1000, 1000)
     found = grid(method=VARIANTS, sigma=sigmas, runs=runs)
     # By the processor's clock, which the trainings for the errors do not need.
@@ -68,7 +67,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure one method at one noise."""
     method, sigma, runs = case["method"], case["sigma"], case["runs"]
     if method in toys.COMPETITORS:
         return toys.gradient_runs(toys.nonlinear, sigma, runs, method, activation="sigmoid", epochs=case["epochs"])
@@ -79,7 +77,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return errors beside those printed, and at all noises."""
     records, timed = untimed(records), [record for record in records if "timed" in record.case]
     passes = []
     for name in VARIANTS:
@@ -106,7 +103,6 @@ def untimed(records: Sequence[Record]) -> list[Record]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare the printed algorithm, and the repaired one, with the best competitor at every noise."""
     found = toys.by_noise(untimed(records))
     sigmas = {sigma for _, sigma in found}
     return [
@@ -119,10 +115,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record]) -> Any:
-    """Draw errors against the noise."""
-    return toys.draw_errors(
-        untimed(records), ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *toys.COMPETITORS], "method"
-    )
+    names = ["literal pass, no ridge, eps_H 1e-6", "+ keep_best", BEST, *toys.COMPETITORS]
+    return toys.draw_errors(toys.by_noise(untimed(records)), names)
 
 
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: non-linear toy", f"{SOURCE}, Figure 5")

@@ -23,7 +23,6 @@ SEEDS, N_EPOCHS = 10, 30
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each method and seed."""
     return _rls.cases_of(("Adam", "RLS"), 1, 1) if quick else _rls.cases_of(METHODS, SEEDS, N_EPOCHS)
 
 
@@ -48,7 +47,6 @@ def network() -> Any:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train once."""
     method, loss, options = METHODS[case["method"]]
     data = _rls.data_of(*digits(), shape=(1, 8, 8))
     return _rls.measure(network, data, method, loss=loss, n_epochs=case["epochs"], seed=case["seed"], **options)
@@ -64,12 +62,10 @@ def tables(records: Records) -> list[Table]:
 
 
 def plot(records: Records) -> Any:
-    """Draw loss and accuracy against epochs."""
     return _rls.draw_panels(_rls.by(records, "method"), {**_rls.PANELS, **_rls.GRIDS})
 
 
 def claims(records: Records) -> list[Claim]:
-    """Return the claims for convolutional networks, in kind."""
     groups = _rls.by(records, "method")
     points = [("test", 3, 0.0), ("test", 10, 0.0), ("test", 30, -0.005), ("loss", 30, 0.0)]
     ends = [("test", epoch) for epoch in (3, 10, 30)]

@@ -27,12 +27,10 @@ SEEDS, N_EPOCHS = 10, 100
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each method and seed."""
     return _rls.cases_of(("Adam", "RLS", "HRLS"), 1, 5) if quick else _rls.cases_of(METHODS, SEEDS, N_EPOCHS)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train once."""
     method, loss, options = METHODS[case["method"]]
     make = _rls.perceptron(64, 512 if "wide" in case["method"] else 128, 10)
     data = _rls.data_of(*digits())
@@ -50,12 +48,10 @@ def tables(records: Records) -> list[Table]:
 
 
 def plot(records: Records) -> Any:
-    """Draw loss and accuracy against epochs, in the layout of figures 2 and 3."""
     return _rls.draw_panels(_rls.by(records, "method"), _rls.PANELS)
 
 
 def claims(records: Records) -> list[Claim]:
-    """Return the claims of section VI-B for fully connected networks, in kind."""
     points = [("test", 5, 0.0), ("loss", 5, 0.0), ("loss", 100, 0.0), ("test", 100, -0.005)]
     ends, curves = (("test", 5), ("test", 100), ("loss", 100)), (("loss", 5), ("test", 100))
     statement = "{ours} converges faster and better than Adam ({loss} loss), here on digits."

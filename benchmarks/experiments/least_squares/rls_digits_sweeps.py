@@ -21,7 +21,6 @@ SEEDS, N_EPOCHS = 10, 100
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each value of each sweep and seed."""
     if quick:
         return grid(sweep="ratio", value=(0.0, 0.1, 10.0), seed=0, epochs=5)
     made = [grid(sweep=name, value=each, seed=range(SEEDS), epochs=N_EPOCHS) for name, each in SWEEPS.items()]
@@ -29,7 +28,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train once."""
     value = case["value"]
     rate = {"0": value} if case["sweep"].endswith("hidden") else value
     options = {"ratio": value} if case["sweep"] == "ratio" else {"lr": rate}
@@ -48,13 +46,11 @@ def tables(records: Records) -> list[Table]:
 
 
 def plot(records: Records) -> Any:
-    """Draw curves for k and eta, in the layout of figures 4 and 5."""
     panels = {SYMBOLS[name]: [(name, value) for value in each] for name, each in SWEEPS.items()}
     return _rls.draw_panels(_rls.by(records, "sweep", "value"), panels, lambda key: f"{key[1]:g}")
 
 
 def claims(records: Records) -> list[Claim]:
-    """Return the claims about hyper-parameters, in kind."""
     groups = _rls.by(records, "sweep", "value")
 
     def scores(sweep: str, value: float, name: str = "test") -> dict[int, float]:

@@ -25,7 +25,6 @@ SEEDS, N_EPOCHS, LONG_EPOCHS, SWEEP_EPOCHS = 2, 5, 20, 3
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each method and seed, for longer runs, and for the sweeps."""
     if quick:
         return [
             {"kind": "methods", "method": label, "seed": 0, "epochs": 1, "samples": 640} for label in ("Adam", "RLS")
@@ -40,7 +39,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train once."""
     from qsdp.baselines.rls.harness import Data
 
     method, loss, options = METHODS[case["method"]]
@@ -82,7 +80,6 @@ def tables(records: Records) -> list[Table]:
 
 
 def plot(records: Records) -> Any:
-    """Draw curves in the layout of figures 2 to 5."""
     groups = _rls.Groups({**of_kind(records, "methods", "method"), **_rls.by(records, "kind", "value")})
     sweeps = {kind: [(kind, value) for value in GRID] for kind in ("k", "eta")}
 
@@ -93,7 +90,6 @@ def plot(records: Records) -> Any:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Return the claims of section VI-B for MNIST."""
     curves, place = (("loss", N_EPOCHS), ("test", N_EPOCHS)), "MNIST (5 of 100 epochs)"
     points = [(name, epoch, 0.0) for name in ("test", "loss") for epoch in (1, N_EPOCHS)]
     statement = "{ours} converges faster and better than Adam on MNIST (5 of 100 epochs)."

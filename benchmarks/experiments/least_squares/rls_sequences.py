@@ -34,7 +34,6 @@ SEEDS, N_EPOCHS, LONG_EPOCHS = 10, 40, 150
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each cell, method and seed."""
     if quick:
         return grid(task="digits", cell="LSTM", method=("Adam", "RLS"), seed=0, epochs=2)
     return [
@@ -64,7 +63,6 @@ def network(cell: str) -> Any:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train once."""
     label = case["method"]
     base = next(name for name in ("Adam, entropy", "HRLS", "RLS", "Adam") if label.startswith(name))
     method, loss, _ = _rls.METHODS[base]
@@ -94,7 +92,6 @@ def tables(records: Records) -> list[Table]:
 
 
 def plot(records: Records) -> Any:
-    """Draw loss and accuracy against epochs and seconds."""
     panels = {
         f"{cell}, {name}": [(cell, label) for label in _rls.PANELS[name]] for cell in CELLS for name in _rls.PANELS
     }
@@ -103,7 +100,6 @@ def plot(records: Records) -> Any:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Return the claims for recurrent networks, in kind."""
     groups = _rls.by(records, "cell", "method")
     made = []
     for ours, theirs, figure in (("RLS", "Adam", "2c"), ("HRLS", "Adam, entropy", "3c")):

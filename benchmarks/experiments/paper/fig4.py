@@ -37,7 +37,6 @@ M = 300
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each split and method, at the paper's beta and at the method's own."""
     found: list[dict[str, Any]] = []
     for split in range(1 if quick else 10):
         for method in CURVES[:4] if quick else CURVES:
@@ -49,7 +48,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the accuracies of a curve, or of a method at its own beta."""
     return curve(case) if "curve" in case else timed.run(case)
 
 
@@ -109,7 +107,6 @@ def points(records: Sequence[Record], part: str) -> dict[int, dict[int, float]]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return accuracies by method and size, and those at the methods' own betas."""
     curves, others = parts_of(records)
     rows = []
     for (method,), group in grouped(curves, "curve").items():
@@ -132,7 +129,6 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Say whether sampled networks approach the relaxation's accuracy, and how others compare."""
     curves, others = parts_of(records)
     group = [record for record in curves if record.case["curve"] == "printed"]
     source = f"{PAPER}, Figure 4"
@@ -155,7 +151,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record]) -> Any:
-    """Draw accuracy against the number of neurons, with the relaxation's as lines, and below against time."""
     curves, others = parts_of(records)
     colours = dict(zip(CURVES, ("tab:red", "tab:gray", "tab:orange", "tab:olive", "tab:green"), strict=True))
     figure, axes = draw.subplots(2, 2, figsize=(11, 8), sharey="row", dpi=110)
@@ -179,7 +174,6 @@ def plot(records: Sequence[Record]) -> Any:
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
-    """Return the caption of the figure in README."""
     curves, _ = parts_of(records)
     found = {
         name: points([record for record in curves if record.case["curve"] == name], "test")

@@ -169,14 +169,12 @@ def claims(records: Records) -> list[Claim]:
     return [*found, exact("Theory: Fan et al., equation (33)", amplifies, [abs(base - 2.0) < 0.1], figures)]
 
 
-def plot(records: Sequence[Record]) -> Any:
-    figure, axis = draw.subplots(figsize=(6, 4))
-    for family, by_scale in _range_records(records).items():
-        scales = sorted(by_scale)
-        axis.loglog(scales, [np.median(by_scale[scale]) for scale in scales], "o-", label=family)
-    axis.set(xlabel="deviation s of all parameters", ylabel="range of the output on [-1, 1], median")
-    axis.legend()
-    return figure
+def plot(records: Records) -> Any:
+    medians = {
+        family: {scale: np.median(ranges) for scale, ranges in by_scale.items()}
+        for family, by_scale in _range_records(records).items()
+    }
+    return draw.curves({"": medians}, "deviation s of all parameters", "range of the output on [-1, 1], median", "xy")
 
 
 EXPERIMENT = experiment_in(
