@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from sklearn.metrics import r2_score
 import qsdp
 import qsdp.baselines as baselines
 from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, by, experiment_in, grouped, measured, over_sets, where
+from benchmarks.experiments._common import Records, by, experiment_in, grouped, measured, over_sets, timed, where
 from benchmarks.experiments._data import quarter
+from benchmarks.experiments._methods import outputs_of
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
@@ -110,41 +112,34 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = split_of(case["set"], case["split"])
     regression = case["set"] in TARGETS
     score = explained if regression else right
-    start = time.perf_counter()
-    model = model_of(case["system"], case["split"], regression=regression).fit(X, y)
-    found: dict[str, Any] = {"fit_seconds": time.perf_counter() - start, "test": float(model.score(X_test, y_test))}
+    model = model_of(case["system"], case["split"], regression=regression)
+    _, seconds = timed(lambda: model.fit(X, y), time.perf_counter)
+    found: dict[str, Any] = {"fit_seconds": seconds, "test": float(model.score(X_test, y_test))}
     if case["system"] in BINARY:
         found["bits"] = model.network_.n_bits
         return found
     if case["system"] in ROUNDED:
-        found["rounded"] = rounded(model, X, lambda predict: score(predict(X_test), y_test))
+        found["rounded"] = {"test": score(rounded(model, X)(X_test), y_test)}
+    linear = case["system"] == LINEAR
+    distill = partial(qsdp.distill, model) if linear else model.distill
     for name, (m, refine) in VARIANTS.items():
-        start = time.perf_counter()
-        if case["system"] == LINEAR:
-            chain = qsdp.distill(model, X, m, tol=1e-4, refine=refine, random_state=0)
-            matches, bits = (chain,), chain.network.n_bits
-        else:
-            chain = model.distill(X, m, tol=1e-4, refine=refine, random_state=0)
-            matches, bits = chain.matches, chain.n_bits
+        chain, seconds = timed(partial(distill, X, m, tol=1e-4, refine=refine, random_state=0), time.perf_counter)
         found[name] = {
-            "seconds": time.perf_counter() - start,
-            "bits": bits,
+            "seconds": seconds,
+            "bits": chain.network.n_bits if linear else chain.n_bits,
             "test": score(chain.predict(X_test), y_test),
-            "errors": [match.relative_error for match in matches],
-            "relaxed_errors": [match.relaxed_error for match in matches],
+            "errors": [match.relative_error for match in ((chain,) if linear else chain.matches)],
         }
     return found
 
 
-def rounded(model: Any, X: np.ndarray, score: Callable[[Callable[[np.ndarray], np.ndarray]], float]) -> dict[str, Any]:
-    """Return bits and score of the model's own neurons, their weights rounded to signs."""
-    start = time.perf_counter()
-    inputs = getattr(model, "network_inputs", None)
-    # Polynomial networks have the scale that brings their matrix nearest; those of ReLUs are matched on data.
-    network = model.quantized() if inputs else model.quantized(X=X)
-    seconds = time.perf_counter() - start
-    test = score(lambda rows: network.predict(inputs(rows) if inputs else rows))
-    return {"seconds": seconds, "bits": network.n_bits, "test": test}
+def rounded(model: Any, X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the predictions of the model's own neurons, their weights rounded to signs.
+
+    Polynomial networks have the scale that brings their matrix nearest; those of ReLUs are matched on data.
+    """
+    polynomial = hasattr(model, "network_inputs")
+    return outputs_of(model, model.quantized() if polynomial else model.quantized(X=X))
 
 
 def explained(outputs: np.ndarray, y: np.ndarray) -> float:

@@ -83,14 +83,13 @@ def relaxation_costs(n: int, d: int) -> dict[str, Any]:
     data = qsdp.datasets.make_planted(n, d, n_neurons=10, random_state=0)
     problem = qsdp.TrainingProblem(data.X, data.y, beta=1.0)
     before, start = begin_peak(), time.process_time()
-    relaxation = qsdp.solve_relaxation(problem, tol=1e-4)
+    qsdp.solve_relaxation(problem, tol=1e-4)
     return {
         "epoch_seconds": None,
         "whole_seconds": time.process_time() - start,
         "memory": (peak() - before) / 2**20,
         "weights": 2 * d * (d + 1) // 2,
         "operations": None,
-        "gap": relaxation.relative_gap,
     }
 
 

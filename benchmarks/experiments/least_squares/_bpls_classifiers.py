@@ -56,7 +56,7 @@ def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: b
         model = BPLSClassifier(**options, random_state=seed, callback=after)
         start = time.process_time()
         model.fit(X, y)
-    history, report = model.history_, model.report_
+    history = model.history_
     return {
         **found,
         "final": accuracies(model.network_, split),
@@ -66,9 +66,6 @@ def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: b
         "seconds": history.seconds,
         "cpu": cpu,
         "clipped": history.extra["clipped"],
-        "parameters": model.network_.n_parameters,
-        "columns": report.passes[0].layers[0].designs[0].n_columns,
-        "rank": report.passes[0].layers[0].designs[0].rank,
     }
 
 
@@ -161,16 +158,14 @@ def gradient(
         for value in kept.values()
         if torch.is_tensor(value)
     )
-    weights = first.numel() + last.numel()
     return {
         "curve": curve,
         "best": [max(values) for values in zip(*curve, strict=True)],
         "final": curve[-1],
         "seconds": seconds,
         "cpu": cpu,
-        "parameters": weights,
         # Weights and gradients of four bytes, and what the optimiser keeps.
-        "bytes": 8 * weights + state,
+        "bytes": 8 * (first.numel() + last.numel()) + state,
     }
 
 

@@ -127,7 +127,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         options = {"activation": "softmax", "ridge": case["ridge"], "eps_hidden": case["eps_hidden"]}
         return least_squares(split, options, case["seed"], stages=False)
     if part == "memory":
-        return {"bytes": peak_memory(split, VARIANTS[case["variant"]][0], 0), "data": int(split[0].nbytes)}
+        return {"bytes": peak_memory(split, VARIANTS[case["variant"]][0], 0)}
     if part == "competitors":
         options = {key: case[key] for key in ("optimizer", "rate", "batch", "activation", "seed", "epochs")}
         return gradient(split, **options)

@@ -71,8 +71,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     model = QuadraticNetworkClassifier(
         (("linear", case["hidden"], "sigmoid"),), case["head"], learning_rate=0.01, init_scale=STARTS[case["start"]]
     )
-    starts, measured = train_starts(model, case, rng, (X[chosen], X_test, y[chosen], y_test))
-    return {**measured, "n_parameters": starts.start(0).network_.n_parameters}
+    return train_starts(model, case, rng, (X[chosen], X_test, y[chosen], y_test))[1]
 
 
 def scores(records: Records, readout: str = "argmax") -> dict[Key, dict[int, float]]:
