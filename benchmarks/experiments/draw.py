@@ -40,16 +40,20 @@ def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "",
 
     `log` has the axes that are logarithmic, "xy" both.
     """
+    import matplotlib as mpl
+
     rows = -(-len(panels) // 4)
     width = -(-len(panels) // rows)
     figure, axes = subplots(rows, width, figsize=(4.5 * width + 2.0, height * rows), squeeze=False)
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    # Ten strong colours first, then ten light ones.
+    colours = sorted(mpl.colormaps["tab20"].colors, key=lambda colour: mpl.colormaps["tab20"].colors.index(colour) % 2)
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
         for name, points in lines.items():
             places = sorted(points)
             numbers = [np.ravel(points[place]) for place in places]
             errors = [one.std(ddof=1) if len(one) > 1 else 0.0 for one in numbers]
-            look = {"fmt": "o-", "ms": 4, "capsize": 3, "color": f"C{names.index(name) % 10}", "label": name}
+            look = {"fmt": "o-", "ms": 4, "capsize": 3, "color": colours[names.index(name) % 20], "label": name}
             axis.errorbar(places, [one.mean() for one in numbers], errors, **look)
         axis.set(title=title, xlabel=xlabel, **{f"{one}scale": "log" for one in log})
         label_decades(axis)

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.experiments._common import Records, experiment_in, where
 from benchmarks.experiments._data import images
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Table, judged
+from qsdp.bench import Claim, Table
 
 METHODS: dict[str, _rls.Method] = {
     **_rls.METHODS,
@@ -80,28 +80,29 @@ def tables(records: Records) -> list[Table]:
 
 
 def plot(records: Records) -> Any:
-    groups = _rls.Groups({**of_kind(records, "methods", "method"), **_rls.by(records, "kind", "value")})
-    sweeps = {kind: [(kind, value) for value in GRID] for kind in ("k", "eta")}
-
-    def names(key: str | tuple[str, float]) -> str:
-        return key if isinstance(key, str) else f"{key[1]:g}"
-
-    return _rls.draw_panels(groups, {**_rls.PANELS, **sweeps}, names)
+    methods, swept = of_kind(records, "methods", "method"), _rls.by(records, "kind", "value")
+    panels = {title: {label: methods[label] for label in labels} for title, labels in _rls.PANELS.items()}
+    sweeps = {kind: {f"{kind} {value:g}": swept[kind, value] for value in GRID} for kind in ("k", "eta")}
+    return _rls.draw_panels({**panels, **sweeps})
 
 
 def claims(records: Records) -> list[Claim]:
-    curves, place = (("loss", N_EPOCHS), ("test", N_EPOCHS)), "MNIST (5 of 100 epochs)"
-    points = [(name, epoch, 0.0) for name in ("test", "loss") for epoch in (1, N_EPOCHS)]
-    statement = "{ours} converges faster and better than Adam on MNIST (5 of 100 epochs)."
-    made = _rls.method_claims(of_kind(records, "methods", "method"), "a", statement, points, curves, place)
+    made = _rls.method_claims(
+        {"MNIST (5 of 100 epochs)": of_kind(records, "methods", "method")},
+        "{ours} converges faster and better than Adam on MNIST (5 of 100 epochs).",
+        "a",
+        "MNIST",
+        points=[(name, epoch, 0.0) for name in ("test", "loss") for epoch in (1, N_EPOCHS)],
+        curves=(("loss", N_EPOCHS), ("test", N_EPOCHS)),
+    )
     k, eta = ({f"{kind} {v:g}": of_kind(records, kind, "value")[v] for v in GRID} for kind in ("k", "eta"))
     parts = _rls.best_values(k, eta, ("k 0.1", "eta 1"), SWEEP_EPOCHS)
     for kind, swept, value, figure in (("k", k, 0.1, 4), ("eta", eta, 1.0, 5)):
         own = {name: part for name, part in parts.items() if name.startswith(f"{kind} ")}
         statement = f"{kind} should be {value:g} on MNIST (3 of 100 epochs)."
         figures = _rls.listed(swept, "test", SWEEP_EPOCHS)
-        made.append(judged(f"{_rls.SOURCE}, Fig. {figure}a", statement, own, figures))
-    return _rls.in_one(made, "MNIST")
+        made.append(_rls.of_best(f"{_rls.SOURCE}, Fig. {figure}a", statement, own, figures, "MNIST"))
+    return made
 
 
 EXPERIMENT = experiment_in(__name__, "Recursive least squares: MNIST", f"{_rls.SOURCE}, Figures 2 to 5", version=2)
