@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks.experiments import show
 from benchmarks.experiments._common import Records, spread, values
 from benchmarks.experiments._data import Split
-from benchmarks.experiments.least_squares._bpls_toys import optimizer_of
 from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights
@@ -104,6 +103,19 @@ def peak_memory(split: Split, options: dict[str, Any], seed: int) -> int:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return int(peak)
+
+
+def optimizer_of(name: str, parameters: list[Any], rate: float) -> Any:
+    """Return an optimiser of PyTorch with its defaults: momentum 0.9, betas (0.9, 0.999)."""
+    import torch
+
+    if name == "Adam":
+        return torch.optim.Adam(parameters, rate, fused=True)
+    if name == "AdaGrad":
+        return torch.optim.Adagrad(parameters, rate, fused=True)
+    if name == "NAG":
+        return torch.optim.SGD(parameters, rate, momentum=0.9, nesterov=True, fused=True)
+    return torch.optim.SGD(parameters, rate, fused=True)
 
 
 def gradient(
