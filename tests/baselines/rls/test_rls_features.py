@@ -180,7 +180,7 @@ def test_b16_row_9_comparison_harness():
 
 def test_b16_row_10_sweeps_of_the_figures_are_an_experiment(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[3])
-    from benchmarks.experiments.least_squares.rls_digits import EXPERIMENT, METHODS
+    from benchmarks.experiments.least_squares.rls_curves import EXPERIMENT, METHODS
 
     trained = [METHODS[case["method"]] for case in EXPERIMENT.cases(False) if case["network"] == "dense"]
     for name, default in (("ratio", 0.1), ("lr", 1.0)):
