@@ -23,7 +23,7 @@ from sklearn.metrics import r2_score
 import qsdp
 import qsdp.baselines as baselines
 from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, by, experiment_in, grouped, measured, over_sets, timed, where
+from benchmarks.experiments._common import Records, by, experiment_in, grid, grouped, measured, over_sets, timed, where
 from benchmarks.experiments._data import quarter
 from benchmarks.experiments._methods import outputs_of
 from qsdp.bench import Claim, Record, Table, paired_claim
@@ -75,14 +75,11 @@ def from_labels(kind: str) -> tuple[str, str]:
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        pairs = [("BPLS", "iris"), ("backpropagation", "diabetes")]
-        return [{"system": system, "set": one, "split": 0} for system, one in pairs]
+        return grid(system="BPLS", set="iris", split=0) + grid(system="backpropagation", set="diabetes", split=0)
     return [
-        {"system": system, "set": one, "split": split}
+        case
         for sets, _, systems in KINDS.values()
-        for system in (*systems, LINEAR, *BINARY)
-        for one in sets
-        for split in range(SPLITS)
+        for case in grid(system=(*systems, LINEAR, *BINARY), set=sets, split=range(SPLITS))
     ]
 
 
