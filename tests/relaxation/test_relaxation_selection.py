@@ -176,6 +176,9 @@ def test_smaller_shares_of_clearly_fewer_wrong_classes(wrong: tuple[int, ...], e
     search.measure(START)
     assert search.clearly_fewer_wrong(START) == expected
     assert search_of([fold], codes=None).clearly_fewer_wrong(START) == START
+    over = Deadline(1e6)
+    over.expire()
+    assert search_of([fold], deadline=over).clearly_fewer_wrong(START) == START
 
 
 def test_what_was_measured_in_part_is_measured_in_full_once() -> None:
