@@ -89,7 +89,7 @@ def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: Progr
     largest = useful_beta_max(problem, deadline.share(0.3))
     if largest == 0.0:
         return BetaChoice(1.0)
-    search = _Search(_folds(problem), largest, _Codes.of(problem), deadline)
+    search = _ShareSearch(_folds(problem), largest, _Codes.of(problem), deadline)
     for share in search.downhill() if search.folds else ():
         bar.count(len(search.losses), len(SHARES), f"share {share:g} of beta_max")
         search.measure(share)
@@ -107,7 +107,7 @@ def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: Progr
 
 
 @dataclass
-class _Search:
+class _ShareSearch:
     """Losses of shares of `beta_max` on held-out folds, and which rows are in the wrong class there."""
 
     folds: list[_Fold]

@@ -15,7 +15,7 @@ from qsdp import QuantizedNetworkClassifier, TrainingProblem
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.rows import Cells, DistinctRows
-from qsdp.relaxation.selection import FALLBACK, SHARES, START, _Codes, _folds, _Search, beta_choice, choose_beta
+from qsdp.relaxation.selection import FALLBACK, SHARES, START, _Codes, _folds, _ShareSearch, beta_choice, choose_beta
 
 
 def cells_of(problem: TrainingProblem) -> Cells:
@@ -142,7 +142,7 @@ CODES = _Codes(np.array([-1.0]), np.array([1.0]), one_each=False)
 
 
 def search_of(folds: list[Fold], codes: _Codes | None = CODES, deadline: Deadline = NEVER) -> Any:
-    return _Search(folds, 1.0, codes, deadline)  # type: ignore[arg-type]
+    return _ShareSearch(folds, 1.0, codes, deadline)  # type: ignore[arg-type]
 
 
 def test_no_fold_begins_when_time_is_over() -> None:
