@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from qsdp.bench import Record
 
 Records = Sequence[Record]
+#: Numbers, one or several, by name of a line and place.
+Lines = Mapping[str, Mapping[float, Any]]
 
 
 def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
@@ -31,6 +33,37 @@ def saved(plot: Callable[[Records], Any]) -> Callable[[Records, Path], None]:
             plt.close(figure)
 
     return save
+
+
+def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "", height: float = 3.8) -> Any:
+    """Draw a panel of lines for each title, a line of numbers by place for each name: means, of several the deviation.
+
+    `log` has the axes that are logarithmic, "xy" both.
+    """
+    import matplotlib as mpl
+
+    rows = -(-len(panels) // 4)
+    width = -(-len(panels) // rows)
+    figure, axes = subplots(rows, width, figsize=(4.5 * width + 2.0, height * rows), squeeze=False)
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    # Ten strong colours first, then ten light ones.
+    colours = sorted(mpl.colormaps["tab20"].colors, key=lambda colour: mpl.colormaps["tab20"].colors.index(colour) % 2)
+    for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
+        for name, points in lines.items():
+            places = sorted(points)
+            numbers = [np.ravel(points[place]) for place in places]
+            errors = [one.std(ddof=1) if len(one) > 1 else 0.0 for one in numbers]
+            look = {"fmt": "o-", "ms": 4, "capsize": 3, "color": colours[names.index(name) % 20], "label": name}
+            axis.errorbar(places, [one.mean() for one in numbers], errors, **look)
+        axis.set(title=title, xlabel=xlabel, **{f"{one}scale": "log" for one in log})
+        label_decades(axis)
+        axis.grid(alpha=0.3)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(ylabel)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    legend(figure, axes)
+    return figure
 
 
 def legend(figure: Any, axes: Any, order: Iterable[str] = (), **options: Any) -> None:

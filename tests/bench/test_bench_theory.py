@@ -127,6 +127,6 @@ def test_splines_and_dimensions() -> None:
     assert found["Lemma 1, equation (10)"] == "contradicted"
     assert found["Lemma 2, equation (19)"] == "contradicted"
     assert found["Proposition 3"] == found["Proposition 4"] == "not measured"
-    assert len(experiment.tables(records)) == 3
+    assert len(experiment.tables(records)) == 5
     assert verdicts(experiment, changed(records, "error", 0.1))["Proposition 1"] == "contradicted"
     assert verdicts(experiment, changed(records, "measured", 1.0))["Lemma 1, equation (10)"] == "contradicted"

@@ -16,21 +16,6 @@ from qsdp.encoding import Encoding
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import FLOAT_BITS, bits_of
 
-__all__ = [
-    "FLOAT",
-    "LINEAR",
-    "PLACE",
-    "QUADRATIC",
-    "REAL",
-    "boosting_bits",
-    "encoding_bits",
-    "form_bits",
-    "linear_bits",
-    "network_bits",
-    "node_bits",
-    "tree_bits",
-]
-
 REAL, PLACE = 32, 16
 
 #: Places on the axis of a standardised column that kinds of models need.

@@ -29,8 +29,6 @@ from qsdp.bench.uci.rounding import PRECISIONS, best_rounded, fit_logistic, fit_
 from qsdp.estimators.classes import choose_classes
 from qsdp.networks import QuadraticForm
 
-__all__ = ["FAMILIES", "LEAVES", "SIZES", "Sample"]
-
 #: Names and measurements.
 Measured = Iterator[tuple[str, dict[str, Any]]]
 

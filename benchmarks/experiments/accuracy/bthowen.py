@@ -11,17 +11,25 @@ printed sizes, without the encoding too: logistic regression and the quadratic f
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, by, experiment_in, grouped, over_sets, percent, values
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    by,
+    experiment_in,
+    grouped,
+    over_sets,
+    percent,
+    values,
+    where,
+)
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from qsdp import QuantizedNetworkClassifier
@@ -59,19 +67,12 @@ SPLITS = {name: 3 if name in LARGE else 10 for name in PRINTED if name in SETS}
 ABSENT = "the set is not among those of the package"
 
 
-def as_accurate(name: str) -> tuple[str, str]:
-    """Return source and statement of the claim of a set."""
-    words = f"a network of this package is more accurate than BTHOWeN's {PRINTED[name].kib:g} KiB, in no more"
-    return SOURCE, f"{name}: {words}."
-
-
 def cases(quick: bool) -> list[dict[str, Any]]:
     splits = {"iris": 1} if quick else SPLITS
     return [*split_cases(splits, "encoding", ENCODINGS), *split_cases(splits, "family", FAMILIES)]
 
 
-def quick_rivals(sample: Sample) -> Measured:
-    """Yield linear models and trees."""
+def linear_and_trees(sample: Sample) -> Measured:
     yield from logistic_of_columns(sample)
     yield from trees(sample)
 
@@ -82,7 +83,7 @@ def forms(sample: Sample) -> Measured:
     yield from relaxed_forms(sample, model.fit(sample.split.X, sample.split.y), "standard")
 
 
-FAMILIES = {"linear and trees": quick_rivals, "form": forms}
+FAMILIES = {"linear and trees": linear_and_trees, "form": forms}
 #: Rivals and their versions: the first that is no larger than what is printed counts.
 RIVALS = {
     "logistic regression": ("logistic", *rounded("logistic")),
@@ -114,14 +115,12 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         sample = Sample.of(prepare(case["set"], case["seed"], test_size=1 / 3), case["seed"])
         return {"models": sample.models_of(FAMILIES[case["family"]])}
     data, seed = load(case["set"]), case["seed"]
-    classes, codes = np.unique(data.y, return_inverse=True)
+    codes = np.unique(data.y, return_inverse=True)[1]
     X, X_test, y, y_test = train_test_split(data.X, codes, test_size=1 / 3, random_state=seed, stratify=codes)
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        start = time.process_time()
         model = QuantizedNetworkClassifier(encoding=case["encoding"], random_state=seed).fit(X, y)
         resample_to(model, round(PRINTED[case["set"]].kib * KIB), seed)
-        seconds = time.process_time() - start
         test = float(np.mean(model.predict(X_test) == y_test))
     return {
         "test": test,
@@ -129,13 +128,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "neurons": model.network_.n_neurons,
         "inputs": model.network_.n_inputs,
         "gap": model.certificate_.relative_gap,
-        "seconds": seconds,
-        "n_classes": len(classes),
     }
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return what is printed beside what was measured."""
+def tables(records: Records) -> list[Table]:
     found = networks(records)
     rows = []
     for name, printed in PRINTED.items():
@@ -144,9 +140,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
             group = found.get((name, encoding), [])
             absent = "not measured" if name in SPLITS else "no data"
             shown += [percent(values(group, "test")) if group else absent]
-            shown += [
-                f"{values(group, what).mean() / unit:.{digits}f}" if group else "" for what, unit, digits in SHOWN
-            ]
+            shown += [show.mean(what, form, unit)(group) if group else "" for what, unit, form in SHOWN]
         rows.append([*shown, str(len(found.get((name, JUDGED), [])))])
     headings = ["set", "printed, %", "KiB"]
     for encoding in ENCODINGS:
@@ -160,7 +154,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         for of in fits.values():
             own = [one for (other, _), one in of.items() if other == name]
             shown += [percent([one["test"] for one in own]) if own else ""]
-            shown += [f"{np.mean([one['bits'] - one['encoding_bits'] for one in own]) / KIB:.2f}" if own else ""]
+            shown += [f"{np.mean([bare_bits(one) for one in own]) / KIB:.2f}" if own else ""]
         others.append(shown)
     headings = ["set", "printed, %", "KiB", *(text for rival in RIVALS for text in (f"{rival}, %", "KiB"))]
     note = "The first of " + "; of ".join(", ".join(versions) for versions in RIVALS.values())
@@ -168,74 +162,55 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [sizes, Table("What else fits into the sizes", headings, others, note)]
 
 
-def networks(records: Sequence[Record]) -> dict[tuple[Any, ...], list[Record]]:
+#: Measurements in the table, their units and form.
+SHOWN = (("bits", 1.0 / KIB, ".2f"), ("neurons", 1.0, ".0f"), ("inputs", 1.0, ".0f"), ("gap", 100.0, ".1f"))
+
+
+def networks(records: Records) -> dict[tuple[Any, ...], list[Record]]:
     """Return the records of networks by set and encoding."""
-    return grouped([record for record in records if "encoding" in record.case], "set", "encoding")
+    return grouped(where(records, encoding=ENCODINGS), "set", "encoding")
 
 
-def fitting(records: Sequence[Record], rival: str) -> dict[tuple[str, int], dict[str, Any]]:
+def bare_bits(model: dict[str, Any]) -> int:
+    """Return the bits of a model without its encoding."""
+    return int(model["bits"] - model["encoding_bits"])
+
+
+def fitting(records: Records, rival: str) -> dict[tuple[str, int], dict[str, Any]]:
     """Return the version of a rival that fits into the printed size, by set and split."""
     found = {}
     for record in records:
         limit, models = PRINTED[record.case["set"]].kib * KIB, record.measured.get("models", {})
-        versions = (models[name] for name in RIVALS[rival] if name in models)
-        one = next((one for one in versions if one["bits"] - one["encoding_bits"] <= limit), None)
-        if one is not None:
-            found[record.case["set"], record.case["seed"]] = one
+        fits = [models[name] for name in RIVALS[rival] if name in models and bare_bits(models[name]) <= limit]
+        if fits:
+            found[record.case["set"], record.case["seed"]] = fits[0]
     return found
 
 
-#: Measurements in the table, their units and digits.
-SHOWN = (("bits", KIB, 2), ("neurons", 1, 0), ("inputs", 1, 0), ("gap", 0.01, 1))
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare measured accuracies of every set with the printed one."""
+def claims(records: Records) -> list[Claim]:
     found, made = networks(records), []
+    group, own = "A network of this package is more accurate than BTHOWeN's, in no more KiB", f'encoding="{JUDGED}"'
     for name, printed in PRINTED.items():
-        if name not in SPLITS:
-            made.append(not_measured(*as_accurate(name), ABSENT))
-            continue
-        ours = {record.case["seed"]: record.measured["test"] for record in found.get((name, JUDGED), [])}
+        words = f"{name}: a network of this package is more accurate than BTHOWeN's {printed.kib:g} KiB, in no more."
+        ours = by(found.get((name, JUDGED), []), "test", "seed")
         theirs = dict.fromkeys(ours, printed.accuracy)
-        names = (f'encoding="{JUDGED}"', "printed")
-        made.append(paired_claim(*as_accurate(name), ours, theirs, names=names))
-    group = "A network of this package is more accurate than BTHOWeN's, in no more KiB"
-    made = [replace(claim, group=group, case=name) for name, claim in zip(PRINTED, made, strict=True)]
+        claim = paired_claim(SOURCE, words, ours, theirs, names=(own, "printed"))
+        made.append(replace(claim if name in SPLITS else not_measured(SOURCE, words, ABSENT), group=group, case=name))
     whole = [name for name, count in SPLITS.items() if count >= REPETITIONS]
-    ours = by([record for name in whole for record in found.get((name, JUDGED), [])], "test", "set", "seed")
+    ours = over_sets(by(where(records, set=tuple(whole), encoding=JUDGED), "test", "set", "seed"), whole)
     for rival in RIVALS:
-        theirs = {key: one["test"] for key, one in fitting(records, rival).items()}
-        statement = (
-            f"Of {', '.join(whole)}, a network of the printed size is more accurate than {rival} of no more bits."
-        )
-        pair = over_sets(ours, whole), over_sets(theirs, whole)
-        made.append(paired_claim(TARGET, statement, *pair, names=(f'encoding="{JUDGED}"', rival)))
+        theirs = over_sets({key: one["test"] for key, one in fitting(records, rival).items()}, whole)
+        words = f"Of {', '.join(whole)}, a network of the printed size is more accurate than {rival} of no more bits."
+        made.append(paired_claim(TARGET, words, ours, theirs, names=(own, rival)))
     return made
 
 
-def plot(records: Sequence[Record]) -> Any:
-    """Draw accuracy against KiB, printed and measured."""
-    found = networks(records)
-    figure, axis = draw.subplots(figsize=(6.4, 4.2))
-    for number, (name, printed) in enumerate(PRINTED.items()):
-        axis.plot(printed.kib, 100 * printed.accuracy, "x", color=f"C{number}", ms=8, mew=2)
-        axis.annotate(
-            name, (printed.kib, 100 * printed.accuracy), xytext=(6, -10), textcoords="offset points", fontsize=8
-        )
-        for encoding, marker in zip(ENCODINGS, "os", strict=True):
-            group = found.get((name, encoding), [])
-            if group:
-                tests = 100 * values(group, "test")
-                error = tests.std(ddof=1) if len(tests) > 1 else 0.0
-                place = values(group, "bits").mean() / KIB
-                axis.errorbar(place, tests.mean(), yerr=error, fmt=marker, color=f"C{number}", capsize=3)
-    for marker, label in zip("xos", ("BTHOWeN, as printed", *ENCODINGS), strict=True):
-        axis.plot([], [], marker, color="0.3", label=label)
-    axis.set(xscale="log", xlabel="KiB", ylabel="test accuracy, %")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8, loc="lower right")
-    return figure
+def plot(records: Records) -> Any:
+    panels: dict[str, Any] = {}
+    for (name, encoding), group in networks(records).items():
+        lines = panels.setdefault(name, {"printed": {PRINTED[name].kib: 100 * PRINTED[name].accuracy}})
+        lines[encoding] = {values(group, "bits").mean() / KIB: 100 * values(group, "test")}
+    return draw.curves(panels, "KiB", "test accuracy, %", "x")
 
 
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

@@ -8,9 +8,8 @@ verdict is on the means of the sets, which are independent, as splits of one set
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +18,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, experiment_in, geometric, grouped, spread
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    by,
+    experiment_in,
+    geometric,
+    grid,
+    spread,
+    timed,
+    values,
+    where,
+)
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import REPETITIONS, Claim, Record, Table, not_measured, paired_claim
+from qsdp.bench import REPETITIONS, Claim, Table, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
 from qsdp.encoding.fitting import CUT
@@ -132,16 +142,10 @@ VARIANTS: dict[str, Variant] = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set, split and variant; all variants of a split together."""
-    sets, splits, names = (
-        (("heart",), 1, ("bilinear", "no cut", "refit")) if quick else (CHOSEN, SPLITS, tuple(VARIANTS))
-    )
-    return [
-        {"set": name, "seed": seed, "variant": variant}
-        for seed in range(splits)
-        for name in sets
-        for variant in (BASE, *names)
-    ]
+    """Return all variants of a split together."""
+    names = ("bilinear", "no cut", "refit") if quick else VARIANTS
+    sets, splits = (("heart",), 1) if quick else (CHOSEN, SPLITS)
+    return grid(seed=range(splits), set=sets, variant=(BASE, *names))
 
 
 def model_of(variant: str, seed: int) -> tuple[Any, QuantizedNetworkClassifier]:
@@ -152,14 +156,11 @@ def model_of(variant: str, seed: int) -> tuple[Any, QuantizedNetworkClassifier]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit one variant to a split, on one thread."""
     split = prepare(case["set"], case["seed"])
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model, network = model_of(case["variant"], case["seed"])
-        start = time.process_time()
-        model.fit(split.X, split.y)
-        seconds = time.process_time() - start
+        _, seconds = timed(lambda: model.fit(split.X, split.y))
         test = float(np.mean(model.predict(split.X_test) == split.y_test))
     return {
         "test": test,
@@ -172,24 +173,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 # -- tables and claims -----------------------------------------------------------------------------------
 
-#: By set and split, what was measured.
-Pairs = dict[tuple[str, int], dict[str, Any]]
 
-
-def by_variant(records: Sequence[Record]) -> dict[str, Pairs]:
-    """Return measurements by variant, set and split."""
-    return {
-        variant: {(record.case["set"], record.case["seed"]): record.measured for record in group}
-        for (variant,), group in grouped(records, "variant").items()
-    }
-
-
-def differences(
-    found: dict[str, Pairs], variant: str, what: str = "test"
-) -> dict[tuple[str, int], tuple[float, float]]:
+def differences(records: Records, variant: str, what: str = "test") -> dict[tuple[str, int], tuple[float, float]]:
     """Return pairs of the variant's and the base's measurement, by set and split."""
-    default = found.get(BASE, {})
-    return {key: (own[what], default[key][what]) for key, own in found.get(variant, {}).items() if key in default}
+    own, base = (by(where(records, variant=name), what, "set", "seed") for name in (variant, BASE))
+    return {key: (number, base[key]) for key, number in own.items() if key in base}
 
 
 def of_sets(pairs: dict[tuple[str, int], tuple[float, float]]) -> tuple[dict[str, float], dict[str, float]]:
@@ -211,12 +199,10 @@ WORDS = {
 }
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return what every change does, over all sets and on each."""
-    found = by_variant(records)
+def tables(records: Records) -> list[Table]:
     rows, by_set = [], []
     for variant, own in VARIANTS.items():
-        pairs = differences(found, variant)
+        pairs = differences(records, variant)
         if not pairs:
             continue
         changes = np.array([first - second for first, second in pairs.values()])
@@ -224,10 +210,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
         of_means = np.array([means[name] - defaults[name] for name in means])
         error = f" ± {100 * of_means.std(ddof=1) / len(of_means) ** 0.5:.2f}" if len(of_means) > 1 else ""
         bits, seconds = (
-            geometric([first / second for first, second in differences(found, variant, what).values()])
+            geometric([first / second for first, second in differences(records, variant, what).values()])
             for what in ("bits", "seconds")
         )
-        gaps = [first for first, _ in differences(found, variant, "gap").values()]
+        gaps = [first for first, _ in differences(records, variant, "gap").values()]
         word = WORDS[paired_claim("", "", means, defaults, names=("", "")).verdict]
         rows.append(
             [
@@ -246,7 +232,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         by_set.append(
             [variant, *(f"{100 * (means[name] - defaults[name]):+.1f}" if name in means else "" for name in CHOSEN)]
         )
-    tests, gaps = ([one[what] for one in found.get(BASE, {}).values()] or [np.nan] for what in ("test", "gap"))
+    tests, gaps = (list(values(where(records, variant=BASE), what)) or [np.nan] for what in ("test", "gap"))
     note = (
         f"Test accuracy with the change minus that without ({spread(100 * np.array(tests), 2)} %), in points: mean and "
         "deviation over sets and splits; mean over sets with its standard error; sets where it is better and worse; "
@@ -260,11 +246,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
     ]
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return for every change whether it is better or worse, as was expected."""
-    found, made = by_variant(records), []
+def claims(records: Records) -> list[Claim]:
+    made = []
     for variant, own in VARIANTS.items():
-        means, defaults = of_sets(differences(found, variant))
+        means, defaults = of_sets(differences(records, variant))
         if len(means) < REPETITIONS:
             made.append(not_measured(TARGET, own.claim, f"{len(means)} of {REPETITIONS} sets at least"))
             continue
@@ -274,10 +259,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made
 
 
-def plot(records: Sequence[Record]) -> Any:
+def plot(records: Records) -> Any:
     """Draw the difference of every change: sets as points, the mean with two standard errors."""
-    found = by_variant(records)
-    measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(found, variant))}
+    measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(records, variant))}
     if not measured:
         return None
     figure, axis = draw.subplots(figsize=(7.0, 0.34 * len(measured) + 1.2))
@@ -296,8 +280,7 @@ def plot(records: Sequence[Record]) -> Any:
     return figure
 
 
-def quotes(records: Sequence[Record]) -> dict[str, str]:
-    """Return what every change does, in the mean over sets."""
+def quotes(records: Records) -> dict[str, str]:
     rows = tables(records)[0].rows
     kinds = {row[0]: [f"{other[1]} {other[3]}" for other in rows if other[0] == row[0]] for row in rows}
     changes = "; ".join(f"{kind}: {', '.join(each)}" for kind, each in kinds.items())

@@ -48,7 +48,6 @@ PRINTED = {"mixed-integer programs": PROGRAMS, "gradients, rounded": GRADIENTS}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each family, draw, set and number of rows."""
     rows, draws = ({"heart": (40,)}, 1) if quick else (ROWS, DRAWS)
     return [
         {"set": name, "rows": n, "seed": seed, "family": family}
@@ -76,7 +75,6 @@ def drawn(name: str, n: int, seed: int) -> Split:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit all models of a family to a draw."""
     split = drawn(case["set"], case["rows"], case["seed"])
     folds = list(StratifiedKFold(3, shuffle=True, random_state=case["seed"]).split(split.X, split.y))
     found = Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])
@@ -84,8 +82,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return accuracy and bits of all models, for each number of rows."""
-
     def printed(name: str) -> show.Cell:
         def cell(group: Records) -> str:
             case = group[0].case
@@ -111,7 +107,6 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare the network with both trainings on "adult", and with its rivals over all numbers of rows."""
     made = []
     for name, accuracies in PRINTED.items():
         for n, accuracy in accuracies.items():
@@ -121,35 +116,22 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 
-def plot(records: Sequence[Record]) -> Any:
-    """Draw accuracy against the number of rows."""
+def plot(records: Records) -> Any:
     shown = (DEFAULT, "straight-through", "default relaxed, 4 bits", "logistic, 8 bits", "tree")
-    figure, axes = draw.subplots(1, 2, figsize=(10.0, 4.2))
-    for axis, name in zip(axes, ROWS, strict=True):
-        for number, model in enumerate(shown):
-            groups = grouped(where(models(records), set=name, model=model), "rows")
-            if not groups:
-                continue
-            rows = sorted(n for (n,) in groups)
-            tests = [100 * values(groups[n,], "test") for n in rows]
-            deviations = [one.std(ddof=1) if len(one) > 1 else 0.0 for one in tests]
-            middle = [one.mean() for one in tests]
-            axis.errorbar(rows, middle, yerr=deviations, fmt="o-", ms=4, capsize=3, color=f"C{number}", label=model)
-        if name == "adult":
-            for style, (printed, accuracies) in zip(("s--", "^--"), PRINTED.items(), strict=True):
-                percent = [100 * one for one in accuracies.values()]
-                axis.plot(list(accuracies), percent, style, color="0.4", label=printed)
-        most = values(where(records, set=name), "most")
-        if len(most):
-            axis.axhline(100 * most.mean(), color="k", linewidth=0.8, linestyle=":", label="largest class")
-        axis.set(xlabel="training rows", ylabel="test accuracy, %", title=name)
-        axis.grid(alpha=0.3)
-    draw.legend(figure, axes)
-    return figure
+    panels = {}
+    for name in ROWS:
+        own = where(records, set=name)
+        lines: dict[str, dict[float, Any]] = {model: {} for model in shown}
+        for (model, n), group in grouped(where(models(own), model=shown), "model", "rows").items():
+            lines[model][n] = 100 * values(group, "test")
+        for printed, shares in PRINTED.items() if name == "adult" else ():
+            lines[printed] = {n: 100 * share for n, share in shares.items()}
+        lines["largest class"] = {n: 100 * values(group, "most").mean() for (n,), group in grouped(own, "rows").items()}
+        panels[name] = {line: points for line, points in lines.items() if points}
+    return draw.curves(panels, "training rows", "test accuracy, %")
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
-    """Return accuracies on "adult" beside those of the paper, and the rivals."""
     own = {n: values(where(models(records), set="adult", rows=n, model=DEFAULT), "test") for n in ROWS["adult"]}
     measured = {n: tests for n, tests in own.items() if len(tests)}
 

@@ -14,22 +14,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians, percent
+from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians
 from benchmarks.experiments.accuracy import _bits
+from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
-from qsdp.bench.uci.rounding import PRECISIONS
 from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
 #: What "within" is, in points; sets to be won; times fewer bits than boosting.
 WITHIN, WON, FEWER = 0.5, 7, 30
-
-
-def rounded(name: str) -> tuple[str, ...]:
-    """Return the names of a model rounded to few bits, from few to many."""
-    return tuple(f"{name}, {precision} bits" for precision in PRECISIONS)
 
 
 def sized(prefix: str) -> tuple[str, ...]:
@@ -41,10 +36,10 @@ def sized(prefix: str) -> tuple[str, ...]:
 CURVES: dict[str, tuple[str, ...]] = {
     "binary neurons, standard": sized(STANDARD),
     "binary neurons, default": sized(DEFAULT),
-    "relaxed form, standard": (*rounded(f"{STANDARD} relaxed"), f"{STANDARD} relaxed"),
-    "relaxed form, default": (*rounded(f"{DEFAULT} relaxed"), f"{DEFAULT} relaxed"),
-    "logistic regression": (*rounded("logistic"), "logistic"),
-    "logistic regression on the default's inputs": (*rounded(f"{DEFAULT} logistic"), f"{DEFAULT} logistic"),
+    "relaxed form, standard": (*rounded(f"{STANDARD} relaxed")[::-1], f"{STANDARD} relaxed"),
+    "relaxed form, default": (*rounded(f"{DEFAULT} relaxed")[::-1], f"{DEFAULT} relaxed"),
+    "logistic regression": (*rounded("logistic")[::-1], "logistic"),
+    "logistic regression on the default's inputs": (*rounded(f"{DEFAULT} logistic")[::-1], f"{DEFAULT} logistic"),
     "decision tree": tuple(f"tree, {leaves} leaves" for leaves in LEAVES),
     "boosting": (f"boosting, bits of {STANDARD}", f"boosting, bits of {DEFAULT}", "boosting"),
     "quadratic ridge regression": ("quadratic ridge",),
@@ -57,8 +52,8 @@ def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
     """Return what is compared with networks at their bits: the first of its versions that is no larger."""
     logistic = "logistic" if prefix == STANDARD else f"{prefix} logistic"
     return {
-        "rounded logistic regression on the same inputs": rounded(logistic)[::-1],
-        "the rounded form of their relaxation": rounded(f"{prefix} relaxed")[::-1],
+        "rounded logistic regression on the same inputs": rounded(logistic),
+        "the rounded form of their relaxation": rounded(f"{prefix} relaxed"),
         "a decision tree": ("tree",),
         "boosting": (f"boosting, bits of {prefix}",),
     }
@@ -95,7 +90,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Fit all models of a family to a split."""
     split = prepare(case["set"], case["seed"])
     models = Sample.of(split, case["seed"]).models_of(FAMILIES[case["family"]])
     return {"n": len(split.y), "d": split.X.shape[1], "n_classes": split.n_classes, "models": models}
@@ -154,7 +148,6 @@ def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return all models over all sets, the front of every set, and all models of every set."""
     grid = grid_of(records)
     if not grid:
         return [Table("Accuracy and bits", ["model"], [], "No split is measured in whole yet.")]
@@ -169,7 +162,6 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [
         _all_models(grid),
         Table("Where which model is the best compressor", headings, fronts, "Mean accuracy and bits over splits."),
-        *(_of_set(name, models) for name, models in grid.items()),
     ]
 
 
@@ -198,24 +190,6 @@ def _all_models(grid: Grid) -> Table:
     )
     headings = ["model", "test, %", "bits", "without the encoding", "sets above boosting", "seconds"]
     return Table("Accuracy and bits of all models", headings, rows, note)
-
-
-def _of_set(name: str, models: Mapping[str, list[dict[str, Any]]]) -> Table:
-    rows = []
-    for model in NAMES:
-        of = {what: [one[what] for one in models[model]] for what in models[model][0] if what != "chosen"}
-        rows.append(
-            [
-                model,
-                percent(of["test"]),
-                f"{np.mean(of['bits']):,.0f}",
-                f"{np.mean(of['encoding_bits']):,.0f}",
-                f"{100 * np.median(of['gap']):.1f}" if "gap" in of else "",
-                f"{np.mean(of['seconds']):.2g}",
-            ]
-        )
-    headings = ["model", "test, %", "bits", "of the encoding", "certified gap, %", "seconds"]
-    return Table(name, headings, rows)
 
 
 # -- claims ----------------------------------------------------------------------------------------------
@@ -275,7 +249,6 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
 
 
 def plot(records: Sequence[Record]) -> Any:
-    """Draw mean accuracy against bits of all models, with and without the encoding, with the Pareto fronts."""
     grid = grid_of(records)
     if not grid:
         return None
@@ -304,7 +277,6 @@ def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
-    """Return what a user gets who sets nothing, beside what he would pick instead."""
     grid = grid_of(records)
     if not grid:
         return {}

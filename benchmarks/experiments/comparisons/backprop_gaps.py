@@ -10,7 +10,7 @@ the bound on binary networks. "shared" has one scale from the weights (section 5
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import qsdp
@@ -25,6 +25,7 @@ from benchmarks.experiments._common import (
     grouped,
     medians,
     over_sets,
+    timed,
     unfolded,
     values,
     where,
@@ -39,20 +40,16 @@ RATES = (0.3, 0.1, 0.03)
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set, split and system."""
     if quick:
         return grid(set="breast-cancer", split=0, system=SYSTEMS[:3], m=50, epochs=10)
     return grid(split=range(SPLITS), set=SETS, system=SYSTEMS, m=M, epochs=EPOCHS)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the objective of every network of a system, and the bound."""
     X, _, y, _ = standardised(case["set"], case["split"])
     (X,) = with_constant(X)
     problem = qsdp.TrainingProblem(X, targets_of(y), beta=BETA)
-    start = time.process_time()
-    relaxation = qsdp.solve_relaxation(problem)
-    solving = time.process_time() - start
+    relaxation, solving = timed(lambda: qsdp.solve_relaxation(problem))
     if case["system"] == "relaxation":
         networks = of_relaxation(case, problem, relaxation, solving)
     else:
@@ -60,80 +57,62 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {"lower_bound": relaxation.lower_bound, "networks": networks}
 
 
-def entry(objective: float, network: Any, seconds: float) -> dict[str, Any]:
-    """Return figures of a network."""
-    return {"objective": objective, "bits": getattr(network, "n_bits", None), "seconds": seconds}
-
-
-def with_network(problem: qsdp.TrainingProblem, network: Any, seconds: float) -> dict[str, Any]:
-    """Return figures of a quantized network."""
-    return entry(problem.objective(network), network, seconds)
+def entry(problem: qsdp.TrainingProblem, make: Callable[[], Any], spent: float) -> dict[str, Any]:
+    """Return figures of a quantized network, with the seconds before it is made and those of making it."""
+    network, seconds = timed(make)
+    return {"objective": problem.objective(network), "bits": network.n_bits, "seconds": spent + seconds}
 
 
 def of_relaxation(
     case: dict[str, Any], problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation, solving: float
 ) -> dict[str, Any]:
     """Return networks made of the relaxation."""
-    start = time.process_time()
-    sampled = qsdp.sample_network(qsdp.shape_covariance(relaxation), case["m"], random_state=case["split"])
-    sampling = solving + time.process_time() - start
-    found = {"sampled": entry(problem.objective(sampled), sampled, sampling)}
-    for name, improve in (
-        ("sampled, scaled", lambda: qsdp.refit(sampled, problem, second_layer="shared")),
-        ("sampled, refitted", lambda: qsdp.refit(sampled, problem)),
-        ("polished", lambda: qsdp.polish(sampled, problem, random_state=case["split"])),
-    ):
-        start = time.process_time()
-        network = improve()
-        found[name] = entry(problem.objective(network), network, sampling + time.process_time() - start)
-    return found
+    seed = case["split"]
+    sampled, sampling = timed(
+        lambda: qsdp.sample_network(qsdp.shape_covariance(relaxation), case["m"], random_state=seed)
+    )
+    makes: dict[str, Callable[[], Any]] = {
+        "sampled": lambda: sampled,
+        "sampled, scaled": lambda: qsdp.refit(sampled, problem, second_layer="shared"),
+        "sampled, refitted": lambda: qsdp.refit(sampled, problem),
+        "polished": lambda: qsdp.polish(sampled, problem, random_state=seed),
+    }
+    return {name: entry(problem, make, solving + sampling) for name, make in makes.items()}
 
 
 def of_gradients(case: dict[str, Any], problem: qsdp.TrainingProblem) -> dict[str, Any]:
     """Return networks trained by gradients, each at its best learning rate."""
     from qsdp.baselines import BackpropRegressor, StraightThroughRegressor
 
-    common = {
-        "beta": BETA,
-        "constant_column": False,
-        "n_epochs": case["epochs"],
-        "batch_size": BATCH,
-        "random_state": case["split"],
-    }
-    system, m = case["system"], case["m"]
+    common = {"beta": BETA, "constant_column": False, "batch_size": BATCH}
+    common |= {"n_epochs": case["epochs"], "random_state": case["split"]}
+    system = case["system"]
+    if system == "backpropagation":
+        model: Any = BackpropRegressor(case["m"], second_layer="fixed", **common)
+        source, refitted = "rounded, a scale a neuron", "rounded, refitted"
+    else:
+        second = "shared" if system.endswith("number") else "free"
+        model = StraightThroughRegressor(case["m"], second_layer=second, **common)
+        source, refitted = system, f"{system}, refitted"
     found: dict[str, Any] = {}
     # PyTorch loads parts of itself with the first optimiser.
     BackpropRegressor(2, n_epochs=1).fit(problem.X[:4], problem.X[:4, 0])
     for rate in RATES:
-        start = time.process_time()
+        _, seconds = timed(lambda rate=rate: model.set_params(learning_rate=rate).fit(problem.X, problem.y))
+        made = {}
         if system == "backpropagation":
-            model: Any = BackpropRegressor(m, second_layer="fixed", learning_rate=rate, **common)
-            model.fit(problem.X, problem.y)
-            real, seconds = model.network_, time.process_time() - start
-            shared = model.quantized(scale="shared")
+            shared, network = (model.quantized(scale=scale) for scale in ("shared", "neuron"))
             scaled = qsdp.refit(shared, problem, second_layer="shared")
-            made = {
-                "real": entry(real.objective(problem), None, seconds),
-                "rounded, shared": with_network(problem, shared, seconds),
-                "rounded, scaled": with_network(problem, scaled, seconds),
-            }
-            rounded = model.quantized(scale="neuron")
-            made["rounded, a scale a neuron"] = with_network(problem, rounded, seconds)
-            start = time.process_time()
-            better = qsdp.refit(rounded, problem)
-            made["rounded, refitted"] = with_network(problem, better, seconds + time.process_time() - start)
+            made["real"] = {"objective": model.network_.objective(problem), "bits": None, "seconds": seconds}
+            made["rounded, shared"] = entry(problem, lambda shared=shared: shared, seconds)
+            made["rounded, scaled"] = entry(problem, lambda scaled=scaled: scaled, seconds)
         else:
-            second = "shared" if system.endswith("number") else "free"
-            model = StraightThroughRegressor(m, second_layer=second, learning_rate=rate, **common)
-            model.fit(problem.X, problem.y)
-            seconds = time.process_time() - start
-            made = {system: with_network(problem, model.network_, seconds)}
-            start = time.process_time()
-            better = qsdp.refit(model.network_, problem)
-            made[f"{system}, refitted"] = with_network(problem, better, seconds + time.process_time() - start)
+            network = model.network_
+        made[source] = entry(problem, lambda network=network: network, seconds)
+        made[refitted] = entry(problem, lambda network=network: qsdp.refit(network, problem), seconds)
         for name, figures in made.items():
             if name not in found or figures["objective"] < found[name]["objective"]:
-                found[name] = {**figures, "rate": rate}
+                found[name] = figures
     return found
 
 
@@ -151,8 +130,6 @@ def gap(record: Record) -> float:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return gaps by network and set."""
-
     def of_set(name: str) -> show.Cell:
         return lambda group: medians(100.0 * values(where(group, set=name), gap))
 
@@ -193,7 +170,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw the gaps of networks of quantized weights, a point each set and split."""
     found = {name: group for (name,), group in grouped(networks(records), "network").items() if name != "real"}
     sets = list(dict.fromkeys(record.case["set"] for record in records))
     figure, ax = draw.subplots(figsize=(9, 0.45 * len(found) + 1.5), dpi=110)

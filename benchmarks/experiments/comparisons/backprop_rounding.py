@@ -39,14 +39,12 @@ SCALES = ("printed", "shared", "folded", "neuron", "refitted")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each size and draw."""
     if quick:
         return [{"m": 30, "seed": 0, "epochs": 60, "levels": [2, 4]}]
     return grid(seed=range(SEEDS), m=SIZES, epochs=EPOCHS, levels=[list(LEVELS)])
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train once, round in every way."""
     from qsdp.baselines import BackpropRegressor
 
     X, X_test, y, y_test = planted(N, D, case["seed"])
@@ -105,7 +103,6 @@ def entries(records: Records, scale: str, levels: int) -> list[Record]:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return errors by size, levels and scale."""
     columns = [
         ("weights", lambda group: f"{group[0].case['levels']} levels" if "scale" in group[0].case else "real weights"),
         ("scale", show.param("scale", "", "")),
@@ -131,7 +128,6 @@ def short(numbers: np.ndarray) -> str:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Check the printed scale, and what rounding loses."""
     source = f"{PAPER}, section 5"
     printed, right = (values(entries(records, scale, 2), "matrix") for scale in ("printed", "shared"))
     figures = ""
@@ -157,22 +153,15 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw errors against levels."""
-    groups = grouped(records, "m")
-    figure, axes = draw.subplots(1, len(groups), figsize=(4 * len(groups), 3.6), sharey=True, squeeze=False, dpi=110)
-    for ax, ((m,), group) in zip(axes[0], groups.items(), strict=True):
-        levels = group[0].case["levels"]
-        for scale in SCALES[1:]:
-            curve = [np.median(values(entries(group, scale, count), "train")) for count in levels]
-            ax.loglog(levels, curve, marker="o", ms=4, label=scale)
-        ax.axhline(np.median(values(group, "float_train")), color="black", ls=":", label="real")
-        ax.set(xlabel="levels", title=f"m = {m}")
-        ax.set_xticks(levels, [str(count) for count in levels])
-        ax.minorticks_off()
-        ax.grid(alpha=0.3)
-    axes[0][0].set_ylabel("relative training error")
-    axes[0][-1].legend(fontsize="x-small")
-    return figure
+    panels = {
+        f"m = {m}": {
+            scale: {count: np.median(values(entries(group, scale, count), "train")) for count in LEVELS}
+            for scale in SCALES[1:]
+        }
+        | {"real": dict.fromkeys(LEVELS, np.median(values(group, "float_train")))}
+        for (m,), group in grouped(where(records, levels=list(LEVELS)), "m").items()
+    }
+    return draw.curves(panels, "levels", "relative training error", "xy") if panels else None
 
 
 EXPERIMENT = experiment_in(__name__, "Rounding after training: scales and levels", f"{PAPER}, section 5.1")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from sklearn.metrics import r2_score
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, by, experiment_in, grouped, measured, over_sets, values, where
+from benchmarks.experiments import show
+from benchmarks.experiments._common import Records, by, experiment_in, grid, grouped, measured, over_sets, timed, where
 from benchmarks.experiments._data import quarter
+from benchmarks.experiments._methods import outputs_of
 from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
@@ -72,16 +74,12 @@ def from_labels(kind: str) -> tuple[str, str]:
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each system, set and split."""
     if quick:
-        pairs = [("BPLS", "iris"), ("backpropagation", "diabetes")]
-        return [{"system": system, "set": one, "split": 0} for system, one in pairs]
+        return grid(system="BPLS", set="iris", split=0) + grid(system="backpropagation", set="diabetes", split=0)
     return [
-        {"system": system, "set": one, "split": split}
+        case
         for sets, _, systems in KINDS.values()
-        for system in (*systems, LINEAR, *BINARY)
-        for one in sets
-        for split in range(SPLITS)
+        for case in grid(system=(*systems, LINEAR, *BINARY), set=sets, split=range(SPLITS))
     ]
 
 
@@ -108,45 +106,37 @@ def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train, quantize, and measure on the test rows."""
     X, X_test, y, y_test = split_of(case["set"], case["split"])
     regression = case["set"] in TARGETS
     score = explained if regression else right
-    start = time.perf_counter()
-    model = model_of(case["system"], case["split"], regression=regression).fit(X, y)
-    found: dict[str, Any] = {"fit_seconds": time.perf_counter() - start, "test": float(model.score(X_test, y_test))}
+    model = model_of(case["system"], case["split"], regression=regression)
+    _, seconds = timed(lambda: model.fit(X, y), time.perf_counter)
+    found: dict[str, Any] = {"fit_seconds": seconds, "test": float(model.score(X_test, y_test))}
     if case["system"] in BINARY:
         found["bits"] = model.network_.n_bits
         return found
     if case["system"] in ROUNDED:
-        found["rounded"] = rounded(model, X, lambda predict: score(predict(X_test), y_test))
+        found["rounded"] = {"test": score(rounded(model, X)(X_test), y_test)}
+    linear = case["system"] == LINEAR
+    distill = partial(qsdp.distill, model) if linear else model.distill
     for name, (m, refine) in VARIANTS.items():
-        start = time.perf_counter()
-        if case["system"] == LINEAR:
-            chain = qsdp.distill(model, X, m, tol=1e-4, refine=refine, random_state=0)
-            matches, bits = (chain,), chain.network.n_bits
-        else:
-            chain = model.distill(X, m, tol=1e-4, refine=refine, random_state=0)
-            matches, bits = chain.matches, chain.n_bits
+        chain, seconds = timed(partial(distill, X, m, tol=1e-4, refine=refine, random_state=0), time.perf_counter)
         found[name] = {
-            "seconds": time.perf_counter() - start,
-            "bits": bits,
+            "seconds": seconds,
+            "bits": chain.network.n_bits if linear else chain.n_bits,
             "test": score(chain.predict(X_test), y_test),
-            "errors": [match.relative_error for match in matches],
-            "relaxed_errors": [match.relaxed_error for match in matches],
+            "errors": [match.relative_error for match in ((chain,) if linear else chain.matches)],
         }
     return found
 
 
-def rounded(model: Any, X: np.ndarray, score: Callable[[Callable[[np.ndarray], np.ndarray]], float]) -> dict[str, Any]:
-    """Return bits and score of the model's own neurons, their weights rounded to signs."""
-    start = time.perf_counter()
-    inputs = getattr(model, "network_inputs", None)
-    # Polynomial networks have the scale that brings their matrix nearest; those of ReLUs are matched on data.
-    network = model.quantized() if inputs else model.quantized(X=X)
-    seconds = time.perf_counter() - start
-    test = score(lambda rows: network.predict(inputs(rows) if inputs else rows))
-    return {"seconds": seconds, "bits": network.n_bits, "test": test}
+def rounded(model: Any, X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the predictions of the model's own neurons, their weights rounded to signs.
+
+    Polynomial networks have the scale that brings their matrix nearest; those of ReLUs are matched on data.
+    """
+    polynomial = hasattr(model, "network_inputs")
+    return outputs_of(model, model.quantized() if polynomial else model.quantized(X=X))
 
 
 def explained(outputs: np.ndarray, y: np.ndarray) -> float:
@@ -162,7 +152,6 @@ def right(outputs: np.ndarray, y: np.ndarray) -> float:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return accuracies, or R², before and after, for every set."""
     made = []
     for (name,), of_set in grouped(records, "set").items():
         measure = "R², %" if name in TARGETS else "test %"
@@ -226,31 +215,6 @@ def mean_over(records: Records, systems: Sequence[str], network: str | None) -> 
     what = f"{network}/test" if network else "test"
     found = by(where(records, system=tuple(systems)), what, "system", "set", "split")
     return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
-
-
-def plot(records: Records) -> Any:
-    """Draw test accuracies and R² before and after."""
-    sets = list(dict.fromkeys(record.case["set"] for record in records))
-    columns = min(3, len(sets))
-    rows = -(-len(sets) // columns)
-    figure, axes = draw.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False, dpi=110)
-    for ax in axes.flat[len(sets) :]:
-        ax.set_visible(False)
-    for ax, one in zip(axes.flat, sets, strict=False):
-        groups = grouped(where(records, set=one), "system")
-        for row, group in enumerate(groups.values()):
-            ax.plot(100 * values(group, "test").mean(), row, "ko", mfc="white", label="trained" if row == 0 else None)
-            for m, colour in zip(VARIANTS, ("tab:orange", "tab:blue", "tab:purple"), strict=True):
-                after = values(group, f"{m}/test")
-                if len(after):
-                    label = f"quantized, {m}" if row == 0 else None
-                    ax.plot(100 * np.mean(after), row, "o", ms=5, color=colour, label=label)
-        measure = "test R², %" if one in TARGETS else "test accuracy, %"
-        ax.set(yticks=range(len(groups)), yticklabels=[name for (name,) in groups], title=one, xlabel=measure)
-        ax.invert_yaxis()
-        ax.grid(alpha=0.3)
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    return figure
 
 
 EXPERIMENT = experiment_in(

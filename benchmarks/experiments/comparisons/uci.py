@@ -22,7 +22,6 @@ SHORT = f"; trained by gradients for 50 epochs, {BUDGET.n_epochs} at most not me
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return mean accuracies and bits for README."""
     summary = EXPERIMENT.tables(records)[0]
     places = [summary.headings.index(name) for name in ("method", "test (%)", "bits")]
     cells = [[row[place] for place in places] for row in summary.rows]

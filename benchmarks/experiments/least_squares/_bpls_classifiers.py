@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks.experiments import show
 from benchmarks.experiments._common import Records, spread, values
 from benchmarks.experiments._data import Split
-from benchmarks.experiments.least_squares._bpls_toys import optimizer_of
 from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights
@@ -56,7 +55,7 @@ def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: b
         model = BPLSClassifier(**options, random_state=seed, callback=after)
         start = time.process_time()
         model.fit(X, y)
-    history, report = model.history_, model.report_
+    history = model.history_
     return {
         **found,
         "final": accuracies(model.network_, split),
@@ -66,9 +65,6 @@ def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: b
         "seconds": history.seconds,
         "cpu": cpu,
         "clipped": history.extra["clipped"],
-        "parameters": model.network_.n_parameters,
-        "columns": report.passes[0].layers[0].designs[0].n_columns,
-        "rank": report.passes[0].layers[0].designs[0].rank,
     }
 
 
@@ -107,6 +103,19 @@ def peak_memory(split: Split, options: dict[str, Any], seed: int) -> int:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return int(peak)
+
+
+def optimizer_of(name: str, parameters: list[Any], rate: float) -> Any:
+    """Return an optimiser of PyTorch with its defaults: momentum 0.9, betas (0.9, 0.999)."""
+    import torch
+
+    if name == "Adam":
+        return torch.optim.Adam(parameters, rate, fused=True)
+    if name == "AdaGrad":
+        return torch.optim.Adagrad(parameters, rate, fused=True)
+    if name == "NAG":
+        return torch.optim.SGD(parameters, rate, momentum=0.9, nesterov=True, fused=True)
+    return torch.optim.SGD(parameters, rate, fused=True)
 
 
 def gradient(
@@ -161,16 +170,14 @@ def gradient(
         for value in kept.values()
         if torch.is_tensor(value)
     )
-    weights = first.numel() + last.numel()
     return {
         "curve": curve,
         "best": [max(values) for values in zip(*curve, strict=True)],
         "final": curve[-1],
         "seconds": seconds,
         "cpu": cpu,
-        "parameters": weights,
         # Weights and gradients of four bytes, and what the optimiser keeps.
-        "bytes": 8 * weights + state,
+        "bytes": 8 * (first.numel() + last.numel()) + state,
     }
 
 

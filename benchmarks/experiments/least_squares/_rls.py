@@ -209,19 +209,6 @@ def table(
 # -- claims ---------------------------------------------------------------------------------------------
 
 
-def in_one(claims: Iterable[Claim], case: str) -> list[Claim]:
-    """Return the claims on a method and its parameters, which a summary shows once for all networks and data."""
-    grouped_claims = []
-    for claim in claims:
-        ours = "HRLS" if "HRLS" in claim.statement else "RLS"
-        if "faster and better" in claim.statement:
-            claim = replace(claim, group=f"{ours} converges faster and better than Adam", case=case)
-        elif "should be" in claim.statement:
-            claim = replace(claim, group="k should be 0.1 and eta 1; eta matters more than k", case=case)
-        grouped_claims.append(claim)
-    return grouped_claims
-
-
 def by_seed(records: Iterable[Record], name: str, epoch: int) -> dict[int, float]:
     """Return a curve's values at an epoch by seed; what diverged is worth a guess, and a loss of 1000."""
     found = {r.case["seed"]: r.measured[name].get(str(epoch)) for r in records if r.case["epochs"] >= epoch}
@@ -237,41 +224,45 @@ def ahead(ours: Sequence[Record], theirs: Sequence[Record], name: str, epoch: in
 
 
 def method_claims(
-    groups: Mapping[str, Records],
-    letter: str,
+    cells: Mapping[str, Groups],
     statement: str,
+    letter: str,
+    case: str,
     points: Sequence[tuple[str, int, float]],
     curves: Sequence[tuple[str, int]],
-    place: str,
     signs: Iterable[str] = ADDITIONS,
-    ends: Sequence[tuple[str, int]] = (),
 ) -> list[Claim]:
     """Return the claims that RLS and HRLS are ahead of Adam, and that the additions improve them.
 
     Parameters
     ----------
-    groups : mapping
-        Records by the label of their method.
-    letter : str
-        Part of the paper's figures 2 and 3.
+    cells : mapping
+        By what they are networks of: records by the label of their method.
     statement : str
         With the method and its loss as fields.
+    letter : str
+        Part of the paper's figures 2 and 3.
+    case : str
+        In which the claims differ from those on other networks.
     points : sequence of (str, int, float)
         Curves, epochs and margins at which to be ahead.
     curves : sequence of (str, int)
         Where an addition may be ahead.
-    place : str
     signs : iterable of str
-    ends : sequence of (str, int)
-        What is shown; the points by default.
     """
     made = []
     pairs = (("RLS", "Adam", 2, "squared"), ("HRLS", "Adam, entropy", 3, "cross-entropy"))
     for ours, theirs, figure, loss in pairs:
-        source, both = f"{SOURCE}, Fig. {figure}{letter}", {name: groups[name] for name in (ours, theirs)}
-        figures = "; ".join(listed(both, *end) for end in ends or [point[:2] for point in points])
-        made.append(judged(source, statement.format(ours=ours, loss=loss), leads(both, points), figures))
-        made += improvement_claims(source, groups, ours, curves, place, signs)
+        source, parts, figures = f"{SOURCE}, Fig. {figure}{letter}", {}, []
+        for place, groups in cells.items():
+            both = {name: groups[name] for name in (ours, theirs)}
+            prefix = f"{place}: " if len(cells) > 1 else ""
+            parts |= leads(both, points, prefix)
+            figures += [f"{prefix}{listed(both, name, epoch)}" for name, epoch, _ in points]
+        claim = judged(source, statement.format(ours=ours, loss=loss), parts, "; ".join(figures))
+        made.append(replace(claim, group=f"{ours} converges faster and better than Adam", case=case))
+        for place, groups in cells.items():
+            made += improvement_claims(source, groups, ours, curves, place, signs)
     return made
 
 
@@ -330,15 +321,10 @@ def best_values(
     return {**parts, "the range over eta exceeds that over k": compare(wide[1], wide[0], unit=100.0)}
 
 
-def best_claim(figures: str, here: str, groups: Groups, epoch: int, digits: int = 4) -> Claim:
-    """Return whether k is best at 0.1 and eta at 1, which the method "RLS" has, on other data than the paper's."""
-    k, eta = ({label: groups[label] for label in labels} for labels in GRIDS.values())
-    return judged(
-        f"{SOURCE}, {figures}",
-        f"k should be 0.1 and eta 1; eta matters more than k, here for {here}.",
-        best_values(k, eta, ("RLS", "RLS"), epoch),
-        listed({**k, **eta}, "test", epoch, digits),
-    )
+def of_best(source: str, statement: str, parts: Mapping[str, Evidence], figures: str, case: str) -> Claim:
+    """Return a claim on the best values, which a summary shows once for all networks and data."""
+    group = "k should be 0.1 and eta 1; eta matters more than k"
+    return replace(judged(source, statement, parts, figures), group=group, case=case)
 
 
 def listed(groups: Mapping[Any, Sequence[Record]], name: str, epoch: int, digits: int = 4) -> str:
@@ -364,35 +350,18 @@ class Groups(dict[Any, list[Record]]):
 # -- pictures ---------------------------------------------------------------------------------------------
 
 
-def draw_panels(groups: Groups, panels: Mapping[str, Sequence[Any]], names: Callable[[Any], str] = str) -> Any:
-    """Draw curves, a column a panel, whose lines are groups of records."""
-    return draw_curves({title: {names(key): groups[key] for key in keys} for title, keys in panels.items()})
+def draw_panels(panels: Mapping[str, Mapping[str, Records]]) -> Any:
+    """Draw training loss and test error against epochs, of records by method."""
 
+    def points(group: Records, name: str) -> dict[int, np.ndarray]:
+        epochs = [epoch for epoch in EPOCHS if any(str(epoch) in record.measured[name] for record in group)]
+        found = {epoch: at(group, name, epoch) for epoch in epochs}
+        return {epoch: one if name == "loss" else 1.0 - one for epoch, one in found.items()}
 
-def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Record]]]) -> Any:
-    """Draw training loss and test score against epochs, below against seconds: a column a group, a line a method."""
-    groups = {group: lines for group, lines in groups.items() if any(lines.values())}
-    rows = [(name, against) for against in ("epoch", "seconds of the processor") for name in ("loss", "test")]
-    size = (4.5 * len(groups), 3.25 * len(rows))
-    figure, axes = draw.subplots(len(rows), len(groups), figsize=size, squeeze=False)
-    for column, (group, lines) in enumerate(groups.items()):
-        for row, (name, against) in enumerate(rows):
-            axis = axes[row, column]
-            for label, records in lines.items():
-                epochs = [epoch for epoch in EPOCHS if any(str(epoch) in r.measured[name] for r in records)]
-                places = epochs if against == "epoch" else _means(records, "cpu_seconds", epochs)
-                if epochs:
-                    axis.plot(places, _means(records, name, epochs), label=label)
-            axis.set_xscale("log")
-            axis.set_xlabel(against)
-            if name == "loss":
-                axis.set_yscale("log")
-            axis.set_ylabel("training loss" if name == "loss" else "test accuracy")
-            draw.label_decades(axis)
-        axes[0, column].set_title(group)
-        axes[0, column].legend(fontsize="small")
-    return figure
-
-
-def _means(records: Sequence[Record], name: str, epochs: Sequence[int]) -> list[float]:
-    return [float(np.nanmean(at(records, name, epoch))) for epoch in epochs]
+    drawn = {
+        f"{title}: {words}": {label: points(group, name) for label, group in lines.items() if group}
+        for title, lines in panels.items()
+        if any(lines.values())
+        for name, words in (("loss", "training loss"), ("test", "test error"))
+    }
+    return draw.curves(drawn, "epochs", "training loss or test error", "xy") if drawn else None

@@ -85,7 +85,6 @@ SIGMOID_COMPETITORS = tuple((name, 1e-3, 32, 40, 1) for name in ("Adam", "SGD"))
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each training."""
     if quick:
         found = [_training("mnist", 300, name, 0) for name in JUDGED]
         found += [_competitor("mnist", 300, ("Adam", 1e-3, 32, 2, 1), "softmax", 0)]
@@ -122,14 +121,13 @@ def _competitor(
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train once."""
     part = case["part"]
     split = images(case["data"], case["n"], validation=part == "validation")
     if part == "validation":
         options = {"activation": "softmax", "ridge": case["ridge"], "eps_hidden": case["eps_hidden"]}
         return least_squares(split, options, case["seed"], stages=False)
     if part == "memory":
-        return {"bytes": peak_memory(split, VARIANTS[case["variant"]][0], 0), "data": int(split[0].nbytes)}
+        return {"bytes": peak_memory(split, VARIANTS[case["variant"]][0], 0)}
     if part == "competitors":
         options = {key: case[key] for key in ("optimizer", "rate", "batch", "activation", "seed", "epochs")}
         return gradient(split, **options)
@@ -137,7 +135,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return Tables I and II beside what was measured, references, memory, and the choice of the ridge."""
     memory = grouped(where(records, part="memory"), "data", "n", "variant")
 
     def of(group: Records, *names: str) -> tuple[Any, ...]:
@@ -241,7 +238,6 @@ def tables(records: Records) -> list[Table]:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Compare with Table I, the competitors, the epochs and Table II; say whether the choice by validation is one."""
     found = []
     batches = sorted({batch for _, _, batch, _, _ in COMPETITORS})
     for data in LOADERS:

@@ -40,7 +40,6 @@ ROUNDS = 2
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each network, method and repetition."""
     networks, methods, rounds = (("784-512-10, 128",), ("adam", "rls"), 1) if quick else (NETWORKS, METHODS, ROUNDS)
     return grid(round=range(rounds), network=networks, method=methods)
 
@@ -90,7 +89,6 @@ def counted(network: str) -> list[LayerCost]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Time steps, and measure memory, in another process."""
     return in_own_process(measure, case)
 
 
@@ -143,7 +141,6 @@ def timed_steps(
 
 
 def tables(records: Records) -> list[Table]:
-    """Return times, epochs, memory, and counts beside the formulas."""
     groups = grouped(records, "network", "method")
 
     def to_adam(reduce: Callable[[Any], Any], what: str) -> show.Cell:

@@ -77,7 +77,6 @@ def cases_of(
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Return accuracies and seconds of a method, and of what is made of its network."""
     X, X_test, y, y_test = standardised(case["set"], case["split"])
 
     def accuracies(predict: Predict) -> dict[str, float]:

@@ -63,7 +63,6 @@ Made = tuple[str, int | None, Any, Any, dict[str, Any]]
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each draw of the data and method; of trained ones for each size."""
     found: list[dict[str, Any]] = []
     sizes = (10, 100) if quick else SIZES
     for seed in range(1 if quick else 10):
@@ -78,7 +77,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Return objectives and losses of a method's networks, with the bound."""
     X, X_test, y, y_test = planted(N, D, case["seed"])
     problem = qsdp.TrainingProblem(X, y, beta=BETA)
     measure = trained if case["method"] in TRAINED else exact if case["method"] == "exact" else sampled
@@ -230,8 +228,6 @@ def by_seed(records: Records, name: str, m: int | None, what: What) -> dict[int,
 
 
 def tables(records: Records) -> list[Table]:
-    """Return objectives by method and size, relative to the zero network's."""
-
     def name(group: Records) -> str:
         proven = values(group, "proven")
         return group[0].case["name"] + (f" (proven in {proven.sum():.0f} of {len(proven)})" if len(proven) else "")
@@ -261,7 +257,6 @@ def tables(records: Records) -> list[Table]:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Compare the paper's method with backpropagation at every size, and with the bound."""
     found = []
 
     def compared(
@@ -296,7 +291,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw objective and test loss against the number of neurons."""
     import matplotlib.pyplot as plt
 
     colours = dict(zip(NAMES, plt.get_cmap("tab10").colors, strict=False))

@@ -11,7 +11,6 @@ choice, with 300 neurons, as in the other figures: `_accuracy_time` says how.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 import qsdp
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import PAPER, accuracy, approach_claim, experiment_in, grouped, percent, values
+from benchmarks.experiments._common import timed as seconds_of
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments.paper import _accuracy_time as timed
 from benchmarks.experiments.paper import _accuracy_time_report as report
@@ -37,7 +37,6 @@ M = 300
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each split and method, at the paper's beta and at the method's own."""
     found: list[dict[str, Any]] = []
     for split in range(1 if quick else 10):
         for method in CURVES[:4] if quick else CURVES:
@@ -49,7 +48,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the accuracies of a curve, or of a method at its own beta."""
     return curve(case) if "curve" in case else timed.run(case)
 
 
@@ -59,34 +57,35 @@ def curve(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test = with_constant(X, X_test)
     method = case["curve"]
     problem = qsdp.TrainingProblem(X, targets_of(y), beta=BETA)
-    start = time.process_time()
-    if method == "printed":
-        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="full", regularization="paper")
-    else:
-        relaxation = qsdp.solve_relaxation(problem)
-    covariance = qsdp.shape_covariance(relaxation, method="sdp" if method == "printed" else "krivine")
-    solving = time.process_time() - start
+    printed = method == "printed"
+    options = {"solver": "scs", "form": "full", "regularization": "paper"} if printed else {}
+    relaxation, solving = seconds_of(lambda: qsdp.solve_relaxation(problem, **options))
+    covariance, shaping = seconds_of(lambda: qsdp.shape_covariance(relaxation, method="sdp" if printed else "krivine"))
     shares = "equal" if method in {"printed", "equal"} else "proportional"
+
+    def network_of(m: int, seed: int) -> Any:
+        network = qsdp.sample_network(covariance, m, random_state=seed, allocation=shares)
+        if method == "polished":
+            return qsdp.polish(network, problem, random_state=seed)
+        return qsdp.refit(network, problem) if method == "refitted" else network
+
     points = []
     for m in case["sizes"]:
-        train, test, start = [], [], time.process_time()
-        for seed in range(DRAWS):
-            network = qsdp.sample_network(covariance, m, random_state=seed, allocation=shares)
-            if method == "polished":
-                network = qsdp.polish(network, problem, random_state=seed)
-            if method == "refitted":
-                network = qsdp.refit(network, problem)
-            train.append(accuracy(network.predict(X), y))
-            test.append(accuracy(network.predict(X_test), y_test))
-        seconds = (time.process_time() - start) / DRAWS
-        figures = {"m": m, "neurons": network.n_neurons, "bits": network.n_bits, "seconds": seconds}
-        points.append({**figures, "train": float(np.mean(train)), "test": float(np.mean(test))})
+        networks, seconds = seconds_of(lambda m=m: [network_of(m, seed) for seed in range(DRAWS)])
+        points.append(
+            {
+                "m": m,
+                "bits": networks[-1].n_bits,
+                "seconds": seconds / DRAWS,
+                "train": float(np.mean([accuracy(network.predict(X), y) for network in networks])),
+                "test": float(np.mean([accuracy(network.predict(X_test), y_test) for network in networks])),
+            }
+        )
     return {
         "points": points,
         "sdp_train": accuracy(relaxation.predict(X), y),
         "sdp_test": accuracy(relaxation.predict(X_test), y_test),
-        "relative_gap": relaxation.relative_gap,
-        "solve_seconds": solving,
+        "solve_seconds": solving + shaping,
     }
 
 
@@ -109,7 +108,6 @@ def points(records: Sequence[Record], part: str) -> dict[int, dict[int, float]]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return accuracies by method and size, and those at the methods' own betas."""
     curves, others = parts_of(records)
     rows = []
     for (method,), group in grouped(curves, "curve").items():
@@ -132,7 +130,6 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Say whether sampled networks approach the relaxation's accuracy, and how others compare."""
     curves, others = parts_of(records)
     group = [record for record in curves if record.case["curve"] == "printed"]
     source = f"{PAPER}, Figure 4"
@@ -155,7 +152,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record]) -> Any:
-    """Draw accuracy against the number of neurons, with the relaxation's as lines, and below against time."""
     curves, others = parts_of(records)
     colours = dict(zip(CURVES, ("tab:red", "tab:gray", "tab:orange", "tab:olive", "tab:green"), strict=True))
     figure, axes = draw.subplots(2, 2, figsize=(11, 8), sharey="row", dpi=110)
@@ -179,7 +175,6 @@ def plot(records: Sequence[Record]) -> Any:
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
-    """Return the caption of the figure in README."""
     curves, _ = parts_of(records)
     found = {
         name: points([record for record in curves if record.case["curve"] == name], "test")

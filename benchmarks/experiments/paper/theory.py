@@ -317,25 +317,16 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    found = where(records, kind="concentration")
-    if not found:
-        return None
-    figure, axes = draw.subplots(1, 2, figsize=(9, 3.8))
-    for number, d in enumerate(sorted({record.case["d"] for record in found})):
-        group = [record for record in found if record.case["d"] == d]
+    found = sorted(where(records, kind="concentration"), key=lambda record: record.case["d"])
+    panels: dict[str, Any] = {"Loss above the optimum, 19 of 20 networks": {}, "Spectral error of the mean": {}}
+    for (d,), group in grouped(found, "d").items():
         neurons = group[0].case["neurons"]
-        for axis, name in zip(axes, ("loss", "spectral"), strict=True):
+        for title, name in zip(panels, ("loss", "spectral"), strict=True):
             errors = np.median([error(record, name) for record in group], axis=0)
-            axis.loglog(neurons, errors, "o-", color=f"C{number}", label=f"d = {d}")
+            panels[title][f"d = {d}"] = dict(zip(neurons, errors, strict=True))
         bound = np.median([[bernstein(r.case, r.measured, m) for m in neurons] for r in group], axis=0)
-        axes[1].loglog(neurons, bound, "--", color=f"C{number}")
-    guide = np.array(found[0].case["neurons"], dtype=float)
-    axes[0].loglog(guide, 3.0 * guide**-0.5, "k:", label="slope -1/2")
-    axes[0].set(xlabel="neurons", ylabel="epsilon, 19 of 20 networks", title="Loss above the optimum")
-    axes[1].set(xlabel="neurons", ylabel="spectral norm", title="Error of the mean; dashed: (28)")
-    for axis in axes:
-        axis.legend(fontsize=8)
-    return figure
+        panels[title][f"(28), d = {d}"] = dict(zip(neurons, bound, strict=True))
+    return draw.curves(panels, "neurons", "error", "xy") if found else None
 
 
 EXPERIMENT = experiment_in(

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import Records
-from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier, StartStatistics
+from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier
 
 HEADS = ("linear", "qnn", "rpqnn")
 NAMES = {"linear": "ANN", "qnn": "QNN", "rpqnn": "RPQNN"}
-#: Images, epochs, hidden neurons, head, and what else tells cells apart.
-Key = tuple[Any, ...]
 
 
 def train_starts(
@@ -33,20 +30,3 @@ def train_starts(
             measured[readout][str(epochs)] = [None if np.isnan(score) else float(score) for score in scores]
     measured["seconds_per_epoch"] = float(np.mean(starts.history_.seconds))
     return starts, measured
-
-
-def scores(records: Records, *names: str, readout: str = "argmax") -> dict[Key, dict[int, float]]:
-    """Return shares of right classes by start, for each cell; nan where a start diverged."""
-    return {
-        (case["images"], int(epochs), case["hidden"], case["head"], *(case[name] for name in names)): {
-            start: np.nan if value is None else value for start, value in enumerate(found)
-        }
-        for case, measured in ((record.case, record.measured) for record in records)
-        for epochs, found in measured.get(readout, {}).items()
-    }
-
-
-def statistics_of(records: Records, *names: str, readout: str = "argmax") -> dict[Key, StartStatistics]:
-    """Return means, deviations and extremes over starts, for each cell."""
-    found = scores(records, *names, readout=readout)
-    return {key: StartStatistics.of(list(own.values())) for key, own in found.items()}

@@ -7,16 +7,16 @@ epochs; fewer epochs are read off on the way, so that the cells of 5, 10 and 20 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import experiment_in, grid
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import Records, experiment_in, grid, over_sets
 from benchmarks.experiments._data import images
-from benchmarks.experiments.quadratic._quadratic_table4 import TABLE_4
-from benchmarks.experiments.quadratic._starts import HEADS, NAMES, Key, scores, statistics_of, train_starts
+from benchmarks.experiments.quadratic._starts import HEADS, NAMES, train_starts
 from qsdp.baselines.quadratic import QuadraticNetworkClassifier, StartStatistics
 from qsdp.bench import REPETITIONS, Claim, Evidence, Record, Table, compare, judged, within
 
@@ -24,6 +24,15 @@ SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 SIZES = (600, 1200, 6000, 60000)
 WIDTHS = (10, 15, 20, 25, 30)
 EPOCHS = (5, 10, 20)
+
+#: Mean, deviation, best and worst in percent as printed, by images, epochs, hidden neurons and output layer.
+TABLE_4: dict[tuple[int, int, int, str], list[float]] = {
+    (int(row[0]), int(row[1]), int(row[2]), head): row[3 + 4 * k : 7 + 4 * k].tolist()
+    for row in np.loadtxt(Path(__file__).with_name("table4.txt"))
+    for k, head in enumerate(HEADS)
+}
+#: The same, and the starting weights.
+Key = tuple[int, int, int, str, str]
 
 #: Runs of a cell as printed, and here, where those on all images take hours.
 RUNS = 25
@@ -62,56 +71,66 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     model = QuadraticNetworkClassifier(
         (("linear", case["hidden"], "sigmoid"),), case["head"], learning_rate=0.01, init_scale=STARTS[case["start"]]
     )
-    starts, measured = train_starts(model, case, rng, (X[chosen], X_test, y[chosen], y_test))
-    return {**measured, "n_parameters": starts.start(0).network_.n_parameters}
+    return train_starts(model, case, rng, (X[chosen], X_test, y[chosen], y_test))[1]
 
 
-def settings(found: Mapping[Key, object], start: str) -> list[tuple[int, int, int]]:
-    """Return the settings of which all three networks are measured."""
+def scores(records: Records, readout: str = "argmax") -> dict[Key, dict[int, float]]:
+    """Return shares of right classes by start, for each cell; nan where a start diverged."""
+    return {
+        (case["images"], int(epochs), case["hidden"], case["head"], case["start"]): {
+            start: np.nan if value is None else value for start, value in enumerate(found)
+        }
+        for case, measured in ((record.case, record.measured) for record in records)
+        for epochs, found in measured[readout].items()
+    }
+
+
+def statistics_of(records: Records, readout: str = "argmax") -> dict[Key, StartStatistics]:
+    """Return means, deviations and extremes over starts, for each cell."""
+    return {key: StartStatistics.of(list(own.values())) for key, own in scores(records, readout).items()}
+
+
+def settings(found: dict[Key, Any], start: str) -> list[tuple[int, int, int, str]]:
+    """Return the settings with some starting weights of which all three networks are measured."""
     first = dict.fromkeys(key[:3] for key in found)
-    return [setting for setting in first if all((*setting, head, start) in found for head in HEADS)]
+    return [(*setting, start) for setting in first if all((*setting, head, start) in found for head in HEADS)]
 
 
-def shown(statistics: StartStatistics) -> str:
-    return f"{100 * statistics.mean:.2f} ± {100 * statistics.sd:.2f}"
+def tables(records: Records) -> list[Table]:
+    found, code = statistics_of(records), statistics_of(records, "code")
 
+    def printed(head: str) -> show.Cell:
+        return lambda place: "{:.2f} ± {:.2f}".format(*TABLE_4[(*place[:3], head)][:2])
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    found, code = statistics_of(records, "start"), statistics_of(records, "start", readout="code")
-    made = []
-    for start in STARTS:
-        rows, extremes = [], []
-        for setting in settings(found, start):
-            row, extreme = [" / ".join(map(str, setting))], [" / ".join(map(str, setting))]
-            for head in HEADS:
-                mean, deviation, best, worst = TABLE_4[(*setting, head)]
-                statistics = found[(*setting, head, start)]
-                row += [f"{mean:.2f} ± {deviation:.2f}", shown(statistics)]
-                extreme += [
-                    "impossible" if np.isnan(best) else f"{best:.2f} / {worst:.2f}",
-                    f"{100 * statistics.best:.2f} / {100 * statistics.worst:.2f}",
-                ]
-            row.append(f"{100 * code[(*setting, 'qnn', start)].mean:.2f}")
-            row.append(str(found[(*setting, "qnn", start)].n_starts))
-            rows.append(row)
-            extremes.append(extreme)
-        headings = ["images / epochs / hidden"]
-        headings += [f"{NAMES[head]} {kind}" for head in HEADS for kind in ("printed", "measured")]
-        weights = "of deviation fan-in to the power -1/2" if start == "fan-in" else f"of deviation {start}"
-        note = (
-            "Test accuracy in percent, mean and deviation over starts. Batches of one, rate 0.01, pixels 0 to 1; "
-            "all starts of a width train on the same images, each in an order of its own. QNN sign code: every output "
-            "neuron on its side of 1/2."
-        )
-        made.append(Table(f"Starting weights {weights}", [*headings, "QNN sign code", "starts"], rows, note))
-        made.append(Table(f"Best / worst, starting weights {weights}", headings, extremes))
+    def measured(head: str) -> show.Cell:
+        return lambda place: shown(found[(*place[:3], head, place[3])])
+
+    def shown(own: StartStatistics) -> str:
+        return f"{100 * own.mean:.2f} ± {100 * own.sd:.2f}"
+
+    columns = [("images / epochs / hidden", lambda place: " / ".join(map(str, place[:3])))]
+    for head in HEADS:
+        columns += [(f"{NAMES[head]} printed", printed(head)), (f"{NAMES[head]} measured", measured(head))]
+    columns += [
+        ("QNN sign code", lambda place: f"{100 * code[(*place[:3], 'qnn', place[3])].mean:.2f}"),
+        ("starts", lambda place: str(found[(*place[:3], "qnn", place[3])].n_starts)),
+    ]
+    note = (
+        "Test accuracy in percent, mean and deviation over starts. Batches of one, rate 0.01, pixels 0 to 1; "
+        "all starts of a width train on the same images, each in an order of its own. QNN sign code: every output "
+        "neuron on its side of 1/2."
+    )
+    made = [
+        show.table(f"Starting weights of deviation {words}", settings(found, start), columns, note)
+        for start, words in (("fan-in", "fan-in to the power -1/2"), ("0.01", "0.01"))
+    ]
     return [table for table in made if table.rows]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Judge what is said of all settings, in those of at least ten starts, from both deviations of starting weights."""
-    found = {key: own for key, own in scores(records, "start").items() if len(own) >= REPETITIONS}
-    measured = [(*setting, start) for start in STARTS for setting in settings(found, start)]
+    found = {key: own for key, own in scores(records).items() if len(own) >= REPETITIONS}
+    measured = [place for start in STARTS for place in settings(found, start)]
 
     def cell(place: tuple[int, int, int, str], head: str) -> dict[int, float]:
         return found[(*place[:3], head, place[3])]
@@ -150,50 +169,31 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def _falls(found: dict[Key, dict[int, float]], start: str) -> dict[str, Evidence]:
     """Return the evidence that the gain, averaged over the rest, falls along each of images, epochs and neurons."""
-    gains = {
-        setting: {k: quadratic - found[(*setting, "linear", start)][k] for k, quadratic in own.items()}
-        for setting in settings(found, start)
-        for own in (found[(*setting, "qnn", start)],)
-    }
+    gains = {}
+    for place in settings(found, start):
+        quadratic, linear = (found[(*place[:3], head, start)] for head in ("qnn", "linear"))
+        gains |= {(place, k): score - linear[k] for k, score in quadratic.items()}
 
     def mean(axis: int, level: int) -> dict[int, float]:
-        group = [gain for setting, gain in gains.items() if setting[axis] == level]
-        return {k: float(np.mean([gain[k] for gain in group])) for k in group[0]}
+        return over_sets(gains, [place for place in settings(found, start) if place[axis] == level])
 
     return {
         f"start {start}, {name} {before} to {after}": compare(
             mean(axis, after), mean(axis, before), less=True, unit=100.0
         )
         for axis, name in enumerate(("images", "epochs", "neurons"))
-        for before, after in itertools.pairwise(sorted({setting[axis] for setting in gains}))
+        for before, after in itertools.pairwise(sorted({place[axis] for place, _ in gains}))
     }
 
 
-def plot(records: Sequence[Record]) -> Any:
-    found = statistics_of(records, "start")
-    figure, axes = draw.subplots(2, len(EPOCHS), figsize=(11, 6.6), sharex=True, sharey="row", squeeze=False)
-    sizes = [600, max(key[0] for key in found)]
-    for row, size in zip(axes, sizes, strict=True):
-        for axis, epochs in zip(row, EPOCHS, strict=True):
-            for colour, head in zip(("C0", "C1", "C2"), HEADS, strict=True):
-                for start, style in zip(STARTS, ("-", "--"), strict=True):
-                    keys = [key for key in found if key[:2] == (size, epochs) and key[3:] == (head, start)]
-                    widths = [key[2] for key in keys]
-                    means = [100 * found[key].mean for key in keys]
-                    spread = [100 * found[key].sd for key in keys]
-                    label = f"{NAMES[head]}, start {start}"
-                    axis.errorbar(widths, means, spread, fmt="o" + style, color=colour, ms=3, capsize=2, label=label)
-                printed = [TABLE_4[size, epochs, width, head][0] for width in WIDTHS]
-                axis.plot(WIDTHS, printed, "x:", color=colour, alpha=0.6, label=f"{NAMES[head]}, printed")
-            axis.set_title(f"{size} images, {epochs} epochs", fontsize=9)
-    for axis in axes[-1]:
-        axis.set_xlabel("hidden neurons")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("test accuracy [%]")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, handlelength=4
-    )
-    return figure
+def plot(records: Records) -> Any:
+    panels: dict[str, Any] = {}
+    for (n, epochs, width, head, start), own in scores(records).items():
+        if n in (600, 60_000):
+            lines = panels.setdefault(f"{n} images, {epochs} epochs", {})
+            lines.setdefault(f"{NAMES[head]}, start {start}", {})[width] = 100 * np.array(list(own.values()))
+            lines.setdefault(f"{NAMES[head]}, printed", {})[width] = TABLE_4[n, epochs, width, head][0]
+    return draw.curves(panels, "hidden neurons", "test accuracy [%]") if panels else None
 
 
 EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

@@ -5,7 +5,6 @@ Seconds are of the processor, so that other programs on the machine count less; 
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, experiment_in, where
+from benchmarks.experiments._common import Records, by, experiment_in, grid, timed, where
 from benchmarks.experiments.quadratic._starts import HEADS, NAMES
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
 from qsdp.bench import Claim, Record, Table, exact
@@ -26,22 +25,7 @@ from qsdp.quadratic_theory import (
 )
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
-#: Source and statement of every claim.
-STATEMENTS = {
-    "time": (
-        "Noel, Muthiah-Nakarajan, Oswal, Table 5",
-        "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times (to a tenth).",
-    ),
-    "parameters": (
-        "Noel, Muthiah-Nakarajan, Oswal, sections 3 and 4",
-        "A quadratic neuron has n(n+1)/2 parameters more than a linear one, a reduced one n more.",
-    ),
-    "orders": (
-        "Noel, Muthiah-Nakarajan, Oswal, section 5",
-        "Layers of n inputs and neurons cost O(n²) for ANN and RPQNN, O(n³) for QNN.",
-    ),
-}
-PRINTED_SECONDS = {"linear": (1.63, 0.04), "qnn": (5.98, 0.05), "rpqnn": (1.71, 0.01)}
+PRINTED_SECONDS = {"linear": 1.63, "qnn": 5.98, "rpqnn": 1.71}
 FAMILIES = (*HEADS, "fan")
 TITLES = {**NAMES, "fan": "Fan"}
 REPETITIONS = 3
@@ -49,79 +33,54 @@ REPETITIONS = 3
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     widths, counts, sizes = ((30,), (1,), (16, 32)) if quick else ((10, 30), (1, 25), (32, 64, 128, 256))
-    made: list[dict[str, Any]] = [
-        {"kind": "network", "head": head, "hidden": h, "n_starts": s, "samples": 400 if quick else 2000}
-        for h in widths
-        for s in counts
-        for head in FAMILIES
-    ]
-    return made + [{"kind": "square", "head": head, "n": n} for n in sizes for head in FAMILIES]
+    networks = grid(kind="network", hidden=widths, n_starts=counts, head=FAMILIES, samples=400 if quick else 2000)
+    return networks + grid(kind="square", n=sizes, head=FAMILIES)
 
 
-def network(families: Sequence[str], widths: Sequence[int], n_starts: int) -> QuadraticNetwork:
-    rng = np.random.default_rng(0)
-    copies = [
-        QuadraticNetwork(
-            [
-                Layer(get_family(name), starting_parameters(get_family(name), n, m, rng), "sigmoid")
-                for name, n, m in zip(families, widths[:-1], widths[1:], strict=True)
-            ]
-        )
+def descent_of(head: str, widths: Sequence[int], X: np.ndarray, rate: float, n_starts: int = 1) -> Descent:
+    """Return per-sample training of starts of a network, linear but for its last layer, on random classes."""
+    rng, n_classes = np.random.default_rng(0), widths[-1]
+    families = [get_family(name) for name in ("linear", head)]
+    shapes = list(zip(families, *(widths[k : k + 2] for k in (0, 1)), strict=True))
+    starts = [
+        QuadraticNetwork([Layer(family, starting_parameters(family, n, m, rng), "sigmoid") for family, n, m in shapes])
         for _ in range(n_starts)
     ]
-    return QuadraticNetwork.stack(copies)
+    Y = np.eye(n_classes)[np.random.default_rng(2).integers(0, n_classes, len(X))]
+    return Descent(QuadraticNetwork.stack(starts), X, Y, LOSSES["binary_cross_entropy"], rate)
 
 
 def seconds_per_sample(descent: Descent, samples: int) -> float:
     order = np.arange(samples)
     descent.epoch(order[: min(samples, 64)])
-    taken = []
-    for _ in range(REPETITIONS):
-        start = time.process_time()
-        descent.epoch(order)
-        taken.append(time.process_time() - start)
-    return min(taken) / samples
+    return min(timed(lambda: descent.epoch(order))[1] for _ in range(REPETITIONS)) / samples
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    rng = np.random.default_rng(1)
+    rng, head = np.random.default_rng(1), case["head"]
     if case["kind"] == "square":
         # The second of two square layers: the first one, of linear neurons, hands it inputs.
         n, samples = case["n"], 64
-        X, Y = rng.random((samples, n)), np.eye(n)[rng.integers(0, n, samples)]
-        rates = [
-            seconds_per_sample(Descent(network(names, widths, 1), X, Y, LOSSES["binary_cross_entropy"], 1e-3), samples)
-            for names, widths in ((("linear", case["head"]), (n, n, n)), (("linear", "linear"), (n, n, n)))
-        ]
-        total = count_operations(case["head"], n, n).total
-        return {"seconds_per_sample": rates[0], "of_linear": rates[1], "operations": total}
-    families, widths = ("linear", case["head"]), (784, case["hidden"], 10)
-    n, samples = widths[0], case["samples"]
-    X = rng.random((samples, n)) * (rng.random((samples, n)) < 0.2)
-    Y = np.eye(10)[rng.integers(0, 10, samples)]
-    trained = network(families, widths, case["n_starts"])
-    descent = Descent(trained, X, Y, LOSSES["binary_cross_entropy"], 0.01)
+        X = rng.random((samples, n))
+        own, linear = (seconds_per_sample(descent_of(name, (n, n, n), X, 1e-3), samples) for name in (head, "linear"))
+        return {"seconds_per_sample": own, "of_linear": linear, "operations": count_operations(head, n, n).total}
+    samples = case["samples"]
+    X = rng.random((samples, 784)) * (rng.random((samples, 784)) < 0.2)
+    descent = descent_of(head, (784, case["hidden"], 10), X, 0.01, case["n_starts"])
+    trained = descent.network
     rate = seconds_per_sample(descent, samples)
     tracemalloc.start()
     descent.epoch(np.arange(min(samples, 400)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    stored = sum(value.nbytes for layer in trained.layers for value in layer.parameters.values())
     return {
         "seconds_per_sample": rate,
         "parameters": trained.n_parameters,
         "operations": network_operations(trained).total,
         "cached": trained.n_cached,
-        "bytes_of_parameters": stored,
+        "bytes_of_parameters": sum(one.nbytes for layer in trained.layers for one in layer.parameters.values()),
         "bytes_of_temporaries": peak,
     }
-
-
-def linear_like(record: Record, records: Sequence[Record]) -> Record | None:
-    """Return the conventional network of the same hidden width."""
-    case = record.case
-    found = where(records, kind="network", head="linear", hidden=case["hidden"], n_starts=case["n_starts"])
-    return found[0] if found else None
 
 
 def title_of(case: dict[str, Any]) -> str:
@@ -130,13 +89,16 @@ def title_of(case: dict[str, Any]) -> str:
 
 
 def tables(records: Records) -> list[Table]:
+    of_network = by(where(records, kind="network"), "seconds_per_sample", "head", "hidden", "n_starts")
+
     def ratio(record: Record) -> float:
-        base = linear_like(record, records)
-        return record.measured["seconds_per_sample"] / base.measured["seconds_per_sample"] if base else float("nan")
+        case = record.case
+        linear = of_network.get(("linear", case["hidden"], case["n_starts"]), np.nan)
+        return float(record.measured["seconds_per_sample"] / linear)
 
     def printed(record: Record) -> float | None:
         own = PRINTED_SECONDS.get(record.case["head"]) if record.case["hidden"] == 30 else None
-        return own[0] / PRINTED_SECONDS["linear"][0] if own else None
+        return own / PRINTED_SECONDS["linear"] if own else None
 
     def per_start(record: Record) -> float:
         return record.measured["seconds_per_sample"] / record.case["n_starts"]
@@ -209,47 +171,48 @@ def exponent(records: Sequence[Record], what: str) -> float:
     return float(np.log(values[1] / values[0]) / np.log(second.case["n"] / first.case["n"]))
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
-    times = {
-        head: found[0].measured["seconds_per_sample"]
-        for head in HEADS
-        if (found := where(records, kind="network", head=head, hidden=30, n_starts=1))
-    }
-    ratios = {head: times[head] / times["linear"] for head in ("qnn", "rpqnn") if len(times) == len(HEADS)}
-    near = {
-        NAMES[head]: abs(ratio - {"qnn": 3.67, "rpqnn": 1.05}[head]) < 0.1 * ratio for head, ratio in ratios.items()
-    }
+def claims(records: Records) -> list[Claim]:
+    source = "Noel, Muthiah-Nakarajan, Oswal"
+    times = by(where(records, kind="network", hidden=30, n_starts=1, head=HEADS), "seconds_per_sample", "head")
+    printed = {"qnn": 3.67, "rpqnn": 1.05} if len(times) == len(HEADS) else {}
+    ratios = {head: times[head] / times["linear"] for head in printed}
+    near = {NAMES[head]: abs(ratio - printed[head]) < 0.1 * ratio for head, ratio in ratios.items()}
+    shown = ", ".join(f"{NAMES[head]} {ratio:.2f}" for head, ratio in ratios.items())
     extra = {head: count_parameters(head, 30, 1) - count_parameters("linear", 30, 1) for head in ("qnn", "rpqnn")}
     right = {"quadratic": extra["qnn"] == 30 * 31 // 2, "reduced": extra["rpqnn"] == 30}
-    exponents = {}
-    for head in HEADS:
-        found = squares_of(records, head)
-        if len(found) > 1:
-            exponents[head] = exponent(found[-2:], "operations")
-    orders = {NAMES[head]: abs(value - (3 if head == "qnn" else 2)) < 0.15 for head, value in exponents.items()}
-    shown = ", ".join(f"{NAMES[head]} {ratio:.2f}" for head, ratio in ratios.items())
+    squares = {head: found for head in HEADS if len(found := squares_of(records, head)) > 1}
+    exponents = {NAMES[head]: exponent(found[-2:], "operations") for head, found in squares.items()}
+    orders = {name: abs(value - (3 if name == NAMES["qnn"] else 2)) < 0.15 for name, value in exponents.items()}
     return [
-        exact(*STATEMENTS["time"], near, f"{shown} times (784-30-10, one start)", needed=2),
-        exact(*STATEMENTS["parameters"], right if records else {}, f"For n = 30: {extra['qnn']} and {extra['rpqnn']}"),
         exact(
-            *STATEMENTS["orders"],
+            f"{source}, Table 5",
+            "A QNN takes 3.67 times the time of an ANN, an RPQNN 1.05 times (to a tenth).",
+            near,
+            f"{shown} times (784-30-10, one start)",
+            needed=2,
+        ),
+        exact(
+            f"{source}, sections 3 and 4",
+            "A quadratic neuron has n(n+1)/2 parameters more than a linear one, a reduced one n more.",
+            right if records else {},
+            f"For n = 30: {extra['qnn']} and {extra['rpqnn']}",
+        ),
+        exact(
+            f"{source}, section 5",
+            "Layers of n inputs and neurons cost O(n²) for ANN and RPQNN, O(n³) for QNN.",
             orders,
-            "exponents " + ", ".join(f"{NAMES[head]} {value:.2f}" for head, value in exponents.items()),
+            "exponents " + ", ".join(f"{name} {value:.2f}" for name, value in exponents.items()),
             needed=len(HEADS),
         ),
     ]
 
 
-def plot(records: Sequence[Record]) -> Any:
-    figure, axis = draw.subplots(figsize=(5.5, 3.8))
-    for head in FAMILIES:
-        found = squares_of(records, head)
-        axis.loglog([r.case["n"] for r in found], [1e6 * layer_seconds(r) for r in found], "o-", label=TITLES[head])
-    axis.set_xlabel("inputs and neurons of the layer")
-    axis.set_ylabel("µs a sample")
-    draw.label_decades(axis)
-    axis.legend()
-    return figure
+def plot(records: Records) -> Any:
+    lines = {
+        TITLES[head]: {record.case["n"]: 1e6 * layer_seconds(record) for record in squares_of(records, head)}
+        for head in FAMILIES
+    }
+    return draw.curves({"": lines}, "inputs and neurons of the layer", "µs a sample", "xy")
 
 
 EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", SOURCE, version=2)

@@ -1,22 +1,39 @@
-"""What Fan et al. prove, measured: splines as quadratic networks, constants of splines, dimensions of families.
+"""What Fan et al. prove, measured: splines, their constants, dimensions of families; and how much networks amplify.
 
 Dimensions are exact ranks modulo a prime. What is said of limits of training, Propositions 3 and 4, no finite run can
-decide.
+decide. Fig. 1, as numbers: outputs on [-1, 1] of 1-10-10-10-10-1 ReLU networks whose parameters are all N(0, s²), the
+same draws for every s. Equation (33): factors of the layers in the bound on the gradient at zero, for unit Gaussian
+parameters; and the gradient itself, at the ReLinear start and at a random one.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import show
-from benchmarks.experiments._common import Theorem, experiment_in, grouped, medians, theorems, where
-from qsdp.bench import Claim, Record, Table, exact, not_measured
+from benchmarks.experiments import draw, show
+from benchmarks.experiments._common import (
+    Records,
+    Theorem,
+    experiment_in,
+    grid,
+    grouped,
+    medians,
+    theorems,
+    values,
+    where,
+)
+from qsdp.baselines import AffineForm, TrainedLayer, relu
+from qsdp.baselines.quadratic import get_family
+from qsdp.bench import Claim, Table, compare, exact, judged, not_measured
+from qsdp.quadratic_theory import amplification, input_jacobian, output_range
 
 PAPER = "Fan et al."
-Records = Sequence[Record]
+SCALES = (0.01, 0.02, 0.03, 0.1, 0.3, 1.0)
+DEPTHS = (1, 2, 3, 4, 5, 6)
 
 #: Constants of equation (10) as printed.
 PRINTED = {1: 0.25, 2: 0.013, 6: 1.37e-6}
@@ -28,14 +45,15 @@ ARCHITECTURES = (
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = [
-        {"kind": "spline", "degree": degree, "knots": knots, "seed": seed}
-        for degree, knots in (((3, 7),) if quick else ((3, 7), (3, 15), (3, 31), (5, 7), (5, 15), (7, 9)))
-        for seed in range(2 if quick else 10)
-    ]
-    made += [{"kind": "constant", "m": m, "points": 12} for m in (1, 2, 3, 6)]
-    return made + [
-        {"kind": "dimension", "widths": widths} for widths in (ARCHITECTURES[:9] if quick else ARCHITECTURES)
+    shapes = ((3, 7),) if quick else ((3, 7), (3, 15), (3, 31), (5, 7), (5, 15), (7, 9))
+    draws, scales, depths = (10, SCALES[:3], DEPTHS[:3]) if quick else (100, SCALES, DEPTHS)
+    seeds = range(2 if quick else 10)
+    return [
+        *(case for degree, knots in shapes for case in grid(kind="spline", degree=degree, knots=knots, seed=seeds)),
+        *grid(kind="constant", m=(1, 2, 3, 6), points=12),
+        *grid(kind="dimension", widths=ARCHITECTURES[:9] if quick else ARCHITECTURES),
+        *grid(kind="range", family=("conventional", "quadratic"), scale=scales, draws=draws, seed=0),
+        *grid(kind="gradient", depth=depths, width=20, draws=draws, seed=0),
     ]
 
 
@@ -111,10 +129,57 @@ def dimension(case: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
+def drawn(case: dict[str, Any]) -> list[np.random.Generator]:
+    """Return a generator for each draw."""
+    return [np.random.default_rng([case["seed"], number]) for number in range(case["draws"])]
+
+
+def output_ranges(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the ranges of the outputs of random networks."""
+    widths, quadratic = [1, 10, 10, 10, 10, 1], case["family"] == "quadratic"
+    return {"ranges": [output_range(_layers(widths, case["scale"], rng, quadratic)) for rng in drawn(case)]}
+
+
+def gradients(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the gradients of random networks at zero, and their bounds."""
+    widths = [case["width"]] * (case["depth"] + 1)
+    found: dict[str, Any] = {}
+    for name, quadratic in (("conventional", False), ("quadratic", True)):
+        found[name] = {"bound": [], "gradient": []}
+        for rng in drawn(case):
+            layers = _layers(widths, 1.0, rng, quadratic, activation=None, constants=False)
+            found[name]["bound"].append(float(np.prod(amplification(layers))))
+            found[name]["gradient"].append(float(np.linalg.norm(input_jacobian(layers, np.zeros((1, widths[0])))[0])))
+    return found
+
+
+def _layers(
+    widths: Sequence[int],
+    scale: float,
+    rng: np.random.Generator,
+    quadratic: bool,
+    *,
+    activation: Any = relu,
+    constants: bool = True,
+) -> list[TrainedLayer]:
+    """Return layers with Gaussian parameters; without constants every layer maps 0 to 0, as (33) assumes."""
+    layers = []
+    for n, m in itertools.pairwise(widths):
+        wr, wg, wb = scale * rng.standard_normal((3, m, n))
+        br, bg, c = scale * rng.standard_normal((3, m))
+        c = c if constants else -br * bg
+        fan = {"Wr": wr, "br": br, "Wg": wg, "bg": bg, "Wb": wb, "c": c}
+        form = get_family("fan").to_form(fan) if quadratic else AffineForm(wr, br if constants else 0.0 * br)
+        layers.append(TrainedLayer(form, activation))
+    return [*layers[:-1], TrainedLayer(layers[-1].form)]
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "spline": spline,
     "constant": constant,
     "dimension": dimension,
+    "range": output_ranges,
+    "gradient": gradients,
 }
 
 
@@ -156,6 +221,66 @@ def tables(records: Records) -> list[Table]:
             dimensions,
             "Quadratic: Fan's neurons, the identity between layers; squares: linear layers with squares between them.",
         ),
+        *_amplification_tables(records),
+    ]
+
+
+def _growth(records: Records, family: str, scale: float) -> np.ndarray:
+    """Return the growth of the range from s = 0.01, of the draws whose neurons are not all dead there."""
+    found = [values(where(records, kind="range", family=family, scale=one), "ranges") for one in (0.01, scale)]
+    if not all(map(len, found)):
+        return np.array([])
+    (first,), (last,) = found
+    alive = (first > 0.0) & (last > 0.0)
+    return np.asarray(last[alive] / first[alive])
+
+
+def _typical_ratio(measured: dict[str, Any], what: str) -> float:
+    squares = {name: np.mean(np.square(measured[name][what])) for name in ("quadratic", "conventional")}
+    return float(np.sqrt(squares["quadratic"] / squares["conventional"]))
+
+
+def _amplification_tables(records: Records) -> list[Table]:
+    def growth(group: Records) -> str:
+        found = _growth(records, group[0].case["family"], group[0].case["scale"])
+        return f"{np.median(found):.4g}" if len(found) else "-"
+
+    def expected(group: Records) -> str:
+        case = group[0].case
+        law = (case["scale"] / 0.01) ** (5 if case["family"] == "conventional" else 9)
+        return f"{law:.4g}" if case["scale"] <= 0.03 else "-"
+
+    ranges = [
+        ("network", show.param("family")),
+        ("s", show.param("scale", "g")),
+        ("median", show.median("ranges", ".2e")),
+        ("smallest, largest", show.of(lambda found: f"[{found.min():.1e}, {found.max():.1e}]", "ranges")),
+        ("over s = 0.01", growth),
+        ("power law", expected),
+        ("draws", show.param("draws")),
+    ]
+    gradients = [
+        ("layers", show.param("depth")),
+        ("printed 2^H", lambda group: f"{2.0 ** group[0].case['depth']:g}"),
+        ("corrected 2^(H/2)", lambda group: f"{2.0 ** (group[0].case['depth'] / 2):.2f}"),
+        ("bound measured", lambda group: f"{_typical_ratio(group[0].measured, 'bound'):.2f}"),
+        ("gradient measured", lambda group: f"{_typical_ratio(group[0].measured, 'gradient'):.2f}"),
+        ("draws", show.param("draws")),
+    ]
+    return [
+        show.table(
+            "Range of the output on [-1, 1], all parameters N(0, s²)",
+            where(records, kind="range"),
+            ranges,
+            "Power law: s to the fifth for conventional, to the ninth for quadratic networks, for small s. "
+            "The paper prints a figure, no numbers.",
+        ),
+        show.table(
+            "Amplification at zero of quadratic over conventional networks, unit Gaussian parameters, width 20",
+            where(records, kind="gradient"),
+            gradients,
+            "Ratios of root mean squares. Bound: product of the layers' norms, equation (32).",
+        ),
     ]
 
 
@@ -190,6 +315,30 @@ def _proposition_2(source: str, statement: str, records: Records) -> Claim:
     return exact(source, statement, [gain > 1.0 for gain in gains], f"{medians(gains)} times as large")
 
 
+def _amplifies(source: str, statement: str, records: Records) -> Claim:
+    ratios = {record.case["depth"]: _typical_ratio(record.measured, "bound") for record in records}
+    if len(ratios) < 2:
+        return not_measured(source, statement)
+    base = float(np.exp(np.polyfit(list(ratios), np.log(list(ratios.values())), 1)[0]))
+    return exact(source, statement, [abs(base - 2.0) < 0.1], f"{base:.3f}^H, {len(ratios)} depths")
+
+
+def _slight_change(records: Records) -> Claim:
+    growth = {name: _growth(records, name, 0.03) for name in ("conventional", "quadratic")}
+    parts = {
+        f"{name}: {word} than a thousandfold": compare(
+            dict(enumerate(growth[name])), 1e3, less=word == "less", log=True
+        )
+        for name, word in (("quadratic", "more"), ("conventional", "less"))
+    }
+    texts = ", ".join(f"{name} {medians(ratios)} times" for name, ratios in growth.items() if len(ratios))
+    slight = (
+        "A slight change of the parameters' deviation, thrice, changes a quadratic network's output hugely (more than "
+        "a thousandfold), that of a conventional one less."
+    )
+    return judged(f"{PAPER}, Fig. 1", slight, parts, f"range from deviation 0.01 to 0.03: {texts}")
+
+
 CLAIMS: tuple[Theorem, ...] = (
     (
         "spline",
@@ -215,6 +364,12 @@ CLAIMS: tuple[Theorem, ...] = (
         "It is larger than that of a network of the same widths with quadratic activations.",
         _proposition_2,
     ),
+    (
+        "gradient",
+        "equation (33)",
+        "The amplification of a quadratic network is 2^H times that of a conventional one.",
+        _amplifies,
+    ),
 )
 
 #: What no finite run decides.
@@ -234,11 +389,19 @@ LIMITS = (
 
 def claims(records: Records) -> list[Claim]:
     limits = [not_measured(f"Theory: {PAPER}, {place}", said, why) for place, said, why in LIMITS]
-    return theorems(PAPER, CLAIMS, records) + limits
+    return [*theorems(PAPER, CLAIMS, records), *limits, _slight_change(records)]
+
+
+def plot(records: Records) -> Any:
+    lines: dict[str, dict[float, float]] = {}
+    for record in where(records, kind="range"):
+        lines.setdefault(record.case["family"], {})[record.case["scale"]] = float(np.median(record.measured["ranges"]))
+    return draw.curves({"": lines}, "deviation s of all parameters", "range of the output on [-1, 1], median", "xy")
 
 
 EXPERIMENT = experiment_in(
     __name__,
-    "Expressivity of quadratic networks",
-    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Lemmas and Propositions",
+    "Expressivity and amplification of quadratic networks",
+    "Fan, Li, Wang, Lai, Wang: On Expressivity and Trainability of Quadratic Networks, Lemmas and "
+    "Propositions, Fig. 1, equations 30-33",
 )

@@ -7,14 +7,14 @@ accelerator.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, experiment_in, where
+from benchmarks.experiments._common import Records, experiment_in, timed, where
 from qsdp.bench import Claim, Record, Table, exact, not_measured
 
 SOURCE = "Fan et al., Tables IV, V, VI"
@@ -27,36 +27,13 @@ NAMES = {
     "fan": "QResNet",
 }
 
-#: Parameters as printed, and time by family, depth and width of the first stage.
-PRINTED: dict[tuple[str, int, int], tuple[str, float | None]] = {
-    ("linear", 20, 16): ("0.27M", 10.43),
-    ("linear", 32, 16): ("0.46M", 14.39),
-    ("linear", 56, 16): ("0.86M", 21.61),
-    ("linear", 110, 16): ("1.7M", 40.81),
-    ("linear", 1202, 16): ("19.4M", 382.67),
-    ("parabolic", 20, 16): ("0.54M", 8.98),
-    ("parabolic", 32, 16): ("0.54M", 12.48),
-    ("parabolic", 56, 16): ("0.54M", 19.79),
-    ("poly2", 20, 16): ("0.54M", 10.59),
-    ("poly2", 32, 16): ("0.54M", 15.29),
-    ("poly2", 56, 16): ("0.54M", 25.67),
-    ("fan", 20, 16): ("0.81M", 10.87),
-    ("fan", 32, 16): ("1.39M", 15.56),
-    ("fan", 56, 16): ("2.55M", 27.72),
-    ("fan", 110, 16): ("5.1M", 55.18),
-    ("fan_compact", 20, 16): ("0.54M", None),
-    ("fan_compact", 32, 16): ("0.92M", None),
-    ("fan_compact", 56, 16): ("1.92M", None),
-    ("linear", 32, 24): ("1.04M", None),
-    ("linear", 32, 32): ("1.84M", None),
-    ("linear", 32, 40): ("2.88M", None),
-    ("linear", 56, 24): ("1.92M", None),
-    ("linear", 56, 32): ("3.40M", None),
-    ("linear", 56, 40): ("5.31M", None),
+#: Parameters and time as printed, by family, depth, width of the first stage, and whether with ReZero.
+PRINTED = {
+    (family, int(depth), int(width), rezero == "1"): (parameters, None if spent == "-" else float(spent))
+    for family, depth, width, rezero, parameters, spent in map(
+        str.split, Path(__file__).with_name("resnets.txt").read_text(encoding="utf-8").splitlines()[1:]
+    )
 }
-
-#: Parameters and time printed for QResNets with ReZero, by depth.
-PRINTED_REZERO = {20: ("0.81M", 11.18), 32: ("1.39M", 17.07), 56: ("2.55M", 28.24), 110: ("5.1M", 58.35)}
 
 #: Images of a timed step; deepest timed network.
 BATCH = 4
@@ -64,21 +41,18 @@ TIMED = 110
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    chosen = [key for key in PRINTED if key[1] == 20] if quick else list(PRINTED)
     common = {"batch": BATCH, "repetitions": 1 if quick else 5}
-    made: list[dict[str, Any]] = [
+    return [
         {"family": family, "depth": depth, "width": width, "timed": depth <= TIMED and width == 16, **common}
-        for family, depth, width in chosen
-    ]
-    depths = [20] if quick else PRINTED_REZERO
-    return made + [
-        {"family": "fan", "depth": depth, "width": 16, "timed": True, "rezero": True, **common} for depth in depths
+        | ({"rezero": True} if rezero else {})
+        for family, depth, width, rezero in PRINTED
+        if depth == 20 or not quick
     ]
 
 
 def printed(case: dict[str, Any]) -> tuple[str, float | None]:
     """Return parameters and time as printed."""
-    return PRINTED_REZERO[case["depth"]] if rezero(case) else PRINTED[case["family"], case["depth"], case["width"]]
+    return PRINTED[case["family"], case["depth"], case["width"], rezero(case)]
 
 
 def rezero(case: dict[str, Any]) -> bool:
@@ -109,11 +83,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     images, labels = torch.randn(case["batch"], 3, 32, 32), torch.arange(case["batch"]) % 10
     seconds = []
     for _ in range(case["repetitions"] + 1):
-        start = time.process_time()
-        torch.nn.functional.cross_entropy(network(images), labels).backward()
-        seconds.append(time.process_time() - start)
+        step = timed(lambda: torch.nn.functional.cross_entropy(network(images), labels).backward())
+        seconds.append(step[1] / case["batch"])
         network.zero_grad()
-    measured["seconds_per_image"] = [value / case["batch"] for value in seconds[1:]]
+    measured["seconds_per_image"] = seconds[1:]
     measured["bytes_for_backward_per_image"] = saved_for_backward(network, images) / case["batch"]
     return measured
 
@@ -126,10 +99,10 @@ def tables(records: Records) -> list[Table]:
     }
 
     def over_printed(record: Record) -> float | None:
-        own, plain = printed(record.case)[1], PRINTED.get(("linear", record.case["depth"], 16), ("", None))[1]
+        own, plain = printed(record.case)[1], PRINTED.get(("linear", record.case["depth"], 16, False), ("", None))[1]
         return own / plain if own and plain else None
 
-    def timed(what: Callable[[Record], float | None]) -> Callable[[Record], float | None]:
+    def of_timed(what: Callable[[Record], float | None]) -> Callable[[Record], float | None]:
         """Return a measurement of the networks that are timed beside a conventional one."""
         return lambda r: what(r) if "seconds_per_image" in r.measured and r.case["depth"] in base else None
 
@@ -143,13 +116,13 @@ def tables(records: Records) -> list[Table]:
         ),
         ("", lambda group: "as printed" if _agrees(group[0]) else "differs"),
         ("time over ResNet printed", show.first(over_printed, ".2f")),
-        ("time over ResNet measured", show.first(timed(lambda r: seconds(r) / base[r.case["depth"]]), ".2f")),
-        ("ms an image", show.first(timed(lambda r: 1e3 * seconds(r)), ".0f")),
+        ("time over ResNet measured", show.first(of_timed(lambda r: seconds(r) / base[r.case["depth"]]), ".2f")),
+        ("ms an image", show.first(of_timed(lambda r: 1e3 * seconds(r)), ".0f")),
         (
             "MiB kept for the backward pass an image",
-            show.first(timed(lambda r: r.measured["bytes_for_backward_per_image"] / 2**20), ".1f"),
+            show.first(of_timed(lambda r: r.measured["bytes_for_backward_per_image"] / 2**20), ".1f"),
         ),
-        ("steps timed", show.first(timed(lambda r: r.case["repetitions"]))),
+        ("steps timed", show.first(of_timed(lambda r: r.case["repetitions"]))),
     ]
     note = (
         f"Times: median of steps of {BATCH} images in single precision, of the processor; the paper states "

@@ -20,7 +20,7 @@ from qsdp.exceptions import DatasetError
 
 pytest.importorskip("torch")
 images = pytest.importorskip("benchmarks.experiments.least_squares.bpls_images", reason="not in the installed package")
-NAMES = ("bpls_images", "bpls_linear_toy", "bpls_nonlinear_toy")
+NAMES = ("bpls_images", "bpls_toys")
 
 
 def experiment(name: str) -> Any:

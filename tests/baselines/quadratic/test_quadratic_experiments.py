@@ -11,10 +11,10 @@ import pytest
 
 from qsdp.bench import Record
 
-table4 = pytest.importorskip(
-    "benchmarks.experiments.quadratic._quadratic_table4", reason="not in the installed package"
+heads = pytest.importorskip(
+    "benchmarks.experiments.quadratic.mnist_quadratic_heads", reason="not in the installed package"
 )
-TABLE, HEADS = table4.TABLE_4, table4.HEADS
+TABLE, HEADS = heads.TABLE_4, heads.HEADS
 NAMES = ("mnist_quadratic_heads", "nonlinear_cluster", "quadratic_costs", "xor")
 SETTINGS = list(dict.fromkeys(key[:3] for key in TABLE))
 

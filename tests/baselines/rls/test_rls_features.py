@@ -180,11 +180,12 @@ def test_b16_row_9_comparison_harness():
 
 def test_b16_row_10_sweeps_of_the_figures_are_an_experiment(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[3])
-    from benchmarks.experiments.least_squares.rls_digits_sweeps import EXPERIMENT
+    from benchmarks.experiments.least_squares.rls_curves import EXPERIMENT, METHODS
 
-    grids = {(case["sweep"], case["value"]) for case in EXPERIMENT.cases(False)}
-    for sweep in ("ratio", "learning rate"):
-        assert {value for name, value in grids if name == sweep} >= {0.01, 0.1, 1.0, 10.0}
+    trained = [METHODS[case["method"]] for case in EXPERIMENT.cases(False) if case["network"] == "dense"]
+    for name, default in (("ratio", 0.1), ("lr", 1.0)):
+        swept = {str(options.get(name, default)) for method, _, options in trained if method == "rls"}
+        assert swept >= {"0.01", "0.1", "1.0", "10.0"}
 
 
 def test_b16_row_11_checkpoint_of_P_velocity_and_step_counter():
