@@ -10,17 +10,15 @@ for the progress of diabetes.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import platform
 import warnings
-from pathlib import Path
 
 import numpy as np
 import scipy
 import sklearn
-from _results import save
+from _results import kept, options_of, save
 from threadpoolctl import threadpool_info
 
 import qsdp
@@ -30,14 +28,11 @@ KEY = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE")
-    options = parser.parse_args()
+    options = options_of(__doc__)
     warnings.simplefilter("ignore")
-    row = measure()
-    print("  ".join(f"{name} {value}" for name, value in row.items()))
+    (row,) = kept([measure()], None)
     if options.json:
-        known = json.loads(options.json.read_text(encoding="utf-8"))["rows"] if options.json.is_file() else []
+        known = json.loads(options.json.read_bytes())["rows"] if options.json.is_file() else []
         others = [one for one in known if any(one[name] != row[name] for name in KEY)]
         save({"rows": sorted([*others, row], key=lambda one: [str(one[name]) for name in KEY])}, options.json)
 
@@ -49,7 +44,8 @@ def measure():
     result = qsdp.solve_and_sample(
         20.0 * Z, t / 100.0, n_neurons=200, beta=1.0, activation="relu_like", random_state=0, tol=1e-6
     )
-    blas = next(one for one in threadpool_info() if one["user_api"] == "blas")
+    one, two = model.network_, result.network
+    blas = next(pool for pool in threadpool_info() if pool["user_api"] == "blas")
     return {
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -57,25 +53,17 @@ def measure():
         "sklearn": sklearn.__version__,
         "kernels": f"{blas['internal_api']} {blas.get('architecture')}",
         "threads": blas["num_threads"],
-        "estimator": digest(model.network_),
-        "estimator_signs": signs(model.network_),
+        "estimator": digest(one.U, one.V, one.alpha),
+        "estimator_signs": digest(one.U, one.V),
         "estimator_bound": model.certificate_.lower_bound,
-        "sample": digest(result.network),
-        "sample_signs": signs(result.network),
+        "sample": digest(two.U, two.V, two.alpha),
+        "sample_signs": digest(two.U, two.V),
         "sample_bound": result.certificate.lower_bound,
     }
 
 
-def digest(network):
-    """Return eight digits of a digest of all weights."""
-    return _digest(network.U, network.V, network.alpha)
-
-
-def signs(network):
-    return _digest(network.U, network.V)
-
-
-def _digest(*arrays):
+def digest(*arrays):
+    """Return eight digits of a digest of weights."""
     return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:8]
 
 

@@ -7,12 +7,10 @@ Random binary networks; medians over rows. Needs TenSEAL.
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
-from _results import save
+from _results import kept, options_of
 from threadpoolctl import threadpool_limits
 
 import qsdp
@@ -24,16 +22,8 @@ BOUND = 3.0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=20)
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE")
-    options = parser.parse_args()
-    rows = []
-    for size in SIZES:
-        rows.append(measured(*size, options.rows))
-        print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
-        if options.json:
-            save({"rows": rows}, options.json)
+    options = options_of(__doc__, rows={"type": int, "default": 20})
+    kept((measured(*size, options.rows) for size in SIZES), options.json)
 
 
 def measured(d, m, n_outputs, n):

@@ -12,7 +12,6 @@ and m2cgen and emlearn.
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import tempfile
@@ -23,7 +22,7 @@ from pathlib import Path
 import emlearn
 import m2cgen
 import numpy as np
-from _results import save
+from _results import kept, options_of
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -59,18 +58,9 @@ class Code:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", default=SETS, metavar="NAME")
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE")
-    options = parser.parse_args()
+    options = options_of(__doc__, sets={"nargs": "+", "default": SETS, "metavar": "NAME"})
     warnings.simplefilter("ignore")
-    rows = []
-    for name in options.sets:
-        for code in codes(name):
-            rows.append({"set": name, **measure(code)})
-            print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
-            if options.json:
-                save({"rows": rows}, options.json)
+    rows = kept(({"set": name, **measure(code)} for name in options.sets for code in codes(name)), options.json)
     if not all(row["equal"] for row in rows):
         raise SystemExit("a class on a device differs from the model's")
 

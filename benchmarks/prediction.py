@@ -11,13 +11,13 @@ Parquet, reading, encoding, predicting and writing CSV together.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
+import timeit
 from pathlib import Path
 
 import numpy as np
-from _results import FOLDER, save
+from _results import FOLDER, options_of, save
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
@@ -32,22 +32,15 @@ FITTED, FILE_SHARE = 5000, 8
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=400_000)
-    parser.add_argument("--json", type=Path, default=FOLDER / "prediction.json")
-    options = parser.parse_args()
+    options = options_of(__doc__, rows={"type": int, "default": 400_000})
     rng = np.random.default_rng(0)
     X = rng.standard_normal((options.rows, COLUMNS))
     y = np.where(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.standard_normal(len(X)) > 0.0, 1.0, -1.0)
     with threadpool_limits(1):
-        report = {
-            "rows": len(X),
-            "columns": COLUMNS,
-            "rows_a_second": {**in_memory(X, y), **in_c(X), **from_files(X, y)},
-        }
-    save(report, options.json)
-    for name, speed in report["rows_a_second"].items():
-        print(f"{name:40} {speed:12.4g} rows/s")
+        found = {**in_memory(X, y), **in_c(X), **from_files(X, y)}
+    save({"rows": len(X), "columns": COLUMNS, "rows_a_second": found}, options.json or FOLDER / "prediction.json")
+    for name, rate in found.items():
+        print(f"{name:40} {rate:12.4g} rows/s")
 
 
 def in_memory(X, y):
@@ -120,12 +113,7 @@ def call(*arguments):
 
 def speed(function, n_rows, repeats=3):
     """Return rows a processor second, the best of some calls."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        seconds.append(time.process_time() - start)
-    return n_rows / min(seconds)
+    return n_rows / min(timeit.repeat(function, timer=time.process_time, repeat=repeats, number=1))
 
 
 if __name__ == "__main__":

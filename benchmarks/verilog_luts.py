@@ -10,7 +10,6 @@ iverilog and yosys. Adding up pixels is not counted. Published figures stand bes
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _results import save
+from _results import kept, options_of
 
 import qsdp
 from qsdp.encoding import ThresholdEncoder
@@ -43,17 +42,10 @@ _LIMIT = 1800
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a small case")
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE")
-    options = parser.parse_args()
+    options = options_of(__doc__, quick={"action": "store_true", "help": "a small case"})
     warnings.filterwarnings("ignore", category=qsdp.QSDPWarning)
-    rows = []
-    for side, n, digits in QUICK if options.quick else CASES:
-        rows.append(measure(side, n, digits))
-        print("  ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
-        if options.json:
-            save({"quick": options.quick, "rows": rows, "published": PUBLISHED}, options.json)
+    rows = (measure(*case) for case in (QUICK if options.quick else CASES))
+    kept(rows, options.json, quick=options.quick, published=PUBLISHED)
     for row in PUBLISHED:
         print("published:", "  ".join(f"{name} {value}" for name, value in row.items()))
 

@@ -77,10 +77,7 @@ def body_of(contents: bytes) -> bytes:
 def truth(f: Arrays) -> tuple[float, float, float]:
     """Return the objective of the network in a file, what it errs by, and an upper bound of the optimum.
 
-    Raises
-    ------
-    qsdp.QSDPError, ValueError
-        The library has no such problem, or the loss is none of its own: nothing is known.
+    A `QSDPError` or `ValueError` says that nothing is known: the library has no such problem, or no such loss.
     """
     problem = _stored_problem(f)
     network = qsdp.BilinearNetwork(f["U"], f["V"], f["alpha"], problem.levels, problem.activation)

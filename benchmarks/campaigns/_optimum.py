@@ -23,30 +23,16 @@ _EPS = np.finfo(Extended).eps
 
 @dataclass(frozen=True, eq=False)
 class Enumeration:
-    """All neurons of a problem as columns, and the best weights found for them.
-
-    Attributes
-    ----------
-    upper : float
-        An objective that is attained, rounded up.
-    zero : float
-        That of the network without neurons.
-    """
+    """The best objective found over all neurons of a problem, rounded up, and that of the network without neurons."""
 
     upper: float
     zero: float
 
     @classmethod
     def of(cls, problem: qsdp.TrainingProblem, *, corners: bool = True, polynomial: bool = False) -> Enumeration:
-        """Solve a problem over all pairs of neurons, or over single polynomial ones.
+        """Solve a problem over all pairs of neurons, or over single polynomial ones, sigma(x'q) at the same price.
 
-        Parameters
-        ----------
-        problem : TrainingProblem
-        corners : bool, default=True
-            Only first-layer weights of the largest magnitude: a bilinear neuron of others is a mean of such.
-        polynomial : bool, default=False
-            Neurons sigma(x'q) at the same price; all levels.
+        The first-layer weights of `corners` are of the largest magnitude: other bilinear neurons are means of such.
         """
         U, V = _neurons(problem, corners and not polynomial, polynomial)
         F = _features(problem, U, V)

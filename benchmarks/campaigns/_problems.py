@@ -38,13 +38,7 @@ class Drawn:
 
 
 def draw(rng: np.random.Generator) -> Drawn:
-    """Return a random problem.
-
-    Raises
-    ------
-    qsdp.QSDPError
-        What was drawn is refused.
-    """
+    """Return a random problem; a `QSDPError` says that what was drawn is refused."""
     loss = str(rng.choice(LOSSES))
     levels = int(rng.choice(LEVELS))
     d, n = int(rng.integers(1, _COLUMNS[levels] + 1)), int(rng.integers(2, 9))

@@ -54,13 +54,7 @@ class Outcome:
 
 @dataclass
 class Record:
-    """Counts of all cases of a campaign.
-
-    Attributes
-    ----------
-    mended : list of dict
-        Violations whose cases have had none since their cause was mended.
-    """
+    """Counts of all cases of a campaign; of `mended` violations the cause was mended, and their cases have none now."""
 
     campaign: str
     seed: int

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import atheris
@@ -26,6 +27,7 @@ with atheris.instrument_imports(include=["qsdp_check", "qsdp.certificates"]):
     from benchmarks.campaigns import checker
     from benchmarks.campaigns._certificates import body_of, samples, with_digest
     from benchmarks.campaigns._record import Outcome
+    from qsdp._utils.files import write_whole
 
 RECORD = Path(__file__).resolve().parent / "records" / "fuzz.json"
 WAYS = ("file", "digest", "array")
@@ -62,9 +64,7 @@ class _Fuzzer:
 
     def __init__(self, out: Path) -> None:
         self.out, self.began, self.saved = out, time.monotonic(), 0.0
-        self.counts = dict.fromkeys(WAYS, 0)
-        self.outcome = Outcome()
-        self.verdicts: dict[str, int] = {}
+        self.counts, self.verdicts = Counter[str](), Counter[str]()
         self.path = Path(tempfile.mkdtemp()) / "one.qsdp"
 
     def __call__(self, data: bytes) -> None:
@@ -79,9 +79,7 @@ class _Fuzzer:
             checker._judge([str(self.path)], contents, sample, way, outcome)
         checker._read(lambda: qsdp.load_certificate(self.path), "certificate", outcome)
         self.counts[way] += 1
-        for kind, name in outcome.counts:
-            key = f"{kind}: {name}"
-            self.verdicts[key] = self.verdicts.get(key, 0) + 1
+        self.verdicts.update(f"{kind}: {name}" for kind, name in outcome.counts)
         if time.monotonic() - self.saved > _PAUSE or outcome.violations:
             self._save(outcome)
         if outcome.violations:
@@ -105,12 +103,12 @@ class _Fuzzer:
         self.saved = time.monotonic()
         record = {
             "seconds": round(self.saved - self.began),
-            "executions": sum(self.counts.values()),
-            "ways": self.counts,
+            "executions": self.counts.total(),
+            "ways": {way: self.counts[way] for way in WAYS},
             "counts": dict(sorted(self.verdicts.items())),
             "violations": outcome.violations,
         }
-        self.out.write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
+        write_whole(self.out, (json.dumps(record, indent=1, default=str) + "\n").encode())
 
 
 if __name__ == "__main__":

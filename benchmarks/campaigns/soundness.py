@@ -22,8 +22,8 @@ import io
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ import numpy as np
 
 import qsdp
 import qsdp_check
-from benchmarks.campaigns._clock import LIMIT, LOOKS, ended_at
 from benchmarks.campaigns._optimum import Enumeration, network_value, polynomial_value
 from benchmarks.campaigns._problems import draw, random_network
 from benchmarks.campaigns._record import Outcome, one_thread
@@ -61,6 +60,11 @@ SHARES = {
 #: Time limits of the steps of a case, by how often they are drawn: a stalled step takes all of it.
 SECONDS = {0.02: 0.5, 0.04: 0.42, 0.2: 0.08}
 TOLERANCE = 1e-9
+#: The time limit that the clock ends, in its seconds, and looks at most that a call has before.
+LIMIT, LOOKS = 1.0, 1000
+
+#: Seconds by which the clock goes on with every look after that: work that must follow the end is done, or is left.
+_STEPS = {"just over": 1e-3, "long over": 1e3}
 
 
 def tested(seed: int, index: int) -> Outcome:
@@ -316,3 +320,27 @@ class _Case:
 def _wide(apply: bool) -> Any:
     """Treat problems as too wide for exact pricing in every round: searches, branch and bound, cutting planes."""
     return mock.patch.object(bilinear, "_CHEAP", 1 if apply else bilinear._CHEAP)
+
+
+# -- a clock that ends every time limit at a given look at it ---------------------------------------------------
+
+
+class Clock:
+    """It stands still for so many looks; then the limit is over."""
+
+    def __init__(self, looks: int, step: float) -> None:
+        self.looks, self._last, self._step = 0, looks, step
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        self.looks += 1
+        after = self.looks - self._last
+        return 0.0 if after <= 0 else LIMIT + after * self._step
+
+
+@contextmanager
+def ended_at(looks: int, end: str = "just over") -> Iterator[Clock]:
+    """Have time limits of `LIMIT` seconds end after so many looks at the clock."""
+    clock = Clock(looks, _STEPS[end])
+    with mock.patch.object(time, "monotonic", clock):
+        yield clock

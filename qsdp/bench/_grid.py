@@ -66,17 +66,7 @@ def chosen_by(
 ) -> dict[str, Choice]:
     """Return the interior choice by each of several measures, means over folds; one fit serves them all.
 
-    Parameters
-    ----------
-    measures : dict of callable
-        ``measure(model, X, y)`` of a fitted model on held-out rows: large is good.
-    estimator : estimator
-        Cloned for every fit.
-    grid : dict of sequences of float
-        See `choose`.
-    X, y : ndarray
-    folds : sequence of (rows, held-out rows)
-    budget : Budget
+    ``measure(model, X, y)`` of a fitted model on held-out rows is large where the model is good.
     """
     known: dict[tuple[float, ...], dict[str, float]] = {}
 
@@ -99,19 +89,7 @@ def chosen_by(
 class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose hyper-parameters are chosen by its accuracy on folds, each between tried neighbours.
 
-    Parameters
-    ----------
-    estimator : classifier
-    grid : dict of sequences of float
-    folds : sequence of (rows, held-out rows)
-    budget : Budget, optional
-
-    Attributes
-    ----------
-    choice_ : Choice
-    best_params_ : dict of float
-    best_estimator_ : classifier
-        Fitted to all samples.
+    Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`.
     """
 
     def __init__(self, estimator: Any, grid: Mapping[str, Sequence[float]], folds: Folds, budget: Budget = BUDGET):

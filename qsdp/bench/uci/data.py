@@ -65,13 +65,7 @@ class Split:
 
 @functools.lru_cache(maxsize=2)
 def load(name: str) -> Dataset:
-    """Return a set of the suite with one-hot encoded categorical columns.
-
-    Raises
-    ------
-    DatasetError
-        Its files are neither found nor downloaded.
-    """
+    """Return a set of the suite with one-hot encoded categorical columns."""
     try:
         return load_dataset(name) if name in _BUNDLED else load_uci(name, encoding="onehot")
     except DatasetError as error:
@@ -94,11 +88,6 @@ def validation_splits(y: Indices, seed: int) -> list[tuple[Indices, Indices]]:
     """Return the folds of the training rows on which every method chooses its hyper-parameters.
 
     Five stratified folds up to 500 rows, three up to 2000, one held-out fifth beyond.
-
-    Raises
-    ------
-    InvalidInputError
-        A class has a single row.
     """
     if np.bincount(y).min() < 2:
         raise InvalidInputError("every class must have at least two training rows, one of them for validation")

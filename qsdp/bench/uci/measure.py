@@ -21,20 +21,11 @@ Answer = TypeVar("Answer")
 
 
 def run(case: Case) -> dict[str, Any]:
-    """Fit one method to a split on one thread and measure it.
+    """Fit the "method" of a case to the split "seed" of a "set" on one thread, and measure it.
 
-    Parameters
-    ----------
-    case : dict
-        With "set", "method" and "seed".
-
-    Returns
-    -------
-    dict
-        "train" and "test" accuracy; "bits" of the parameters; "objective", "lower_bound" and "relative_gap" of the
-        certificate, or None; "fit_seconds" and "fit_cpu_seconds" with validation, without a certificate that is not
-        part of the fit; "predict_seconds" for "n_test" rows; "chosen" hyper-parameters; and the sizes "n", "d" and
-        "n_classes" of the training part.
+    Seconds to fit are those with validation, without a certificate that is no part of the fit; "bits" are those of the
+    parameters, objective and bounds those of the certificate, or None, and "n", "d" and "n_classes" the sizes of the
+    training part.
     """
     method = METHODS[case["method"]]
     if not method.available:

@@ -34,20 +34,8 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     or one-hot rows; :math:`\lambda` has the highest accuracy on `splits`. This is the float quadratic network: bilinear
     networks with as many neurons as inputs and real weights represent every quadratic form.
 
-    Parameters
-    ----------
-    splits : sequence of (training rows, held-out rows)
-    lambdas : sequence of float, optional
-        Powers of ten from -7 to 1 by default; among equal accuracies the largest is chosen.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (C,)
-    lambda_ : float
-    coef_ : ndarray of shape (p, C) or (p, 1)
-        Coefficients of the centred and scaled monomials.
-    scores_ : ndarray of shape (K,)
-        Mean accuracies over `splits`.
+    `lambdas` are powers of ten from -7 to 1 by default; among equal accuracies the largest is chosen. `scores_` are the
+    mean accuracies over `splits`, and `coef_` has a row for each monomial.
 
     Notes
     -----

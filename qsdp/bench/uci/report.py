@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -139,19 +138,23 @@ def _summary(records: Records, grid: Grid) -> Table:
     rows = []
     for name in sorted(methods, key=lambda method: ranks.get(method, 0.0)):
         groups = [grid[one, name] for one in sets]
-        micros = [_values(group, "predict_seconds") / _values(group, "n_test") * 1e6 for group in groups]
-        gaps = np.concatenate([_values(group, "relative_gap") for group in groups]) if groups else np.array([])
-        other = "-" if comparison is None or name == reference else f"{_p_value(comparison, reference, name):.2g}"
+        micros = [1e6 * _values(group, "predict_seconds") / _values(group, "n_test") for group in groups]
+        gaps = np.concatenate([_values(group, "relative_gap") for group in groups] or [np.array([])])
+
+        def geometric(parts: Iterable[FloatArray], show: Show) -> str:
+            means = [_geometric(part) for part in parts]
+            return show(np.array([_geometric(np.array(means))])) if means else "-"
+
         rows.append(
             [
                 name,
                 f"{ranks[name]:.2f}" if ranks else "-",
-                other,
+                "-" if comparison is None or name == reference else f"{_p_value(comparison, reference, name):.2g}",
                 f"{100.0 * scores[:, methods.index(name)].mean():.1f}" if groups else "-",
-                _count(np.array([_geometric(_values(group, "bits")) for group in groups]), _geometric),
-                f"{100.0 * np.median(gaps):.1f}" if gaps.size else "-",
-                _seconds(np.array([_geometric(_values(group, "fit_cpu_seconds")) for group in groups]), _geometric),
-                _seconds(np.array([_geometric(micro) for micro in micros]), _geometric),
+                geometric((_values(group, "bits") for group in groups), _count),
+                _shown(gaps, _gap),
+                geometric((_values(group, "fit_cpu_seconds") for group in groups), _seconds),
+                geometric(micros, _seconds),
             ]
         )
     against = f"p against {reference or 'one'}"
@@ -191,7 +194,7 @@ def _p_value(comparison: RankComparison, first: str, second: str) -> float:
 def _matrix(grid: Grid, title: str, field: str, show: Show, note: str, only: Sequence[str] | None = None) -> Table:
     sets, methods = _names(grid)
     methods = [name for name in methods if only is None or name in only]
-    rows = [[one, *(show(_values(grid.get((one, method), []), field)) for method in methods)] for one in sets]
+    rows = [[one, *(_shown(_values(grid.get((one, method), []), field), show) for method in methods)] for one in sets]
     return Table(title, ["set", *methods], rows, note)
 
 
@@ -212,27 +215,27 @@ def _pair_claim(grid: Grid, source: str, ours: str, theirs: str, words: str) -> 
     return paired_claim(source, statement, first, second, names=(ours, theirs))
 
 
+def _shown(values: FloatArray, show: Show) -> str:
+    return show(values) if len(values) else "-"
+
+
 def _percent(values: FloatArray) -> str:
-    if not len(values):
-        return "-"
     deviation = f" ± {100.0 * np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
     return f"{100.0 * np.mean(values):.1f}{deviation}"
 
 
 def _gap(values: FloatArray) -> str:
-    return f"{100.0 * np.median(values):.1f}" if len(values) else "-"
+    return f"{100.0 * np.median(values):.1f}"
+
+
+def _count(values: FloatArray) -> str:
+    return f"{np.mean(values):,.0f}"
+
+
+def _seconds(values: FloatArray) -> str:
+    value = float(np.mean(values))
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _geometric(values: FloatArray) -> float:
-    return float(np.exp(np.mean(np.log(np.maximum(values, 1e-12))))) if len(values) else float("nan")
-
-
-def _count(values: FloatArray, mean: Any = np.mean) -> str:
-    return f"{float(mean(values)):,.0f}" if len(values) else "-"
-
-
-def _seconds(values: FloatArray, mean: Any = np.mean) -> str:
-    if not len(values):
-        return "-"
-    value = float(mean(values))
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return float(np.exp(np.mean(np.log(np.maximum(values, 1e-12)))))

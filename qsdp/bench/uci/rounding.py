@@ -43,17 +43,9 @@ def grids(
 def best_rounded(
     weights: FloatArray, precision: int, scores: Callable[[FloatArray], FloatArray], fit: Fit
 ) -> tuple[FloatArray, FloatArray]:
-    """Return rounded weights (K, p) times their scales, and constants (K,).
+    """Return rounded weights (K, p) times their scales, a row for each output, and constants (K,).
 
-    Parameters
-    ----------
-    weights : ndarray of shape (K, p)
-        A row for each output.
-    precision : int
-        Bits of a weight.
-    scores : callable
-        Scores (n, K) of the training rows for such weights.
-    fit : callable
+    The scores (n, K) are those of the training rows for such weights; `precision` is the bits of a weight.
     """
     best = (np.inf, weights, np.zeros(len(weights)))
     for rounded, _ in grids(weights, precision):
