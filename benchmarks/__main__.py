@@ -12,11 +12,10 @@ import functools
 import importlib
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,23 +53,16 @@ Out = Annotated[Path | None, typer.Option(help="Folder of results.")]
 
 def topics() -> dict[str, str]:
     """Return the topic of every experiment, topic by topic; an experiment's name is that of its file."""
-    files = [path for path in (HERE / "experiments").glob("*/*.py") if not path.stem.startswith("_")]
     order = list(TOPICS)
-    files.sort(key=lambda path: (order.index(path.parent.name) if path.parent.name in order else len(order), path.stem))
-    found = {path.stem: path.parent.name for path in files}
-    if len(found) < len(files):
-        twice = sorted(name for name, count in Counter(path.stem for path in files).items() if count > 1)
+    files = sorted((path.parent.name, path.stem) for path in HERE.glob("experiments/*/[!_]*.py"))
+    files.sort(key=lambda file: order.index(file[0]) if file[0] in order else len(order))
+    names = Counter(name for _, name in files)
+    if twice := sorted(name for name, count in names.items() if count > 1):
         raise typer.BadParameter(f"two experiments have the same name: {', '.join(twice)}")
-    return found
-
-
-def title_of(topic: str) -> str:
-    """Return what a topic is called on the page."""
-    return TOPICS.get(topic, topic)
+    return {name: topic for topic, name in files}
 
 
 def module_of(name: str) -> Any:
-    """Return the file of an experiment."""
     known = topics()
     if name not in known:
         raise typer.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}")
@@ -78,7 +70,6 @@ def module_of(name: str) -> Any:
 
 
 def experiment_of(name: str) -> Experiment:
-    """Return an experiment by name."""
     experiment: Experiment = module_of(name).EXPERIMENT
     if experiment.name != name:
         raise typer.BadParameter(f"the experiment in {name}.py is named {experiment.name!r}")
@@ -99,34 +90,29 @@ def part_of(experiment: Experiment, only: list[str]) -> Experiment:
             raise typer.BadParameter(f"--only must be NAME=VALUE, such as set=iris; got {one!r}")
         wanted.setdefault(name, set()).add(value)
 
-    def cases(quick: bool) -> list[dict[str, Any]]:
-        return [
-            case
-            for case in experiment.cases(quick)
-            if all(name in case and str(case[name]) in values for name, values in wanted.items())
-        ]
+    def asked(case: dict[str, Any]) -> bool:
+        return all(name in case and str(case[name]) in values for name, values in wanted.items())
 
-    return replace(experiment, cases=cases)
+    return replace(experiment, cases=lambda quick: [case for case in experiment.cases(quick) if asked(case)])
 
 
-def stored(folder: Path) -> list[tuple[Experiment, Results, Path]]:
-    """Return all experiments, what is measured of each, and where."""
-    paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(["all"])]
+def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Experiment, Results, Path]]:
+    """Return experiments, what is measured of each, and where."""
+    paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(list(wanted))]
     return [(experiment, load_results(experiment, path), path) for experiment, path in paths]
 
 
 @app.command("list")
 def list_(out: Out = None) -> None:
     """Name the experiments, how much of each is measured, and whether its sources have changed since."""
-    topic, known = None, topics()
+    topic, known = "", topics()
     for experiment, results, _ in stored(out or HERE / "results"):
         if topic != known[experiment.name]:
             topic = known[experiment.name]
-            console.print(title_of(topic), style="bold", highlight=False)
-        cases = list(experiment.cases(results.quick))
+            console.print(TOPICS.get(topic, topic), style="bold", highlight=False)
+        cases, state = list(experiment.cases(results.quick)), results.state(experiment)
         done = f"{len(results.of(cases)):5d} of {len(cases):5d}"
         notes = " (quick)" * results.quick + f" ({results.outdated} of another version)" * bool(results.outdated)
-        state = results.state(experiment)
         notes += f" [{state}]" * bool(state)
         console.print(f"{experiment.name:28} {done}  {experiment.title}{notes}", highlight=False, markup=False)
 
@@ -138,25 +124,16 @@ def run(
     jobs: Annotated[int, typer.Option(help="Cases at a time.")] = 1,
     backend: Annotated[str | None, typer.Option(help="Of joblib: loky, threading, multiprocessing, dask, ray.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Measure cases of this NAME=VALUE; of several names, all.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Cases of this NAME=VALUE; of several names, all.")] = None,
     out: Out = None,
 ) -> None:
     """Measure the cases that have no record, and print tables and claims."""
     folder = out or (Path(tempfile.mkdtemp()) if quick else HERE / "results")
     failed = False
     for experiment in chosen(experiments):
-        path = folder / f"{experiment.name}.json"
-        results, failures = run_experiment(
-            part_of(experiment, only or []),
-            path,
-            quick=quick,
-            n_jobs=jobs,
-            backend=backend,
-            verbose=console.is_terminal,
-            limit=limit,
-        )
+        path, part = folder / f"{experiment.name}.json", part_of(experiment, only or [])
+        options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit}
+        results, failures = run_experiment(part, path, quick=quick, **options)
         print_report(experiment, results, console)
         draw(experiment, results, path)
         for case, message in failures:
@@ -171,9 +148,7 @@ def run(
 @app.command()
 def show(experiments: Names, out: Out = None) -> None:
     """Print tables and claims of what was measured, and draw its picture; measures nothing."""
-    for experiment in chosen(experiments):
-        path = (out or HERE / "results") / f"{experiment.name}.json"
-        results = load_results(experiment, path)
+    for experiment, results, path in stored(out or HERE / "results", experiments):
         print_report(experiment, results, console)
         draw(experiment, results, path)
 
@@ -202,8 +177,7 @@ def pages_folder(folder: Path) -> Path:
 
 def pages(folder: Path) -> dict[Path, str]:
     """Return the pages of the results in a folder: the summary, and one for each experiment."""
-    summary, home = folder.parent / "RESULTS.md", pages_folder(folder)
-    known = stored(folder)
+    summary, home, known = folder.parent / "RESULTS.md", pages_folder(folder), stored(folder)
     placed = [(experiment.name, claim) for experiment, results, _ in known for claim in claims_of(experiment, results)]
     judged = corrected([claim for _, claim in placed])
     claims: dict[str, list[Claim]] = {experiment.name: [] for experiment, _, _ in known}
@@ -229,9 +203,9 @@ def pages(folder: Path) -> dict[Path, str]:
 def report_of(program: str) -> Any:
     """Return what a program has measured, of the campaigns all records by name; None where it has not."""
     if program == "campaigns":
-        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDS.glob("*.json"))}
+        return {path.stem: json.loads(path.read_bytes()) for path in sorted(RECORDS.glob("*.json"))}
     path = HERE / "results" / f"{program}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return json.loads(path.read_bytes()) if path.is_file() else None
 
 
 def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
@@ -244,11 +218,10 @@ def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
         if name in PROGRAMS:
             report = report_of(name)
             return ({}, False) if report is None else (PROGRAMS[name](report), True)
-        quotes = getattr(module_of(name), "quotes", lambda records: {})
-        experiment, results = measured[name]
+        module, (experiment, results) = module_of(name), measured[name]
         cases = list(experiment.cases(results.quick))
         records = results.of(cases)
-        return (quotes(records) if records else {}), len(records) == len(cases)
+        return (module.quotes(records) if records and hasattr(module, "quotes") else {}), len(records) == len(cases)
 
     def quoted(name: str, part: str) -> str | None:
         quotes, whole = found(name)
@@ -259,22 +232,16 @@ def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
     return quoted
 
 
-def draw(experiment: Experiment, results: Results, path: Path) -> Path | None:
-    """Draw the experiment's picture beside its file, and return it; one that is not drawn any more is removed."""
+def draw(experiment: Experiment, results: Results, path: Path) -> None:
+    """Draw the experiment's picture beside its file; one that is not drawn any more is removed."""
     picture = path.with_suffix(".png")
     records = results.of(list(experiment.cases(results.quick)))
-    with tempfile.TemporaryDirectory() as folder:
-        drawn = Path(folder) / picture.name
-        if experiment.plot is not None and records:
-            import matplotlib
-
-            matplotlib.use("Agg")
-            experiment.plot(records, drawn)
-        if drawn.is_file():
-            shutil.move(drawn, picture)
-            return picture
     picture.unlink(missing_ok=True)
-    return None
+    if experiment.plot is not None and records:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        experiment.plot(records, picture)
 
 
 if __name__ == "__main__":

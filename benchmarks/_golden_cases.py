@@ -19,17 +19,6 @@ import numpy as np
 import qsdp
 import qsdp_check
 
-# -- public names that may change: the only place to edit after a renaming ---------------------------------------------
-
-beta_max = qsdp.beta_max
-train_fixed_width = qsdp.train_fixed_width
-distill = qsdp.distill
-FULL_FORM = "full"
-ALLOCATION = "allocation"
-BOUND_TYPE = "bound_type"
-
-# -- entries -----------------------------------------------------------------------------------------------------------
-
 #: Relative gap to which relaxations are solved; own solvers reach it, and rounding allows little less.
 TIGHT = 1e-9
 
@@ -59,7 +48,6 @@ def weights(network):
 
 
 def of_relaxation(relaxation, gap=TIGHT):
-    """Return the entries of a relaxation."""
     return {
         "lower bound": to_gap(relaxation.lower_bound, gap),
         "objective": to_gap(relaxation.objective, gap),
@@ -75,7 +63,7 @@ def of_network(network, problem):
 def of_certificate(certificate, gap=TIGHT):
     """Return the entries of a certificate: its bound is known to a gap, and so is the objective of an optimum."""
     bounds = {"lower bound": to_gap(certificate.lower_bound, gap), "objective": to_gap(certificate.objective, gap)}
-    return {**bounds, "bound type": Entry(getattr(certificate, BOUND_TYPE))}
+    return {**bounds, "bound type": Entry(certificate.bound_type)}
 
 
 def of_sample(certificate, network):
@@ -89,9 +77,9 @@ def of_point(value):
     return Entry(value, 1e-4, "of a point that is known to a gap of 1e-9 in its objective")
 
 
-def under(prefix, entries):
-    """Return entries with a prefix before their names."""
-    return {f"{prefix}, {name}": entry for name, entry in entries.items()}
+def joined(parts):
+    """Return the entries of parts, whose names are before theirs."""
+    return {f"{part}, {name}": entry for part, entries in parts.items() for name, entry in entries.items()}
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -155,7 +143,6 @@ def gaussian(N=6, *, weight=2.0, levels=2):
 
 
 def relaxed(problem, solver, tol=TIGHT, **settings):
-    """Return the entries of one relaxation."""
     return of_relaxation(qsdp.solve_relaxation(problem, solver, tol, **settings), tol)
 
 
@@ -170,17 +157,16 @@ def relaxation_settings():
     """Solve what losses do not cover: reduced rows, regularisation, betas, starts, other levels."""
     many, problem = problem_of(n=400), problem_of()
     solved = qsdp.solve_relaxation(problem, tol=TIGHT)
-    near = problem.with_beta(3.0)
-    return {
-        **under("more samples than weights", relaxed(many, "interior")),
-        **under("more samples than weights, splitting", relaxed(many, "splitting")),
-        **under("paper's regulariser", relaxed(problem, "auto", regularization="paper")),
-        **under("beta 0", relaxed(problem.with_beta(0.0), "auto")),
-        **under("beta beyond the largest", relaxed(problem.with_beta(200.0), "auto")),
-        **under("warm start", relaxed(near, "interior", start=solved)),
-        **under("default accuracy", relaxed(problem, "auto", 1e-6)),
-        "carried to 3 levels, lower bound": of_point(solved.with_levels(3).lower_bound),
+    parts = {
+        "more samples than weights": relaxed(many, "interior"),
+        "more samples than weights, splitting": relaxed(many, "splitting"),
+        "paper's regulariser": relaxed(problem, "auto", regularization="paper"),
+        "beta 0": relaxed(problem.with_beta(0.0), "auto"),
+        "beta beyond the largest": relaxed(problem.with_beta(200.0), "auto"),
+        "warm start": relaxed(problem.with_beta(3.0), "interior", start=solved),
+        "default accuracy": relaxed(problem, "auto", 1e-6),
     }
+    return {**joined(parts), "carried to 3 levels, lower bound": of_point(solved.with_levels(3).lower_bound)}
 
 
 def relaxation_of_activation(activation, levels):
@@ -192,38 +178,40 @@ def relaxation_of_activation(activation, levels):
 
 def conic_solvers():
     """Solve through CVXPY, in both forms."""
-    problem, entries = problem_of(n=20, d=4), {}
-    for solver, gap in (("scs", 1e-5), ("clarabel", 1e-6)):
-        for form in ("two-block", FULL_FORM):
-            relaxation = qsdp.solve_relaxation(problem, solver, 1e-8, form=form)
-            entries |= under(f"{solver}, {'full' if form == FULL_FORM else form}", of_relaxation(relaxation, gap))
-    return entries
+    problem = problem_of(n=20, d=4)
+    return joined(
+        {
+            f"{solver}, {form}": of_relaxation(qsdp.solve_relaxation(problem, solver, 1e-8, form=form), gap)
+            for solver, gap in (("scs", 1e-5), ("clarabel", 1e-6))
+            for form in ("two-block", "full")
+        }
+    )
 
 
 def largest_betas():
     """Return for every loss the beta from which on zero is optimal."""
-    return {name: computed(beta_max(problem_of(*which))) for name, which in PROBLEMS.items()}
+    return {name: computed(qsdp.beta_max(problem_of(*which))) for name, which in PROBLEMS.items()}
 
 
 def path():
     """Solve for many betas."""
-    entries = {}
-    for name, (loss, vector) in {"squared": ("squared", False), "cross_entropy": ("cross_entropy", True)}.items():
-        found = qsdp.relaxation_path(problem_of(loss, vector), 6, tol=TIGHT)
+    parts = {}
+    for name, vector in {"squared": False, "cross_entropy": True}.items():
+        found = qsdp.relaxation_path(problem_of(name, vector), 6, tol=TIGHT)
         values = {"betas": computed(found.betas), "lower bounds": to_gap(found.lower_bound, TIGHT)}
-        entries |= under(name, {**values, "objectives": to_gap(found.objective, TIGHT)})
-    return entries
+        parts[name] = {**values, "objectives": to_gap(found.objective, TIGHT)}
+    return joined(parts)
 
 
 def polynomial_relaxations():
     """Solve the relaxation of networks of polynomial activation directly."""
-    entries = {}
+    parts = {}
     for levels in (2, 3):
         problem = problem_of(n=20, d=4, activation="relu_like", levels=levels)
-        relaxation = qsdp.solve_polynomial_relaxation(problem, "clarabel", 1e-8)
-        bounds = {"lower bound": relaxation.lower_bound, "objective": relaxation.objective}
-        entries |= under(f"{levels} levels", {name: to_gap(value, 1e-6) for name, value in bounds.items()})
-    return entries
+        found = qsdp.solve_polynomial_relaxation(problem, "clarabel", 1e-8)
+        bounds = {"lower bound": found.lower_bound, "objective": found.objective}
+        parts[f"{levels} levels"] = {name: to_gap(value, 1e-6) for name, value in bounds.items()}
+    return joined(parts)
 
 
 def sign_forms():
@@ -235,28 +223,26 @@ def sign_forms():
         "grothendieck, symmetric": partial(qsdp.grothendieck_bound, square + square.T),
         "grothendieck, oblong": partial(qsdp.grothendieck_bound, oblong),
     }
-    entries = {}
+    parts = {}
     for name, bound in forms.items():
         found = bound(tol=TIGHT)
-        signs = found.signs(20, random_state=0)
         values = {"upper bound": to_gap(found.upper_bound, TIGHT), "value": to_gap(found.value, TIGHT)}
-        entries |= under(name, {**values, "value of signs": computed(signs.value)})
-    return entries
+        parts[name] = {**values, "value of signs": computed(found.signs(20, random_state=0).value)}
+    return joined(parts)
 
 
 def shaping(method):
     """Shape covariances of two and three levels."""
-    entries = {}
+    parts = {}
     for levels in (2, 3):
         relaxation = qsdp.solve_relaxation(problem_of(levels=levels, activation="relu_like"), tol=TIGHT)
         covariance = qsdp.shape_covariance(relaxation, method)
         values = {"constant": covariance.constant, "weight": covariance.total_weight, "Q": np.linalg.norm(covariance.Q)}
-        entries |= under(f"{levels} levels", {name: of_point(value) for name, value in values.items()})
-    return entries
+        parts[f"{levels} levels"] = {name: of_point(value) for name, value in values.items()}
+    return joined(parts)
 
 
 def sampling():
-    """Sample from covariances that are given."""
     one, other = gaussian(), gaussian(weight=6.0)
     three = gaussian(levels=3)
     networks = {
@@ -264,8 +250,8 @@ def sampling():
         "another seed": qsdp.sample_network(one, 30, 1),
         "two threads": qsdp.sample_network(one, 30, 0, n_jobs=2),
         "3 levels": qsdp.sample_network(three, 30, 0),
-        "equal shares": qsdp.sample_network([one, other], 30, 0, **{ALLOCATION: "equal"}),
-        "proportional shares": qsdp.sample_network([one, other], 30, 0, **{ALLOCATION: "proportional"}),
+        "equal shares": qsdp.sample_network([one, other], 30, 0, allocation="equal"),
+        "proportional shares": qsdp.sample_network([one, other], 30, 0, allocation="proportional"),
     }
     return {
         **{f"{name}, weights": weights(network) for name, network in networks.items()},
@@ -274,7 +260,6 @@ def sampling():
 
 
 def networks():
-    """Predict, convert and count."""
     problem = problem_of(vector=True, activation="relu_like", levels=3)
     network = drawn(problem, 8, shared=False)
     polynomial, form = network.to_polynomial(), network.to_quadratic_form()
@@ -295,48 +280,43 @@ def refit(loss, vector):
     """Choose the second layer of drawn neurons anew, free and shared."""
     problem = problem_of(loss, vector)
     network = drawn(problem, 30)
-    entries = {}
-    for layer in ("free", "shared"):
-        found = qsdp.refit(network, problem, second_layer=layer)
-        entries |= under(layer, of_network(found, problem))
+    layers = ("free", "shared")
+    found = joined({layer: of_network(qsdp.refit(network, problem, second_layer=layer), problem) for layer in layers})
     if loss == "absolute":
         # Which neurons of no weight stay is rounding's choice.
-        del entries["free, weights"]
-    return entries
+        del found["free, weights"]
+    return found
+
+
+def polished(problem, m, *, shared=True, **settings):
+    network = drawn(problem, m, shared=shared)
+    return of_network(qsdp.polish(network, problem, random_state=0, **settings), problem)
 
 
 def polish(loss, vector):
     """Polish drawn networks, with a shared and a free second layer."""
     problem = problem_of(loss, vector)
-    entries = {}
-    for layer in ("shared", "free"):
-        network = drawn(problem, 12, shared=layer == "shared")
-        entries |= under(layer, of_network(qsdp.polish(network, problem, random_state=0), problem))
-    return entries
+    return joined({"shared": polished(problem, 12), "free": polished(problem, 12, shared=False)})
 
 
 def polish_settings():
     """Polish with restarts, and networks of other activations and levels."""
-    plain, other = problem_of(), problem_of(activation="relu_like", levels=3)
-    restarted = qsdp.polish(drawn(plain, 6), plain, restarts=3, random_state=0)
-    return {
-        **under("restarts", of_network(restarted, plain)),
-        **under("relu_like, 3 levels", of_network(qsdp.polish(drawn(other, 12), other, random_state=0), other)),
-    }
+    other = polished(problem_of(activation="relu_like", levels=3), 12)
+    return joined({"restarts": polished(problem_of(), 6, restarts=3), "relu_like, 3 levels": other})
 
 
 def fixed_width():
     """Search the best networks of a few neurons; many starts meet ties, which rounding decides."""
-    entries = {}
+    parts = {}
     for layer in ("shared", "free"):
         for vector in (False, True):
             problem = problem_of(vector=vector)
-            found = train_fixed_width(problem, 3, second_layer=layer, restarts=1, random_state=0)
-            entries |= under(f"{layer}, {'vector' if vector else 'scalar'}", of_network(found.network, problem))
-    two = train_fixed_width(problem_of(), 2, second_layer="free", restarts=4, random_state=0)
-    best = train_fixed_width(problem_of(n=15, d=4), 2, method="enumerate")
+            found = qsdp.train_fixed_width(problem, 3, second_layer=layer, restarts=1, random_state=0)
+            parts[f"{layer}, {'vector' if vector else 'scalar'}"] = of_network(found.network, problem)
+    two = qsdp.train_fixed_width(problem_of(), 2, second_layer="free", restarts=4, random_state=0)
+    best = qsdp.train_fixed_width(problem_of(n=15, d=4), 2, method="enumerate")
     objectives = {"two neurons, objective": two.objective, "enumerated, objective": best.objective}
-    return {**entries, **{name: computed(value) for name, value in objectives.items()}}
+    return {**joined(parts), **{name: computed(value) for name, value in objectives.items()}}
 
 
 def exact(loss, vector):
@@ -354,28 +334,28 @@ def exact(loss, vector):
 def exact_settings():
     """Prove optima of other neurons, and one beyond enumeration."""
     relu, wide = problem_of(activation="relu_like", levels=3, beta=5.0), problem_of(n=60, d=34, beta=20.0)
-    polynomial = qsdp.column_generation(problem_of(activation="relu_like"), neurons="polynomial", time_limit=None)
-    return {
-        **under(
-            "relu_like, 3 levels",
-            of_certificate(qsdp.column_generation(relu, tol=1e-8, time_limit=None).certificate, 1e-8),
-        ),
-        **under("polynomial neurons", of_certificate(polynomial.certificate, 1e-6)),
-        **under("branch and bound", of_certificate(qsdp.column_generation(wide, time_limit=None).certificate, 1e-6)),
-    }
+    prove = partial(qsdp.column_generation, time_limit=None)
+    polynomial = prove(problem_of(activation="relu_like"), neurons="polynomial")
+    return joined(
+        {
+            "relu_like, 3 levels": of_certificate(prove(relu, tol=1e-8).certificate, 1e-8),
+            "polynomial neurons": of_certificate(polynomial.certificate, 1e-6),
+            "branch and bound": of_certificate(prove(wide).certificate, 1e-6),
+        }
+    )
 
 
 def certificates(loss, vector):
     """Certify a drawn network by either bound, in either arithmetic."""
     problem = problem_of(loss, vector)
     network, relaxation = drawn(problem, 12), qsdp.solve_relaxation(problem, tol=TIGHT)
-    entries = {}
+    parts = {}
     for bound in ("sdp", "exact"):
         for arithmetic in ("float", "verified"):
-            found = qsdp.certify(network, problem, relaxation, arithmetic=arithmetic, **{BOUND_TYPE: bound})
+            found = qsdp.certify(network, problem, relaxation, arithmetic=arithmetic, bound_type=bound)
             # The relaxation's own bound is stationary in the dual vector, the one of exact prices is not.
-            entries |= under(f"{bound}, {arithmetic}", of_certificate(found, TIGHT if bound == "sdp" else 1e-6))
-    return entries
+            parts[f"{bound}, {arithmetic}"] = of_certificate(found, TIGHT if bound == "sdp" else 1e-6)
+    return joined(parts)
 
 
 def distillation():
@@ -383,7 +363,7 @@ def distillation():
     X = inputs()
     S = np.round(np.random.default_rng(23).standard_normal((6, 6)), 2)
     layer = qsdp.DenseLayer(S[:2], bias=[0.5, -0.5], activation="tanh")
-    match = partial(distill, X=X, n_neurons=20, beta=0.5, tol=TIGHT, random_state=0)
+    match = partial(qsdp.distill, X=X, n_neurons=20, beta=0.5, tol=TIGHT, random_state=0)
     matches = {
         "matrix": match(S),
         "matrix, default beta": match(S, beta=None),
@@ -391,11 +371,11 @@ def distillation():
         "layer's polynomial, 3 levels": match(layer, match="polynomial", levels=3),
         "model with predictions": match(qsdp.QuadraticForm(S, s0=1.0)),
     }
-    entries = {}
+    parts = {}
     for name, match in matches.items():
         errors = {"error": of_point(match.relative_error), "relaxed error": of_point(match.relaxed_error)}
-        entries |= under(name, {**of_sample(match.certificate, match.network), **errors})
-    return entries
+        parts[name] = {**of_sample(match.certificate, match.network), **errors}
+    return joined(parts)
 
 
 def pipeline():
@@ -406,30 +386,25 @@ def pipeline():
     result = solve(X, y, 24, beta=4.0)
     results = {
         "vector": result,
-        "resampled": result.resample(40, random_state=1, **{ALLOCATION: "proportional"}),
+        "resampled": result.resample(40, random_state=1, allocation="proportional"),
         "resampled, 3 levels": result.resample(24, levels=3, random_state=1),
         "resampled, polished": result.resample(12, random_state=1, refine="polish", time_limit=None),
         "relu_like, 3 levels": solve(X, y[:, 0], 24, beta=4.0, activation="relu_like", levels=3),
         "adaptive": solve(X, y[:, 0], 24, beta=4.0, shaping="adaptive"),
         "refit": solve(X, y[:, 0], 16, beta=4.0, refine="refit"),
     }
-    entries = {}
-    for name, one in results.items():
-        entries |= under(name, of_sample(one.certificate, one.network))
+    parts = {name: of_sample(one.certificate, one.network) for name, one in results.items()}
     optimum = solve(X, y[:, 0], 24, beta=6.0, refine="exact")
-    return {**entries, **under("exact", of_certificate(optimum.certificate, 1e-6))}
+    return joined({**parts, "exact": of_certificate(optimum.certificate, 1e-6)})
 
 
 def estimators():
-    """Fit all four estimators."""
     X, y = inputs(80, 5)[:, :-1], targets(inputs(80, 5))
     three = np.digitize(y[:, 0], [-0.7, 0.7])
     plain = {"activation": None, "encoding": "none", "refine": "none", "allocation": "equal"}
     shared = {"tol": TIGHT, "random_state": 0, "time_limit": None, **plain}
-    regressor, classifier = (
-        partial(qsdp.QuantizedNetworkRegressor, **shared),
-        partial(qsdp.QuantizedNetworkClassifier, **shared),
-    )
+    kinds = (qsdp.QuantizedNetworkRegressor, qsdp.QuantizedNetworkClassifier)
+    regressor, classifier = (partial(kind, **shared) for kind in kinds)
     models = {
         "regressor": (regressor(30, beta=4.0), y),
         "regressor, huber, polished": (regressor(12, beta=4.0, loss="huber", refine="polish"), y[:, 0]),
@@ -442,32 +417,22 @@ def estimators():
             three,
         ),
     }
-    entries = {}
+    parts = {}
     for name, (model, target) in models.items():
         model.fit(X, target)
-        values = {**of_sample(model.certificate_, model.network_), "score": of_point(model.score(X, target))}
+        parts[name] = {**of_sample(model.certificate_, model.network_), "score": of_point(model.score(X, target))}
         if hasattr(model, "betas_"):
-            values |= {
-                "betas": computed(model.betas_),
-                "beta": computed(model.beta_),
-                "scores": of_point(model.scores_),
-            }
-        entries |= under(name, values)
-    return entries
+            parts[name] |= {"betas": computed(model.betas_), "beta": computed(model.beta_)}
+            parts[name]["scores"] = of_point(model.scores_)
+    return joined(parts)
 
 
 def named(name, case, losses=PROBLEMS, **settings):
-    """Return a case for every problem of the losses, by name."""
     return {f"{name}, {which}": partial(case, *PROBLEMS[which], **settings) for which in losses}
 
 
 SMOOTH = [name for name, (loss, _) in PROBLEMS.items() if loss not in {"absolute", "hinge"}]
-ACTIVATIONS = {
-    "quadratic": "quadratic",
-    "relu_like": "relu_like",
-    "linear_quadratic": "linear_quadratic",
-    "own": (0.5, -1.0, 0.3),
-}
+ACTIVATIONS = {name: name for name in ("quadratic", "relu_like", "linear_quadratic")} | {"own": (0.5, -1.0, 0.3)}
 CASES = {
     **named("relaxation, interior", relaxation, solver="interior"),
     **named("relaxation, splitting", relaxation, solver="splitting"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks.experiments import show
+from benchmarks.experiments import draw, show
 
 #: The network that predictions assume, 1 Gbit a second in bytes; how many triangles one task of Dask merges.
 BANDWIDTH, FAN = 125e6, 8
@@ -50,14 +50,13 @@ class Model:
         waves = -(-group // machines) * machines / group if machines > 1 else 1.0
         levels = int(np.ceil(np.log(max(group, 1)) / np.log(FAN))) if machines > 1 else 0
         q, groups = side(d), -(-blocks // group)
-        merges = self.merge * q * (q + 1) / 2
         # Every block's triangle is merged once, on some machine; the last levels of the tree wait for one another.
-        network = self.triangle(d) / BANDWIDTH
+        sent = 0.0 if machines == 1 else blocks / machines + groups * levels * FAN
         return {
             "products": waves * rows / machines * float(self.row_seconds(d)),
             "reading": rows * d * self.number / machines if read else 0.0,
-            "merges": 0.0 if machines == 1 else (blocks / machines + groups * levels * FAN) * merges,
-            "network": 0.0 if machines == 1 else (blocks / machines + groups * levels * FAN) * network,
+            "merges": sent * self.merge * q * (q + 1) / 2,
+            "network": sent * self.triangle(d) / BANDWIDTH,
             "factor": self.reduce * q**3,
         }
 
@@ -68,7 +67,6 @@ def side(d):
 
 
 def quotes(report):
-    """Return paragraphs and rows of tables of the page by name."""
     model = Model(report)
     peak, (a, b) = report["costs"]["peak_gigaflops"], model.row
     both = [report.get(f"parquet-dask-{workers}") for workers in (1, 2)]
@@ -150,16 +148,15 @@ def _far(model):
 
 def _losses(report):
     for loss in ("logistic", "hinge"):
-        for row in report.get(loss, {}).get("certificates", []):
+        own = report.get(loss, {})
+        for row in own.get("certificates", []):
             yield [
                 loss,
-                f"{report[loss]['fitted_rows']:.0e} of {report[loss]['rows']:.0e}",
+                f"{own['fitted_rows']:.0e} of {own['rows']:.0e}",
                 f"{row['passes']}, {row['arithmetic']}",
-                f"{report[loss]['gap_on_fitted_rows']:.2%}",
-                f"{row['relative_gap']:.2%}",
-                f"{row['relaxed_gap']:.2%}",
+                *(f"{gap:.2%}" for gap in (own["gap_on_fitted_rows"], row["relative_gap"], row["relaxed_gap"])),
                 _seconds(row["seconds"]),
-                f"{report[loss]['resident_mib']:.0f} MiB",
+                f"{own['resident_mib']:.0f} MiB",
             ]
 
 
@@ -167,39 +164,30 @@ def _whole(report):
     for loss in ("logistic", "hinge"):
         if (row := report.get(f"{loss}-all")) is None:
             continue
-        few = row["certificates"][0]
+        (few,) = row["certificates"]
         part = row["solve_seconds"] + row["refit_seconds"] + few["seconds"]
         whole = row["solve_seconds_of_all"] + row["refit_seconds_of_all"]
-        for rows, one, seconds, resident in (
-            (row["fitted_rows"], few, part, row["resident_mib"]),
-            (row["rows"], row, whole, row["resident_mib_of_all"]),
-        ):
+        for n, one, seconds, of in ((row["fitted_rows"], few, part, ""), (row["rows"], row, whole, "_of_all")):
             objective, bound = one["objective"], one["lower_bound"]
             ends = f"{objective:.6g}", f"{bound:.6g}", f"{1.0 - bound / objective:.2%}"
-            yield [loss, f"{rows:.0e}", *ends, _seconds(seconds), f"{resident:.0f} MiB"]
+            yield [loss, f"{n:.0e}", *ends, _seconds(seconds), f"{row[f'resident_mib{of}']:.0f} MiB"]
 
 
 def draw_page(report, path):
-    """Draw the picture of the page."""
     import matplotlib
 
     matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     model = Model(report)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, (left, right) = draw.subplots(1, 2, figsize=(9, 3.6), dpi=None)
     lengths = np.geomspace(1e3, FAR, 50)
-    for k, d in enumerate((10, 30)):
+    for d, color in ((10, "C0"), (30, "C1")):
         points = [row for row in report["costs"]["against_rows"] if row["columns"] == d]
         points += [row for name, row in report.items() if row.get("columns") == d and name in ("generated", "parquet")]
-        left.loglog([p["rows"] for p in points], [p["seconds"] for p in points], "o", color=f"C{k}")
-        seconds = float(model.row_seconds(d))
-        left.loglog(lengths, lengths * seconds, color=f"C{k}", label=f"{d} columns, one thread")
-        left.loglog(
-            lengths, lengths * seconds / MACHINES, "--", color=f"C{k}", label=f"{d} columns, {MACHINES} machines"
-        )
+        left.loglog([p["rows"] for p in points], [p["seconds"] for p in points], "o", color=color)
+        seconds = lengths * float(model.row_seconds(d))
+        left.loglog(lengths, seconds, color=color, label=f"{d} columns, one thread")
+        left.loglog(lengths, seconds / MACHINES, "--", color=color, label=f"{d} columns, {MACHINES} machines")
     left.set(xlabel="rows", ylabel="seconds")
-    left.legend(fontsize="small")
     measured = report["costs"]["against_columns"]
     at, columns = [row["columns"] for row in measured], np.geomspace(4, 120, 50)
     right.loglog(columns, 1e6 * model.row_seconds(columns), color="C0", label="microseconds a row")
@@ -207,7 +195,8 @@ def draw_page(report, path):
     right.loglog(columns, 12 * side(columns) * (side(columns) + 1) / 1e6, color="C1", label="memory, MB")
     right.loglog(at, [row["bytes_sent"] / 1e6 for row in measured], "s", color="C2", label="sent, MB")
     right.set(xlabel="columns")
-    right.legend(fontsize="small")
+    for axis in (left, right):
+        axis.legend(fontsize="small")
     figure.savefig(path, dpi=110)
 
 
@@ -219,8 +208,5 @@ def _seconds(value):
 
 
 def _bytes(value):
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000.0 or unit == "TB":
-            return f"{value:.3g} {unit}"
-        value /= 1000.0
-    return ""
+    power = min(int(np.log10(max(value, 1.0)) // 3), 4)
+    return f"{value / 1000.0**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"

@@ -58,7 +58,6 @@ def _wrapped(paragraph: str) -> str:
 
 
 def prediction(report: Row) -> dict[str, str]:
-    """Quote rows a second of networks, as they are and as integers, and of other models."""
     found, sizes = report["rows_a_second"], (100, 500, 2500)
     kinds = {
         "`predict`, numbers": "network, {} neurons",
@@ -76,7 +75,6 @@ def prediction(report: Row) -> dict[str, str]:
 
 
 def microcontrollers(report: Row) -> dict[str, str]:
-    """Quote what models take on both machines."""
     names = {
         "qsdp, encoding auto, columns of 32 bits": "`QuantizedNetworkClassifier()`",
         "qsdp, encoding auto, columns of 16 bits": "`QuantizedNetworkClassifier()`, `column_width=16`",
@@ -139,7 +137,6 @@ def verilog_luts(report: Row) -> dict[str, str]:
 
 
 def determinism(report: Row) -> dict[str, str]:
-    """Quote what one seed gave with several versions, kernels and threads."""
     rows = []
     for row in report["rows"]:
         cells = [str(row[name]) for name in ("python", "numpy", "scipy", "kernels", "threads")]

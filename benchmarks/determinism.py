@@ -30,7 +30,6 @@ KEY = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
 
 
 def main():
-    """Measure, save and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
     options = parser.parse_args()
@@ -44,7 +43,6 @@ def main():
 
 
 def measure():
-    """Return the row of this process."""
     X, y = tuple(qsdp.datasets.load_bundled("breast-cancer-wisconsin"))[:2]
     model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0).fit(X[:400], y[:400])
     Z, t = tuple(qsdp.datasets.load_bundled("diabetes"))[:2]
@@ -74,7 +72,6 @@ def digest(network):
 
 
 def signs(network):
-    """Return the same of the first-layer weights alone."""
     return _digest(network.U, network.V)
 
 

@@ -24,7 +24,6 @@ BOUND = 3.0
 
 
 def main():
-    """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20)
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
@@ -38,7 +37,6 @@ def main():
 
 
 def measured(d, m, n_outputs, n):
-    """Return the figures of a network of random weights."""
     rng = np.random.default_rng(0)
     U, V = (rng.choice([-1, 1], size=(m, d)) for _ in range(2))
     alpha = np.full(m, 0.1) if n_outputs == 1 else np.eye(n_outputs)[np.arange(m) % n_outputs] * 0.1

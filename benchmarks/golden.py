@@ -28,7 +28,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def main():
-    """Record or compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=("record", "compare"))
     parser.add_argument("file", nargs="?", type=Path, default=FOLDER / "golden.json")
@@ -62,18 +61,11 @@ def computed(prefix=""):
                 failed = True
                 continue
             for part, entry in found.items():
-                entries[f"{name}: {part}"] = {
-                    "value": plain(entry.value),
-                    "tolerance": entry.tolerance,
-                    "why": entry.why,
-                }
+                # NumPy's arrays and numbers as Python's.
+                value = entry.value.tolist() if isinstance(entry.value, (np.ndarray, np.generic)) else entry.value
+                entries[f"{name}: {part}"] = {**entry._asdict(), "value": value}
             print(f"{time.perf_counter() - start:6.2f} s  {name}", file=sys.stderr)
     return entries, failed
-
-
-def plain(value):
-    """Return NumPy's arrays and numbers as Python's."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def write(entries, path):
@@ -95,22 +87,15 @@ def report(recorded, found):
         old, allowed, why = (recorded[name][key] for key in ("value", "tolerance", "why"))
         now = found[name]["value"]
         off = difference(old, now)
-        counts[
-            next((f"within {step:.0e}" for step in (1e-12, 1e-9) if off <= step), "farther") if off else "equal"
-        ] += 1
+        steps = {0.0: "equal", 1e-12: "within 1e-12", 1e-9: "within 1e-09", np.inf: "farther"}
+        counts[next((how for step, how in steps.items() if off <= step), "farther")] += 1
         if not off <= allowed:
             wrong += 1
             print(f"DIFFERS  {name}: off by {off:.1e}, {allowed:.0e} allowed ({why})")
-            print(f"  was {short(old)}\n  now {short(now)}")
+            print(f"  was {old!s:.160}\n  now {now!s:.160}")
     print(f"{len(recorded)} entries: " + ", ".join(f"{count} {how}" for how, count in counts.items()), end="; ")
     print(f"{wrong} differ by more than they may" if wrong else "all as recorded, to their tolerances")
     return wrong > 0
-
-
-def short(value):
-    """Return the beginning of a value."""
-    text = str(value)
-    return text if len(text) <= 160 else f"{text[:157]}..."
 
 
 def difference(old, now):

@@ -1,6 +1,6 @@
 """More rows than memory: statistics of 5e7 rows, of files and by Dask; other losses fitted on 1e5 and certified on 1e7.
 
-    python benchmarks/many_rows.py [CASE ...] [--again] [--quick] [--json FILE] [--data FOLDER]
+    python -m benchmarks.many_rows [CASE ...] [--again] [--quick] [--json FILE] [--data FOLDER]
 
 Every case runs in a process of its own, so that its peak of resident memory is its own, and is kept as soon as it is
 measured; cases that are kept are not measured again without `--again`. Without names all are measured, in this order:
@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -38,11 +37,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _memory import peak_mib
-from _results import FOLDER, save
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from benchmarks._many_rows_page import side
+from benchmarks._results import FOLDER, save
+from benchmarks.experiments._process import peak
 from qsdp.tabular import file_batches
 
 COLUMNS, LOSS_COLUMNS, NEURONS = 30, 20, 300
@@ -70,15 +70,17 @@ def main():
     for name in options.cases or CASES:
         rows = CASES[name][1] // (QUICK if options.quick else 1)
         if options.again or report.get(name, {}).get("rows") != rows:
-            command = [sys.executable, __file__, "--one", name, "--json", options.json, "--data", options.data]
-            subprocess.run([*map(os.fspath, command), *["--quick"] * options.quick], check=True)
+            command = [sys.executable, "-m", "benchmarks.many_rows", *["--quick"] * options.quick, "--one", name]
+            subprocess.run([*command, "--json", options.json, "--data", options.data], check=True)
             report = json.loads(options.json.read_text(encoding="utf-8"))
-        show(name, report[name])
+        for key, value in report[name].items():
+            for one in value if isinstance(value, list) else [{key: value}]:
+                shown = (f"{k} {v if isinstance(v, str) else format(v, '.6g')}" for k, v in one.items())
+                print(f"{name:16} " + ", ".join(shown), flush=True)
     sys.exit("a bound is above its objective, or memory was exceeded" if any(map(failed, report.values())) else 0)
 
 
 def parse():
-    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--again", action="store_true", help="measure what is kept, too")
@@ -93,18 +95,6 @@ def parse():
         options.data = options.data.with_name(options.data.name + "-quick")
     options.json = options.json or (options.data / "quick.json" if options.quick else FOLDER / "many_rows.json")
     return options
-
-
-def show(name, row):
-    """Print a case."""
-    for key, value in row.items():
-        for one in value if isinstance(value, list) else [{key: value}]:
-            print(f"{name:16} " + ", ".join(f"{k} {shown(v)}" for k, v in one.items()), flush=True)
-
-
-def shown(value):
-    """Return a value as text."""
-    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def failed(row):
@@ -197,10 +187,14 @@ def streamed(source, *, part, data):
     """Return what one process takes for statistics of many rows, made or read, and for the network from them."""
     planted = Planted(CASES[source][1] // part, COLUMNS, "squared", BATCH // part)
     stream = Timed(planted if source == "generated" else file_batches(parquet_files(data, planted), "y"))
-    peak, began = product_peak(), time.monotonic()
+    operations, began = product_peak(), time.monotonic()
     found, seconds = timed(lambda: qsdp.SufficientStatistics.from_batches(stream, keep=2000), stream)
-    clock = time.monotonic() - began
-    return {**described(found, seconds, clock, peak, peak_mib()), "reading_seconds": stream.seconds, **trained(found)}
+    row = described(found, seconds, time.monotonic() - began, operations, peak_mib())
+    return {**row, "reading_seconds": stream.seconds, **trained(found)}
+
+
+def peak_mib():
+    return peak() / 2**20
 
 
 def by_dask(source, workers, *, part, data):
@@ -233,24 +227,18 @@ def by_dask(source, workers, *, part, data):
     return {**row, "workers": workers, "resident_mib_here": peak_mib(), **trained(found)}
 
 
-def described(found, seconds, clock, peak, resident):
-    """Return what statistics took."""
-    rows, q = found.n_samples_seen_, side(found.n_features_in_)
+def described(found, seconds, clock, operations, resident):
+    rows, d = found.n_samples_seen_, found.n_features_in_
     return {
         "rows": rows,
-        "columns": found.n_features_in_,
+        "columns": d,
         "seconds": seconds,
         "clock_seconds": clock,
         "rows_a_second": rows / seconds,
-        "share_of_peak": rows * float(q) ** 2 / seconds / peak,
-        "peak_gigaflops": peak / 1e9,
+        "share_of_peak": rows * side(d) ** 2 / seconds / operations,
+        "peak_gigaflops": operations / 1e9,
         "resident_mib": resident,
     }
-
-
-def side(d):
-    """Return the side of the triangle of d columns and a target."""
-    return (d + 1) * (d + 2) // 2 + 1
 
 
 def trained(found):
@@ -277,11 +265,9 @@ def trained(found):
 
 def costs(*, part, data):
     """Return the seconds and bytes of statistics against columns and against rows."""
-    del data
-    peak, columns, lengths = product_peak(), [], []
+    operations, columns = product_peak(), []
     for d in COST_COLUMNS:
-        q = side(d)
-        rows = int(np.clip(COST_OPERATIONS // q**2, 2**12, 2**20)) // part
+        rows = int(np.clip(COST_OPERATIONS // side(d) ** 2, 2**12, 2**20)) // part
         found, seconds = sums_of(max(rows, 50), d)
         other = sums_of(50, d)[0]
         problem, reduced = timed(lambda: qsdp.TrainingProblem.from_statistics(found, beta=1.0))  # noqa: B023
@@ -292,10 +278,12 @@ def costs(*, part, data):
             problem = problem.with_beta(SHARE * qsdp.beta_max(problem))
             row["solve_seconds"] = timed(lambda: qsdp.solve_relaxation(problem, tol=1e-3))[1]  # noqa: B023
         columns.append(row)
-    for d in (10, 30):
-        for digits in COST_ROWS[: len(COST_ROWS) if part == 1 else 2]:
-            lengths.append({"columns": d, "rows": 10**digits, "seconds": sums_of(10**digits, d)[1]})
-    row = {"rows": CASES["costs"][1] // part, "peak_gigaflops": peak / 1e9, "resident_mib": peak_mib()}
+    lengths = [
+        {"columns": d, "rows": 10**digits, "seconds": sums_of(10**digits, d)[1]}
+        for d in (10, 30)
+        for digits in COST_ROWS[: len(COST_ROWS) if part == 1 else 2]
+    ]
+    row = {"rows": CASES["costs"][1] // part, "peak_gigaflops": operations / 1e9, "resident_mib": peak_mib()}
     return row | {"against_columns": columns, "against_rows": lengths}
 
 
@@ -308,10 +296,13 @@ def sums_of(rows, d):
 # -- other losses -----------------------------------------------------------------------------------------------
 
 
-def fitted(planted, part):
-    """Return the relaxation of few rows and a network from it, with what both took."""
-    few = qsdp.TrainingProblem(*planted.batch(10**9, BATCH // part), beta=1.0, loss=planted.loss)
-    return solved(few.with_beta(SHARE * qsdp.beta_max(few)), few.n_samples // REFITTED)
+def fitted(name, loss, part):
+    """Return rows of a loss, the relaxation of few of them, a network from it, and what both took."""
+    planted = Planted(CASES[name][1] // part, LOSS_COLUMNS, loss, BATCH // part)
+    few = qsdp.TrainingProblem(*planted.batch(10**9, BATCH // part), beta=1.0, loss=loss)
+    relaxation, network, took = solved(few.with_beta(SHARE * qsdp.beta_max(few)), few.n_samples // REFITTED)
+    sizes = {"rows": planted.n_rows, "fitted_rows": few.n_samples, "columns": LOSS_COLUMNS}
+    return planted, relaxation, network, {**sizes, **took}
 
 
 def solved(problem, refitted):
@@ -346,50 +337,28 @@ def certified(network, planted, relaxation, excess, passes, arithmetic):
 
 def certificates(loss, *, part, data):
     """Return the bounds on all rows that a fit of few has, by passes over all."""
-    del data
-    planted = Planted(CASES[loss][1] // part, LOSS_COLUMNS, loss, BATCH // part)
-    relaxation, network, took = fitted(planted, part)
-    few = relaxation.problem
-    own = few.objective(network)
-    return {
-        "rows": planted.n_rows,
-        "fitted_rows": few.n_samples,
-        "columns": LOSS_COLUMNS,
-        "beta_share": SHARE,
-        **took,
-        "gap_on_fitted_rows": 1.0 - relaxation.lower_bound / own,
-        "certificates": [
-            certified(network, planted, relaxation, own / relaxation.objective, passes, arithmetic)
-            for passes, arithmetic in ((1, "float"), (3, "float"), (1, "verified"))
-        ],
-        "resident_mib": peak_mib(),
-    }
+    planted, relaxation, network, row = fitted(loss, loss, part)
+    own = relaxation.problem.objective(network)
+    found = [
+        certified(network, planted, relaxation, own / relaxation.objective, passes, arithmetic)
+        for passes, arithmetic in ((1, "float"), (3, "float"), (1, "verified"))
+    ]
+    row |= {"beta_share": SHARE, "gap_on_fitted_rows": 1.0 - relaxation.lower_bound / own}
+    return row | {"certificates": found, "resident_mib": peak_mib()}
 
 
 def beside_all(loss, *, part, data):
     """Return objective and bound of a fit of few rows, by passes, beside those of a fit of all rows."""
-    del data
-    planted = Planted(CASES[f"{loss}-all"][1] // part, LOSS_COLUMNS, loss, BATCH // part)
-    relaxation, network, took = fitted(planted, part)
+    planted, relaxation, network, row = fitted(f"{loss}-all", loss, part)
     few = relaxation.problem
     excess = few.objective(network) / relaxation.objective
-    by_passes = certified(network, planted, relaxation, excess, 3, "float")
-    resident = peak_mib()
+    row |= {"certificates": [certified(network, planted, relaxation, excess, 3, "float")], "resident_mib": peak_mib()}
     X, y = (np.concatenate(parts) for parts in zip(*planted, strict=True))
     problem = qsdp.TrainingProblem(X, y, beta=few.beta * len(y) / few.n_samples, loss=loss)
-    whole, better, took_all = solved(problem, few.n_samples // REFITTED)
-    return {
-        "rows": planted.n_rows,
-        "fitted_rows": few.n_samples,
-        "columns": LOSS_COLUMNS,
-        **took,
-        "certificates": [by_passes],
-        "resident_mib": resident,
-        **{f"{key}_of_all": value for key, value in took_all.items()},
-        "objective": problem.objective(better),
-        "lower_bound": whole.lower_bound,
-        "resident_mib_of_all": peak_mib(),
-    }
+    whole, better, took = solved(problem, few.n_samples // REFITTED)
+    row |= {f"{key}_of_all": value for key, value in took.items()}
+    row |= {"objective": problem.objective(better), "lower_bound": whole.lower_bound}
+    return row | {"resident_mib_of_all": peak_mib()}
 
 
 #: What measures a case, and the rows that it has.

@@ -59,7 +59,6 @@ class Code:
 
 
 def main():
-    """Measure, save and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=SETS, metavar="NAME")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
@@ -132,7 +131,6 @@ def of_m2cgen(name, model, X_test, y_test):
 
 
 def measure(code):
-    """Return the figures of a model on both machines."""
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         for name, contents in code.files.items():
@@ -182,7 +180,6 @@ def on_arm(here):
 
 
 def built(here, command, size):
-    """Return flash and RAM of a firmware."""
     run([*command, "-o", "firmware.elf"], here)
     text, data, bss = map(int, run([size, "firmware.elf"], here).splitlines()[1].split()[:3])
     return text + data, data + bss

@@ -32,7 +32,6 @@ FITTED, FILE_SHARE = 5000, 8
 
 
 def main():
-    """Measure, save and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--json", type=Path, default=FOLDER / "prediction.json")
@@ -114,7 +113,6 @@ def from_files(X, y):
 
 
 def call(*arguments):
-    """Run a command."""
     result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
     if result.exit_code:
         raise RuntimeError(result.stderr)

@@ -43,7 +43,6 @@ _LIMIT = 1800
 
 
 def main():
-    """Measure, save and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small case")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
@@ -60,7 +59,6 @@ def main():
 
 
 def measure(side, n, digits):
-    """Return the figures of one module."""
     X, X_test, y, y_test = qsdp.datasets.load_dataset("mnist").split(0)
     X, X_test, y = sums_of(X[:n], side), sums_of(X_test, side), y[:n]
     encoder = ThresholdEncoder(n_thresholds=1, strategy="quantile", bits="bipolar")

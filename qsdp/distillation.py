@@ -255,7 +255,7 @@ def distill(
     if beta is None:
         weighted = target if weights is None else (weights * target.T).T
         options = replace(options, beta=_default_beta(X, weighted, options))
-    return _match(run_pipeline(X, target, options, weights))
+    return _match(run_pipeline(options.problem(X, target, weights), options))
 
 
 def _match(result: QSDPResult) -> DistillationResult:

@@ -15,6 +15,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.options import Options, choice, option
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import (
+    FloatArray,
     RandomState,
     check_choice,
     check_flag,
@@ -27,9 +28,9 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem, check_levels
-from qsdp.relaxation import choose_beta
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.path import useful_beta_max
+from qsdp.relaxation.selection import BetaChoice, beta_choice
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
 from qsdp.shaping import SHAPINGS
 from qsdp.width import LEAST_NEURONS, MOST_NEURONS
@@ -211,7 +212,8 @@ class TrainingOptions(Options):
         "str or None",
         """
         Device of torch, such as "cuda", on which heavy products of the relaxation (with `solver` "splitting",
-        "low-rank" or "auto", which chooses between them) and of the polish run. None is NumPy on the processor.
+        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections run. None
+        is NumPy on the processor.
         """,
         lambda name, value: check_device(value),
         "Of torch, such as cuda, for heavy products; by default the processor, by NumPy.",
@@ -253,10 +255,13 @@ class TrainingOptions(Options):
         unasked = self.time_limit is None and self.refine in LIMITED
         return Deadline.after(REFINEMENT_TIME) if unasked else deadline
 
-    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingProblem:
+    def problem(
+        self, X: Any, y: Any, sample_weight: Any = None, repetitions: FloatArray | None = None
+    ) -> TrainingProblem:
         """Return the problem of weighted samples, which has no more outputs than there are to be neurons.
 
-        Its beta is 1 where that of the options is a share; see `regularized`.
+        Its beta is 1 where that of the options is a share; see `beta_choice`. What is left of the weights without
+        those of classes, if there are any, says how many rows a sample stands for.
         """
         problem = TrainingProblem(
             X,
@@ -266,7 +271,7 @@ class TrainingOptions(Options):
             activation=self.activation,
             levels=self.levels,
             sample_weight=sample_weight,
-        )
+        ).with_repetitions(repetitions)
         if self.neurons(problem.n_outputs) < problem.n_outputs:
             raise InvalidInputError(
                 f"n_neurons must be at least {problem.n_outputs}, the number of outputs; got {self.n_neurons}"
@@ -277,15 +282,15 @@ class TrainingOptions(Options):
         """Return the number of neurons to begin with for so many outputs."""
         return LEAST_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
-    def regularized(
+    def beta_choice(
         self, problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR
-    ) -> TrainingProblem:
-        """Return the problem with the beta of the options, chosen or found where they leave it open."""
+    ) -> BetaChoice:
+        """Return the beta of the options for a problem, chosen or found where they leave it open."""
         if not isinstance(self.beta, str):
-            return problem.with_beta(self.beta)
+            return BetaChoice(self.beta)
         limit = self.choice_deadline(deadline)
         if self.beta == AUTO:
-            return problem.with_beta(choose_beta(problem, deadline=limit, bar=bar))
+            return beta_choice(problem, limit, bar)
         # Where zero is optimal for every beta any will do.
         largest = useful_beta_max(problem, limit) or 1.0
-        return problem.with_beta(share_of_beta_max("beta", self.beta) * largest)
+        return BetaChoice(share_of_beta_max("beta", self.beta) * largest)

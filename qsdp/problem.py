@@ -126,6 +126,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     #: The data as a map, of a problem from statistics.
     _forms: FormMap | None = None
 
+    #: How many rows each sample stands for where rows are held out, if that is not its weight.
+    repetitions: FloatArray | None = None
+
     def __init__(
         self,
         X: Any,
@@ -318,6 +321,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Return the same problem for another beta; the arrays are shared."""
         return self._replaced(beta=check_real("beta", beta))
 
+    def with_repetitions(self, repetitions: FloatArray | None) -> TrainingProblem:
+        """Return the problem whose samples stand for so many rows each; None leaves it to their weights."""
+        return self._replaced(repetitions=repetitions)
+
     def take(self, rows: Any) -> TrainingProblem:
         """Return the problem of some of the samples, given by their row numbers in `X`, with their weights.
 
@@ -326,8 +333,14 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         X, y = read_only(self.X[rows]), read_only(self.y[rows])
         if not len(y):
             raise InvalidInputError("rows must have at least one sample")
-        weights = None if self.sample_weight is None else read_only(self.sample_weight[rows])
-        return self._replaced(X=X, y=y, sample_weight=weights)
+        weights, repetitions = (
+            None if of_all is None else read_only(of_all[rows]) for of_all in (self.sample_weight, self.repetitions)
+        )
+        return self._replaced(X=X, y=y, sample_weight=weights, repetitions=repetitions)
+
+    def reweighted(self, sample_weight: FloatArray) -> TrainingProblem:
+        """Return the problem with other weights, positive."""
+        return self._replaced(sample_weight=read_only(sample_weight))
 
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""

@@ -21,7 +21,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.options import REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import MOST_SWEEPS, polish, refit, suits_statistics
+from qsdp.refinement import MOST_SWEEPS, Interrupted, best_at_interrupt, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
@@ -145,7 +145,10 @@ class QSDPResult(Summarized):
             if refine != "none":
                 with timed_stage(timings, "refine"):
                     limit = options.refinement_deadline(deadline)
-                    network = refined(network, result.problem, options, rng, limit, result.kept)
+                    try:
+                        network = refined(network, result.problem, options, rng, limit, result.kept)
+                    except Interrupted as interrupt:
+                        network = best_at_interrupt([network, interrupt.network], result.problem)
             with timed_stage(timings, "certify"):
                 certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
@@ -182,12 +185,18 @@ def refined(
     kept: TrainingProblem | None,
     max_sweeps: int = MOST_SWEEPS,
 ) -> BilinearNetwork:
-    """Return the refined network; where statistics do not suit a polish, that of rows kept if it is better on all."""
+    """Return the refined network; where statistics do not suit a polish, that of rows kept if it is better on all.
+
+    Raises
+    ------
+    Interrupted
+        With the best network so far, of the rows kept if they are what is polished on.
+    """
     if options.refine == "refit":
         return refit(network, problem, time_limit=limit.time_limit, verbose=options.verbose)
     if kept is not None and suits_statistics(problem):
         kept = None
-    polished = polish(
+    polished = improve(
         network,
         problem if kept is None else kept,
         max_sweeps=max_sweeps,
@@ -204,5 +213,7 @@ def refined(
 def timed_stage(timings: dict[str, float], stage: str) -> Iterator[None]:
     """Add seconds to those of a stage."""
     start = time.perf_counter()
-    yield
-    timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start
+    try:
+        yield
+    finally:
+        timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start

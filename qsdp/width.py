@@ -24,25 +24,33 @@ _MOST_SETTLED, _SETTLED = 10.0, 1.5
 _FALL = 3.0
 
 
-def deviation(network: BilinearNetwork, relaxation: Relaxation) -> float:
-    r"""Return how far the outputs g of a network are from those of its relaxation, f, as a share of the objective.
+def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
+    r"""Return how far the outputs g of a network are from those of its relaxation, f, as a share of the error.
 
-    That is four times the Jensen gap :math:`(L(f) + L(g)) / 2 - L((f + g) / 2)` of the loss L over the objective of the
-    relaxation: for the squared loss it is :math:`\|f - g\|^2` over the objective. The objective stands for the error on
-    new samples, to which what the network does not share with the relaxation adds: the loss of the relaxation alone,
-    without its regulariser, is far below that error where samples are few.
+    That is four times the Jensen gap :math:`(L(f) + L(g)) / 2 - L((f + g) / 2)` of the loss L over the larger of two
+    numbers: for the squared loss it is :math:`\|f - g\|^2` over that one. They stand for the error on new samples, to
+    which what the network does not share with the relaxation adds: the objective of the relaxation, since its loss
+    alone, without the regulariser, is far below that error where samples are few, and the loss that is expected of new
+    samples, if it is known.
     """
     problem = relaxation.problem
     f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.predictions(network)
     loss = problem.data_fit.value
     gap = 0.5 * (loss(f) + loss(g)) - loss(0.5 * (f + g))
-    if relaxation.objective > 0.0:
-        return 4.0 * max(gap, 0.0) / relaxation.objective
+    if (error := max(relaxation.objective, expected_loss)) > 0.0:
+        return 4.0 * max(gap, 0.0) / error
     # Targets that are all zero are met by both.
     return math.inf if gap > 0.0 else 0.0
 
 
-def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxation, *, settled: bool = True) -> int:
+def more_neurons(
+    n_neurons: int,
+    network: BilinearNetwork,
+    relaxation: Relaxation,
+    expected_loss: float = 0.0,
+    *,
+    settled: bool = True,
+) -> int:
     """Return how many neurons to draw after so many: a power of two times as many, or no more where those are enough.
 
     Parameters
@@ -53,14 +61,16 @@ def more_neurons(n_neurons: int, network: BilinearNetwork, relaxation: Relaxatio
         What was made of them.
     relaxation : Relaxation
         What they were drawn from.
+    expected_loss : float
+        See `deviation`.
     settled : bool
         Whether the network is finished. After the first sweeps of a polish more neurons are drawn only where these will
         not be enough for sure.
     """
     most = MOST_NEURONS * network.n_outputs
-    off = deviation(network, relaxation) / _ENOUGH
+    off = deviation(network, relaxation, expected_loss) / _ENOUGH
     if off <= (1.0 if settled else _MOST_SETTLED) or n_neurons >= most:
         return n_neurons
     off /= 1.0 if settled else _SETTLED
-    doublings = math.floor(math.log(off, _FALL)) if off < math.inf else 1
+    doublings = round(math.log(off, _FALL)) if off < math.inf else 1
     return min(n_neurons << max(doublings, 1), most)

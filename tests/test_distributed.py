@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch_devices import devices_of_products, needs_torch
 
 import qsdp
 from qsdp import SufficientStatistics, TrainingProblem
-from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError, UnavailableSolverError
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -97,6 +98,31 @@ def test_bad_blocks_are_numbered(tmp_path: Path) -> None:
         statistics_of_dask(X, y)
     with pytest.raises(SolverError, match="Dask stopped with ZeroDivisionError"):
         statistics_of_dask(arrays[0].map_blocks(lambda block: block / (1 // 0), dtype=float), arrays[1])
+
+
+@needs_torch
+@pytest.mark.parametrize("every", [3, 256])
+def test_products_of_blocks_run_on_a_device(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, w = rows()
+    devices = devices_of_products(monkeypatch)
+    arrays = [da.from_array(part, chunks=(100, *part.shape[1:])) for part in (X, y, w)]
+    found = statistics_of_dask(*arrays, device="cpu", every=every)
+    assert devices == ["cpu"] * 6
+    assert found.device is None
+    assert agree(found, SufficientStatistics().partial_fit(X, y, w))
+
+
+def test_a_device_that_workers_lack_is_refused_before_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unwanted(rows: np.ndarray) -> np.ndarray:
+        raise AssertionError("a block was asked for")
+
+    X = da.from_array(rows()[0], chunks=(100, 5)).map_blocks(unwanted, meta=np.empty((0, 5)))
+    y = da.from_array(rows()[1], chunks=100)
+    with pytest.raises(InvalidTypeError, match=r"^device must be a string or None; got int"):
+        statistics_of_dask(X, y, device=0)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UnavailableSolverError, match=r"^device='cuda' needs torch: pip install torch"):
+        statistics_of_dask(X, y, device="cuda")
 
 
 def test_blocks_are_certified() -> None:

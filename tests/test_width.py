@@ -11,9 +11,11 @@ from brute_force import random_problem, random_vector_problem
 import qsdp
 from qsdp import pipeline
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import run_pipeline
+from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.width import LEAST_NEURONS, MOST_NEURONS, deviation, more_neurons
 
 RNG = np.random.default_rng(5)
@@ -29,7 +31,8 @@ def drawn(problem: qsdp.TrainingProblem, m: int) -> tuple[Any, Any]:
 
 def fitted(y: np.ndarray, **options: Any) -> qsdp.QSDPResult:
     chosen = {"n_neurons": None, "beta": "2%", "refine": "polish", "activation": "relu_like", "tol": 1e-4, **options}
-    return run_pipeline(X, y, TrainingOptions(**chosen))
+    training = TrainingOptions(**chosen)
+    return run_pipeline(training.problem(X, y), training)
 
 
 @pytest.mark.parametrize(
@@ -182,3 +185,62 @@ def test_stages_of_all_sizes_are_timed_together() -> None:
     again = result.resample(result.network.n_neurons, 0)
     assert list(again.timings) == list(result.timings)
     assert np.array_equal(again.network.U, result.network.U)
+
+
+class InterruptedAt:
+    """Count the steps of a search from 1, raise KeyboardInterrupt at one of them, and keep the networks it makes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.name = ""
+        self.begin(0)
+        for place, name in [
+            (pipeline, "sample_network"),
+            (pipeline, "refined"),
+            (pipeline, "more_neurons"),
+            (MomentDescent, "sweep"),
+            (Master, "solve"),
+        ]:
+            monkeypatch.setattr(place, name, self._counted(name, getattr(place, name)))
+
+    def begin(self, step: int) -> None:
+        self.step, self.count = step, 0
+        self.known: list[Any] = []
+
+    def _counted(self, name: str, function: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.count += 1
+            if self.count == self.step:
+                self.name = name
+                raise KeyboardInterrupt
+            made = function(*arguments, **options)
+            if isinstance(made, qsdp.BilinearNetwork):
+                self.known.append(made)
+            return made
+
+        return counted
+
+
+@pytest.mark.parametrize("refine", ["none", "refit", "polish"])
+def test_an_interrupt_at_any_step_ends_the_search_with_the_best_network(
+    refine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = InterruptedAt(monkeypatch)
+    steps.begin(1)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(PLANTED, refine=refine)
+    steps.begin(0)
+    whole = fitted(PLANTED, refine=refine)
+    kinds = set()
+    for step in range(2, steps.count + 1):
+        steps.begin(step)
+        with pytest.warns(qsdp.QSDPWarning) as caught:
+            result = fitted(PLANTED, refine=refine)
+        kinds.add(steps.name)
+        assert [str(warning.message)[:12] for warning in caught] == ["interrupted:"]
+        assert steps.count == step
+        problem = result.problem
+        assert problem.objective(result.network) <= min(problem.objective(network) for network in steps.known)
+        assert result.certificate.lower_bound <= result.certificate.objective
+        assert list(result.timings) == list(whole.timings)
+    inner = {"none": set(), "refit": {"refined", "solve"}, "polish": {"refined", "sweep"}}
+    assert kinds == {"sample_network", "more_neurons"} | inner[refine]

@@ -27,9 +27,7 @@ def run(
     cases: Annotated[int | None, typer.Option(min=1, help="Cases in all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few cases: seconds.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the file of --out ends.")] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Try the violations in the file of --out again, after a mend.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Try the violations of --out again, after a mend.")] = False,
     seed: Annotated[int, typer.Option(help="Of all cases.")] = SEED,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     only: Annotated[int | None, typer.Option(help="Try the case of this index alone, and say all it counts.")] = None,
@@ -49,12 +47,10 @@ def run(
     record = Record.load(out) if (resume or again) and out is not None and out.is_file() else Record(campaign, seed)
     if record.seed != seed or record.campaign != campaign:
         raise typer.BadParameter(f"{out} is a record of {record.campaign} with seed {record.seed}")
-    if again and out is not None:
+    if again:
         try_again(record, tested)
-        record.save(out)
-    else:
-        few, many = CASES[campaign]
-        record = pursue(record, tested, cases or (few if quick else many), jobs=jobs, path=out)
+    few, many = CASES[campaign]
+    pursue(record, tested, 0 if again else cases or (few if quick else many), jobs=jobs, path=out)
     for line in lines(record):
         print(line)
     sys.exit(bool(record.n_violations))

@@ -41,7 +41,6 @@ class Sample:
 
 @cache
 def samples() -> list[Sample]:
-    """Return a file of each kind."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = [_sample(kind, certificate) for kind, certificate in _certificates()]
@@ -122,11 +121,11 @@ def _problem(loss: str, n: int = 7, d: int = 3, outputs: int = 0, **options: Any
     return problem.with_beta(0.2 * float(np.max(qsdp.beta_max(problem))))
 
 
+_LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
+
+
 def _certificates() -> list[tuple[str, qsdp.Certificate]]:
-    made: list[tuple[str, qsdp.Certificate]] = []
-    for loss in ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge"):
-        made.append((loss, qsdp.column_generation(_problem(loss)).certificate))
-    made.append(("cross-entropy", qsdp.column_generation(_problem("cross_entropy")).certificate))
+    made = [({"cross_entropy": "cross-entropy"}.get(loss, loss), _exact(_problem(loss))) for loss in _LOSSES]
     weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0])
     made.append(("weighted, levels", _exact(_problem("hinge", levels=3, sample_weight=weights))))
     made.append(("lifted, outputs", _exact(_problem("huber", outputs=2, d=2, activation="relu_like"))))

@@ -26,6 +26,7 @@ from qsdp.tabular import load_model
 __all__ = ["COMMANDS", "command", "full_disk"]
 
 _FIT = ("fit", "TABLE", "--target", "label", "--refine", "none", "--force", "--output")
+_EXPORT = ("export", "--force")
 
 #: Every command that writes, where MODEL, BITS and TABLE are what commands before have left: what it writes, and
 #: arguments. `qsdp export` to QONNX writes as ONNX does, and takes no model of a command.
@@ -41,18 +42,9 @@ COMMANDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ["PAGE.html", "CARD.md"],
         ["report", "MODEL", "TABLE", "--output", "PAGE.html", "--output", "CARD.md", "--force"],
     ),
-    "export, c": (
-        ["SOURCE.c", "SOURCE.h"],
-        ["export", "MODEL", "--to", "c", "--output", "SOURCE.c", "--force"],
-    ),
-    "export, onnx": (
-        ["SOURCE.onnx"],
-        ["export", "MODEL", "--to", "onnx", "--output", "SOURCE.onnx", "--force"],
-    ),
-    "export, verilog": (
-        ["SOURCE.v"],
-        ["export", "BITS", "--to", "verilog", "--output", "SOURCE.v", "--force"],
-    ),
+    "export, c": (["SOURCE.c", "SOURCE.h"], [*_EXPORT, "MODEL", "--to", "c", "--output", "SOURCE.c"]),
+    "export, onnx": (["SOURCE.onnx"], [*_EXPORT, "MODEL", "--to", "onnx", "--output", "SOURCE.onnx"]),
+    "export, verilog": (["SOURCE.v"], [*_EXPORT, "BITS", "--to", "verilog", "--output", "SOURCE.v"]),
     "bench": (
         ["BENCH/uci-quick.json", "BENCH/uci-quick.md"],
         ["bench", "--quick", "--sets", "breast-cancer", "--methods", "qsdp-polish", "--seeds", "1", "--out", "BENCH"],
@@ -98,23 +90,19 @@ def command(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
         outcome.count("stopped", f"{name}: {'at its end' if process.returncode == 0 else stop.name}")
         if process.returncode not in (0, 130, -stop):
             outcome.wrong("another status", of=name, by=stop.name, code=process.returncode, errors=errors[-300:])
-        after = _contents(folder)
-        others = _changed(ran.files, after)
-        # What a killed command was about to write, and what a stream goes on from, it cannot take away.
-        left = {file for file in others if file.endswith(".tmp") and stop is signal.SIGKILL}
-        left |= {file for file in others if _is_checkpoint(file)}
-        if others - left - set(written):
-            outcome.wrong("other files changed", of=name, by=stop.name, files=sorted(others))
-        _check_whole(name, folder, ran.files, after, process.returncode, outcome)
+        changed = _changed(ran.files, _contents(folder))
+        # What a killed command was about to write it cannot take away.
+        left = {file for file in changed if file.endswith(".tmp") and stop is signal.SIGKILL}
+        if changed - left - set(written):
+            outcome.wrong("other files changed", of=name, by=stop.name, files=sorted(changed))
+        if process.returncode != 0:
+            _check_whole(name, folder, ran.files, changed, outcome)
 
 
 def _changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> set[str]:
-    return {file for file in after.keys() | before.keys() if after.get(file) != before.get(file)}
-
-
-def _is_checkpoint(file: str) -> bool:
-    """Return whether a file is one from which `qsdp fit` goes on streaming: progress that is kept."""
-    return file.endswith(".checkpoint")
+    """Return the files that differ, but for those from which `qsdp fit` goes on streaming: progress that is kept."""
+    files = {file for file in after.keys() | before.keys() if not file.endswith(".checkpoint")}
+    return {file for file in files if after.get(file) != before.get(file)}
 
 
 def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
@@ -133,29 +121,19 @@ def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
         # Lengths of files with seconds in them differ.
         process = _started(name, folder, size=int(rng.integers(0, max(1, int(0.9 * largest)))))
         _, errors = process.communicate(timeout=_LAST)
-        after = _contents(folder)
         if process.returncode == 0:
             outcome.wrong("no error on a full disk", of=name)
         if "Traceback" in errors or "too large" not in errors:
             outcome.wrong("an error that does not say it", of=name, errors=errors[-300:])
-        changed = _changed(before, after)
-        if name != "bench" and not all(map(_is_checkpoint, changed)):
+        changed = _changed(before, _contents(folder))
+        if name != "bench" and changed:
             outcome.wrong("a full disk changed files", of=name, files=sorted(changed))
-        _check_whole(name, folder, before, after, process.returncode, outcome)
+        _check_whole(name, folder, before, changed, outcome)
 
 
-def _check_whole(
-    name: str,
-    folder: Path,
-    before: Mapping[str, bytes],
-    after: Mapping[str, bytes],
-    code: int,
-    outcome: Outcome,
-) -> None:
-    for file in COMMANDS[name][0]:
-        if after.get(file) == before.get(file) or code == 0:
-            continue
-        if file not in after or not _readable(folder / file, before.get(file)):
+def _check_whole(name: str, folder: Path, before: Mapping[str, bytes], changed: set[str], outcome: Outcome) -> None:
+    for file in changed.intersection(COMMANDS[name][0]):
+        if not (folder / file).is_file() or not _readable(folder / file, before.get(file)):
             outcome.wrong("torn file", of=name, file=file)
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-import clarabel
+import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 import qsdp
 
@@ -32,13 +31,10 @@ class Enumeration:
         An objective that is attained, rounded up.
     zero : float
         That of the network without neurons.
-    solved : bool
-        Whether Clarabel called its solution one.
     """
 
     upper: float
     zero: float
-    solved: bool
 
     @classmethod
     def of(cls, problem: qsdp.TrainingProblem, *, corners: bool = True, polynomial: bool = False) -> Enumeration:
@@ -57,10 +53,10 @@ class Enumeration:
         weight = Extended(problem.beta) * Extended(problem.dimension if not polynomial else _polynomial_size(problem))
         shape = (F.shape[1], *problem.y.shape[1:])
         zero = _upper(problem, F, np.zeros(shape), weight)
-        alpha, solved = _weights(problem, F, weight)
+        alpha = _weights(problem, F, weight)
         # Multiples of a solution that is none can still be good; so is nothing at all.
         best = min([zero, *(_upper(problem, F, s * alpha, weight) for s in (1.0, 0.5, 0.1) if np.any(alpha))])
-        return cls(best, zero, solved)
+        return cls(best, zero)
 
 
 def network_value(problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork) -> tuple[float, float, float]:
@@ -178,87 +174,59 @@ def _entries(problem: qsdp.TrainingProblem, t: np.ndarray, y: np.ndarray) -> np.
 # -- the convex problem --------------------------------------------------------------------------------------------
 
 
-def _weights(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Extended) -> tuple[np.ndarray, bool]:
-    """Return weights of all features that Clarabel finds, and whether it calls them optimal."""
-    y, name = problem.y.astype(Extended), problem.loss.name
+def _weights(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Extended) -> np.ndarray:
+    """Return the weights of all features that Clarabel finds."""
+    y = problem.y.astype(Extended)
     w = np.ones(len(y), dtype=Extended) if problem.sample_weight is None else problem.sample_weight.astype(Extended)
-    shape = (F.shape[1], *y.shape[1:])
-    if name == "cross_entropy":
+    if problem.loss.name == "cross_entropy":
         return _solve_coupled(F, y, w, weight)
-    columns = y.T if y.ndim == 2 else [y]
-    parts = [_solve_scalar(problem, F, column, w, weight) for column in columns]
-    alpha = np.stack([part[0] for part in parts], axis=1) if y.ndim == 2 else parts[0][0]
-    return alpha.reshape(shape), all(part[1] for part in parts)
+    if y.ndim == 1:
+        return _solve_scalar(problem, F, y, w, weight)
+    return np.stack([_solve_scalar(problem, F, column, w, weight) for column in y.T], axis=1)
 
 
 def _solve_scalar(
     problem: qsdp.TrainingProblem, F: np.ndarray, y: np.ndarray, w: np.ndarray, weight: Extended
-) -> tuple[np.ndarray, bool]:
-    name, n = problem.loss.name, len(y)
+) -> np.ndarray:
+    name, signed = problem.loss.name, np.hstack([F, -F])
     value = (w * _entries(problem, np.zeros_like(y), y)).sum()
     if not value > 0:
-        return np.zeros(F.shape[1]), True
-    signed = np.hstack([F, -F])
+        return np.zeros(F.shape[1])
     # Rows in the units of the total loss, columns of at most one.
-    curved = name in ("squared", "squared_hinge")
-    rows = np.sqrt(w / value) if curved else w / value
-    size = np.maximum(np.abs(signed * rows[:, None]).max(axis=0), Extended(1e-4000))
-    A, target = (signed * rows[:, None] / size).astype(float), (y * rows).astype(float)
-    eye, program = np.eye(n), _Program(_price(weight, value, size))
-    own = slice(0, A.shape[1])
+    rows = np.sqrt(w / value) if name in ("squared", "squared_hinge", "huber") else w / value
+    size = _size(signed * rows[:, None])
+    x = cp.Variable(signed.shape[1], nonneg=True)
+    A, target, units = (signed * rows[:, None] / size).astype(float), (y * rows).astype(float), rows.astype(float)
     if name == "squared":
-        r = program.variables(n)
-        program.equal([(own, A), (r, eye)], target)
-        program.square(r)
+        loss = cp.sum_squares(target - A @ x)
     elif name == "absolute":
-        r = program.variables(n, cost=1.0)
-        program.below([(own, A), (r, -eye)], target)
-        program.below([(own, -A), (r, -eye)], -target)
+        loss = cp.norm1(target - A @ x)
     elif name == "huber":
-        # r = u + v - v', in the units of its square and of its slope beyond delta.
-        delta = Extended(problem.loss.parameters()["delta"])
-        near, far = np.sqrt(w / value), 2 * delta * w / value
-        u, v, below = program.variables(n), program.variables(n, cost=1.0), program.variables(n, cost=1.0)
-        D, E = np.diag((rows / near).astype(float)), np.diag((rows / far).astype(float))
-        program.equal([(own, A), (u, D), (v, E), (below, -E)], target)
-        program.square(u)
-        for one in (v, below):
-            program.below([(one, -eye)], np.zeros(n))
-    elif name in ("hinge", "squared_hinge"):
-        h = program.variables(n, cost=0.0 if curved else 1.0)
-        program.below([(own, -y.astype(float)[:, None] * A), (h, -eye)], -rows.astype(float))
-        program.below([(h, -eye)], np.zeros(n))
-        if curved:
-            program.square(h)
+        near = cp.Variable(len(y))
+        slopes = 2.0 * units * float(problem.loss.parameters()["delta"])
+        loss = cp.sum_squares(near) + slopes @ cp.abs(target - A @ x - near)
+    elif name == "logistic":
+        loss = units @ cp.logistic((-y[:, None] * signed / size).astype(float) @ x)
     else:
-        # log(1 + exp(-y t)) <= h where exp(-h) + exp(-y t - h) <= 1.
-        h, p, s = program.variables(n, cost=(w / value).astype(float)), program.variables(n), program.variables(n)
-        program.below([(p, eye), (s, eye)], np.ones(n))
-        program.exponentials([(h, -eye)], p)
-        program.exponentials([(own, (-y / rows).astype(float)[:, None] * A), (h, -eye)], s)
-    x, solved = program.solve()
-    a = np.maximum(x[own], 0.0).astype(Extended) / size
-    return a[: len(a) // 2] - a[len(a) // 2 :], solved
+        short = cp.pos(units - (y[:, None] * A).astype(float) @ x)
+        loss = cp.sum(short) if name == "hinge" else cp.sum_squares(short)
+    a = _solved(loss + _price(weight, value, size) @ x, x) / size
+    return np.asarray(a[: len(a) // 2] - a[len(a) // 2 :])
 
 
-def _solve_coupled(F: np.ndarray, y: np.ndarray, w: np.ndarray, weight: Extended) -> tuple[np.ndarray, bool]:
-    n, C = y.shape
-    value = Extended((w * np.log(Extended(C))).sum())
-    signed = np.hstack([F, -F])
-    size = np.maximum(np.abs(signed).max(axis=0), Extended(1e-4000))
-    A, unit, m = (signed / size).astype(float), (w / value).astype(float), signed.shape[1]
-    slopes = [A.T @ (unit * y[:, k].astype(float)) for k in range(C)]
-    program = _Program(np.concatenate([_price(weight, value, size) - slope for slope in slopes]))
-    h = program.variables(n, cost=unit)
-    parts = []
-    for k in range(C):
-        p = program.variables(n)
-        program.exponentials([(slice(k * m, (k + 1) * m), A), (h, -np.eye(n))], p)
-        parts.append((p, np.eye(n)))
-    program.below(parts, np.ones(n))
-    x, solved = program.solve()
-    a = np.maximum(x[: m * C], 0.0).reshape(C, m).T.astype(Extended) / size[:, None]
-    return a[: m // 2] - a[m // 2 :], solved
+def _solve_coupled(F: np.ndarray, y: np.ndarray, w: np.ndarray, weight: Extended) -> np.ndarray:
+    value, signed = (w * np.log(Extended(y.shape[1]))).sum(), np.hstack([F, -F])
+    size, unit = _size(signed), (w / value).astype(float)
+    x = cp.Variable((signed.shape[1], y.shape[1]), nonneg=True)
+    t = (signed / size).astype(float) @ x
+    loss = unit @ cp.log_sum_exp(t, axis=1) - cp.sum(cp.multiply(unit[:, None] * y.astype(float), t))
+    a = _solved(loss + cp.sum(_price(weight, value, size) @ x), x) / size[:, None]
+    return np.asarray(a[: len(a) // 2] - a[len(a) // 2 :])
+
+
+def _size(columns: np.ndarray) -> np.ndarray:
+    """Return the largest entry of each column."""
+    return np.asarray(np.maximum(np.abs(columns).max(axis=0), Extended(1e-4000)))
 
 
 def _price(weight: Extended, value: Extended, size: np.ndarray) -> np.ndarray:
@@ -266,78 +234,14 @@ def _price(weight: Extended, value: Extended, size: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(weight / value / size, Extended(1e30)), dtype=float)
 
 
-_Blocks = list[tuple[slice, np.ndarray]]
-
-
-class _Program:
-    """A conic program in the making: non-negative variables first, then free ones, and rows over them."""
-
-    def __init__(self, costs: np.ndarray) -> None:
-        self._costs, self._curvatures = [costs], [np.zeros(len(costs))]
-        self._size = self._first = len(costs)
-        self._rows: list[tuple[str, _Blocks, np.ndarray]] = []
-
-    def variables(self, count: int, cost: float | np.ndarray = 0.0) -> slice:
-        """Return the places of further variables."""
-        self._costs.append(np.broadcast_to(np.asarray(cost, dtype=float), (count,)))
-        self._curvatures.append(np.zeros(count))
-        self._size += count
-        return slice(self._size - count, self._size)
-
-    def square(self, columns: slice) -> None:
-        """Add the squares of the variables that were made last but for those after them."""
-        position = 0
-        for part in self._curvatures:
-            if position == columns.start:
-                part[:] = 2.0
-            position += len(part)
-
-    def equal(self, blocks: _Blocks, right: np.ndarray) -> None:
-        """Demand that a sum of products be the right side."""
-        self._rows.append(("equal", blocks, right))
-
-    def below(self, blocks: _Blocks, right: np.ndarray) -> None:
-        """Demand that it be no more."""
-        self._rows.append(("below", blocks, right))
-
-    def exponentials(self, exponent: _Blocks, bound: slice) -> None:
-        """Demand exp(exponent) <= bound, entry by entry."""
-        n = bound.stop - bound.start
-        place = np.eye(n)
-        first, last = np.kron(place, [[1.0], [0.0], [0.0]]), np.kron(place, [[0.0], [0.0], [1.0]])
-        blocks = [(columns, -first @ block) for columns, block in exponent]
-        self._rows.append(("exponential", [*blocks, (bound, -last)], np.tile([0.0, 1.0, 0.0], n)))
-
-    def solve(self) -> tuple[np.ndarray, bool]:
-        """Return the variables, zero where the solver has failed, and whether it calls them optimal."""
-        rows, right, cones = [], [], []
-        for kind, blocks, side in self._rows:
-            row = np.zeros((len(side), self._size))
-            for columns, block in blocks:
-                row[:, columns] += block
-            rows.append(row)
-            right.append(side)
-            if kind == "exponential":
-                cones += [clarabel.ExponentialConeT()] * (len(side) // 3)
-            else:
-                cones.append((clarabel.ZeroConeT if kind == "equal" else clarabel.NonnegativeConeT)(len(side)))
-        rows.append(-np.eye(self._first, self._size))
-        right.append(np.zeros(self._first))
-        cones.append(clarabel.NonnegativeConeT(self._first))
-        settings = clarabel.DefaultSettings()
-        settings.verbose, settings.max_iter, settings.time_limit = False, 100, 5.0
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
-        places = np.arange(self._size + 1)
-        P = sp.csc_matrix((np.concatenate(self._curvatures), places[:-1], places))
-        P.eliminate_zeros()
-        A, b = sp.csc_matrix(np.vstack(rows)), np.concatenate(right)
-        try:
-            found = clarabel.DefaultSolver(P, np.concatenate(self._costs), A, b, cones, settings).solve()
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # the solver's own panics are no Exception
-            return np.zeros(self._size), False
-        x = np.array(found.x)
-        if not np.all(np.isfinite(x)):
-            return np.zeros(self._size), False
-        return x, str(found.status) in ("Solved", "AlmostSolved")
+def _solved(objective: cp.Expression, x: cp.Variable) -> np.ndarray:
+    """Return the variables that Clarabel finds, zero where it fails."""
+    tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
+    try:
+        cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL, max_iter=100, time_limit=5.0, **tolerances)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # the solver's own panics are no Exception
+        x.value = None
+    found = np.zeros(x.shape) if x.value is None else np.nan_to_num(x.value, posinf=0.0)
+    return np.maximum(found, 0.0).astype(Extended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -52,7 +53,6 @@ def quotes(records: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fuzzed(record: Mapping[str, Any]) -> str:
-    """Return what coverage-guided fuzzing has tried."""
     violations = f"**{len(record['violations'])} violations**" if record["violations"] else "no violation"
     ways = record["ways"]
     minutes = f"{record['seconds'] / 60:.0f} minutes"
@@ -68,17 +68,10 @@ def _figures(record: Record) -> Iterator[str]:
         causes = Counter(f"{one.get('step', one.get('of'))}, {one.get('error', one['what'])}" for one in record.mended)
         yield "Mended on the way, in the library or the campaign, and gone when tried again: "
         yield "; ".join(f"{cause} ({count})" for cause, count in causes.items()) + "."
-    yield ""
-    yield "| | |"
-    yield "|---|---|"
-    for kind, counts in record.counts.items():
-        if kind in _NAMES:
-            yield f"| {_NAMES[kind]} | {_listed(counts)} |"
-    for kind in ("refused", "above by rounding"):
-        if kind in record.counts:
-            total = sum(record.counts[kind].values())
-            name = "Refused with an error" if kind == "refused" else "Above the optimum, within rounding"
-            yield f"| {name} | {total:,} |"
+    rows = [(_NAMES[kind], _listed(counts)) for kind, counts in record.counts.items() if kind in _NAMES]
+    sums = {"refused": "Refused with an error", "above by rounding": "Above the optimum, within rounding"}
+    rows += [(sums[kind], f"{sum(record.counts[kind].values()):,}") for kind in sums if kind in record.counts]
+    yield from ("", "| | |", "|---|---|", *(f"| {name} | {shown} |" for name, shown in rows))
     if record.distances and record.campaign == "soundness":
         yield from _tightness(record)
 
@@ -89,12 +82,12 @@ def _listed(counts: dict[str, int]) -> str:
 
 def _tightness(record: Record) -> Iterator[str]:
     """Yield the table of how far below the optimum bounds were, as a share of it; counts add up from left to right."""
-    yield ""
     edges = list(next(iter(record.distances.values())))
+    yield ""
     yield "How far bounds were below the best objective known, as a share of it: how many of them at most so far."
     yield ""
     yield "| bound | " + " | ".join(edges) + " |"
     yield "|---|" + "---|" * len(edges)
     for kind, classes in sorted(record.distances.items()):
-        sums = [sum(list(classes.values())[: k + 1]) for k in range(len(edges))]
+        sums = itertools.accumulate(classes.values())
         yield f"| {kind} | " + " | ".join(f"{value:,}" for value in sums) + " |"

@@ -20,7 +20,6 @@ def interruptible() -> None:
 
 
 def in_turn(names: Iterable[str], turn: int) -> str:
-    """Return the name whose turn it is."""
     ordered = list(names)
     return ordered[turn % len(ordered)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
+
+from qsdp._utils.files import write_whole
 
 __all__ = ["EDGES", "Outcome", "Record", "one_thread", "pursue", "try_again"]
 
@@ -89,9 +90,7 @@ class Record:
         """Write the file, whole or not at all."""
         ordered = {kind: dict(sorted(names.items())) for kind, names in sorted(self.counts.items())}
         contents = {**vars(self), "seconds": round(self.seconds, 1), "counts": ordered}
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(contents, indent=1, default=str) + "\n", encoding="utf-8")
-        os.replace(part, path)
+        write_whole(path, (json.dumps(contents, indent=1, default=str) + "\n").encode())
 
     @classmethod
     def load(cls, path: Path) -> Record:
@@ -143,7 +142,6 @@ def one_thread() -> None:
 
 
 def _timed(case: tuple[Callable[[int, int], Outcome], int, int]) -> tuple[Outcome, float]:
-    """Return what a case found, and its seconds of processor."""
     tested, seed, index = case
     start = time.process_time()
     return tested(seed, index), time.process_time() - start
@@ -160,7 +158,6 @@ def _mapped(jobs: int) -> Iterator[Callable[..., Iterator[tuple[Outcome, float]]
 
 
 def lines(record: Record) -> Iterator[str]:
-    """Yield what there is to say about a record."""
     seconds = f"{record.seconds:.0f} s of processor"
     yield f"{record.campaign}: {record.cases} cases in {seconds}, {record.n_violations} violations"
     for kind, names in record.counts.items():

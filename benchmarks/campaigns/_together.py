@@ -18,26 +18,22 @@ from qsdp import baselines
 __all__ = ["CALLS", "threads"]
 
 
+Call = Callable[[qsdp.TrainingProblem, int], list[Any]]
+
+
+def _of(result: Any) -> list[Any]:
+    return [result.objective, result.lower_bound, result.network.U, result.network.V, result.network.alpha]
+
+
 def _pipeline(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
-    network = qsdp.solve_and_sample(
-        problem.X, problem.y, n_neurons=12, beta=problem.beta, loss=problem.loss, refine="polish", random_state=seed
-    ).network
+    options = {"beta": problem.beta, "loss": problem.loss, "refine": "polish", "random_state": seed}
+    network = qsdp.solve_and_sample(problem.X, problem.y, n_neurons=12, **options).network
     return [network.U, network.V, network.alpha]
-
-
-def _generated(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
-    result = qsdp.column_generation(problem, random_state=seed, time_limit=None)
-    return [result.objective, result.lower_bound, result.network.U]
-
-
-def _of_width(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
-    result = qsdp.train_fixed_width(problem, 3, restarts=2, random_state=seed)
-    return [result.objective, result.lower_bound, result.network.U, result.network.V]
 
 
 def _path(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
     path = qsdp.relaxation_path(problem, 4, tol=1e-3)
-    return [number for one in path for number in (one.objective, one.lower_bound)]
+    return [path.objective, path.lower_bound]
 
 
 def _certified(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
@@ -47,43 +43,25 @@ def _certified(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
     return [certificate.objective, certificate.lower_bound]
 
 
-def _estimated(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
-    model = qsdp.QuantizedNetworkRegressor(n_neurons=10, tol=1e-2, random_state=seed).fit(problem.X, problem.y)
-    return [model.predict(problem.X), model.certificate_.lower_bound]
-
-
-def _validated(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
-    model = qsdp.QuantizedNetworkRegressorCV(n_neurons=10, betas=3, cv=3, tol=1e-2, random_state=seed)
-    return [model.fit(problem.X, problem.y).predict(problem.X)]
-
-
-def _baseline(name: str) -> Callable[[qsdp.TrainingProblem, int], list[Any]]:
+def _fitted(estimator: Any, **options: Any) -> Call:
     def call(problem: qsdp.TrainingProblem, seed: int) -> list[Any]:
-        model = getattr(baselines, name)(random_state=seed)
-        return [model.fit(problem.X, problem.y).predict(problem.X)]
+        model = estimator(random_state=seed, **options).fit(problem.X, problem.y)
+        certificate = getattr(model, "certificate_", None)
+        return [model.predict(problem.X), *([] if certificate is None else [certificate.lower_bound])]
 
     return call
 
 
-CALLS: dict[str, Callable[[qsdp.TrainingProblem, int], list[Any]]] = {
+_BASELINES = ("Backprop", "StraightThrough", "ReLUNetwork", "BPLS", "ReLinear", "RLSNetwork")
+CALLS: dict[str, Call] = {
     "solve_and_sample": _pipeline,
-    "column_generation": _generated,
-    "train_fixed_width": _of_width,
+    "column_generation": lambda problem, seed: _of(qsdp.column_generation(problem, random_state=seed, time_limit=None)),
+    "train_fixed_width": lambda problem, seed: _of(qsdp.train_fixed_width(problem, 3, restarts=2, random_state=seed)),
     "relaxation_path": _path,
     "certify": _certified,
-    "QuantizedNetworkRegressor": _estimated,
-    "QuantizedNetworkRegressorCV": _validated,
-    **{
-        f"baselines.{name}": _baseline(name)
-        for name in (
-            "BackpropRegressor",
-            "StraightThroughRegressor",
-            "ReLUNetworkRegressor",
-            "BPLSRegressor",
-            "ReLinearRegressor",
-            "RLSNetworkRegressor",
-        )
-    },
+    "QuantizedNetworkRegressor": _fitted(qsdp.QuantizedNetworkRegressor, n_neurons=10, tol=1e-2),
+    "QuantizedNetworkRegressorCV": _fitted(qsdp.QuantizedNetworkRegressorCV, n_neurons=10, betas=3, cv=3, tol=1e-2),
+    **{f"baselines.{name}Regressor": _fitted(getattr(baselines, f"{name}Regressor")) for name in _BASELINES},
 }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 import numpy as np
+import psutil
 
 from benchmarks.campaigns._processes import END, child, ended, group_lives
 from benchmarks.campaigns._record import Outcome
@@ -102,18 +103,14 @@ def _kill_worker(rng: np.random.Generator, outcome: Outcome, kind: str, fit: str
     process = child(_PROGRAM.format(fit=fit))
     assert process.stdout is not None
     process.stdout.readline()
-    wait, start = float(rng.uniform(0.0, 2.0)), time.monotonic()
-    workers: list[int] = []
-    while process.poll() is None and not workers and time.monotonic() - start < END:
-        workers = _workers(process.pid, command)
+    wait, end = float(rng.uniform(0.0, 2.0)), time.monotonic() + END
+    while process.poll() is None and not _workers(process.pid, command) and time.monotonic() < end:
         time.sleep(0.01)
     time.sleep(wait)
     workers = _workers(process.pid, command)
-    for worker in workers[-1:]:
-        try:
-            os.kill(worker, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    with suppress(psutil.Error):
+        for worker in workers[-1:]:
+            worker.kill()
     if (answer := ended(process, _LIMIT)) is None:
         outcome.wrong("waits for a dead worker", of=kind)
         return
@@ -132,22 +129,9 @@ def _kill_worker(rng: np.random.Generator, outcome: Outcome, kind: str, fit: str
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _workers(parent: int, command: str) -> list[int]:
+def _workers(parent: int, command: str) -> list[psutil.Process]:
     """Return the descendants of a process whose command line has a word, in the order of their start."""
-    found, pending = [], [parent]
-    while pending:
-        for task in Path(f"/proc/{pending.pop()}/task").glob("*"):
-            try:
-                children = [int(word) for word in (task / "children").read_text().split()]
-            except OSError:
-                continue
-            pending += children
-            found += [one for one in children if command in _command_line(one)]
-    return sorted(found)
-
-
-def _command_line(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    with suppress(psutil.Error):
+        found = psutil.Process(parent).children(recursive=True)
+        return sorted((one for one in found if command in " ".join(one.cmdline())), key=lambda one: one.pid)
+    return []

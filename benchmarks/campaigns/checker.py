@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typer.testing import CliRunner
 
 import qsdp
 import qsdp_check
 from benchmarks.campaigns._certificates import Arrays, Sample, body_of, file_of, samples, truth, with_digest
 from benchmarks.campaigns._record import Outcome, one_thread
+from qsdp import cli
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.tabular import load_model
 
@@ -43,7 +45,6 @@ NAMED = (qsdp.QSDPError, FileNotFoundError, IsADirectoryError, PermissionError)
 
 
 def tested(seed: int, index: int) -> Outcome:
-    """Return what one case found."""
     one_thread()
     outcome, rng = Outcome(), np.random.default_rng([seed, index])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -156,7 +157,6 @@ _GONE = np.zeros(0)
 
 
 def _field(arrays: Arrays, rng: np.random.Generator) -> Arrays:
-    """Change one field."""
     name = str(rng.choice(list(arrays)))
     return arrays | {name: _changed(arrays[name], rng)}
 
@@ -173,28 +173,25 @@ def _changed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.concatenate([array, array])
     if array.dtype.kind not in "fiub":
         return np.array("".join(chr(int(c)) for c in rng.integers(32, 127, int(rng.integers(0, 12)))))
+    if not array.size:
+        return np.array([float(rng.standard_normal())]) if array.dtype.kind == "f" else array
+    changed = array.astype(float) if array.dtype.kind == "f" else array.copy()
+    place = np.unravel_index(int(rng.integers(changed.size)), changed.shape)
     if array.dtype.kind == "f":
-        return _changed_floats(array, rng)
-    changed = array.copy()
-    if changed.size:
-        place = np.unravel_index(int(rng.integers(changed.size)), changed.shape)
-        if changed.dtype.kind == "b":
-            changed[place] = not changed[place]
-        else:
-            info = np.iinfo(changed.dtype)
-            options = [-changed[place], changed[place] + 1, 0, info.max, info.min, int(rng.integers(-5, 6))]
-            changed[place] = np.clip(options[rng.integers(len(options))], info.min, info.max)
+        return _changed_floats(changed, place, rng)
+    if array.dtype.kind == "b":
+        changed[place] = not changed[place]
+    else:
+        info = np.iinfo(changed.dtype)
+        options = [-changed[place], changed[place] + 1, 0, info.max, info.min, int(rng.integers(-5, 6))]
+        changed[place] = np.clip(options[rng.integers(len(options))], info.min, info.max)
     return changed
 
 
-def _changed_floats(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    changed = np.array(array, dtype=float)
-    if not changed.size:
-        return np.array([float(rng.standard_normal())])
+def _changed_floats(changed: np.ndarray, place: Any, rng: np.random.Generator) -> np.ndarray:
     kind = int(rng.integers(4))
     if kind == 0:
         return changed * rng.choice([0.0, -1.0, 0.5, 2.0, 1 + 1e-6, 1 - 1e-6, 1e-300, 1e300])
-    place = np.unravel_index(int(rng.integers(changed.size)), changed.shape)
     if kind == 1:
         changed[place] = rng.choice([np.nan, np.inf, -np.inf, 0.0, 5e-324, 1e308])
     elif kind == 2:
@@ -205,7 +202,6 @@ def _changed_floats(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _several(arrays: Arrays, rng: np.random.Generator) -> Arrays:
-    """Change a few fields."""
     for name in rng.choice(list(arrays), size=int(rng.integers(2, 5)), replace=False):
         changed = _changed(arrays[str(name)], rng)
         if changed is not _GONE:
@@ -310,7 +306,6 @@ def _holes(arrays: Arrays, rng: np.random.Generator) -> Arrays:
 
 
 def _cuts(arrays: Arrays, rng: np.random.Generator) -> Arrays:
-    """Change or invent cuts."""
     N, lengths = arrays["order"].shape[1], arrays["lengths"]
     if "cuts" not in arrays:
         count = int(rng.integers(1, 4))
@@ -375,36 +370,22 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
     problem = qsdp.TrainingProblem(X, y, beta=0.5)
     network = qsdp.column_generation(problem).network
     statistics = qsdp.SufficientStatistics(keep=4, random_state=0).partial_fit(X, y)
-    made: list[tuple[str, bytes, Callable[[Path], Any]]] = []
+    readers: dict[str, Callable[[Path], Any]] = dict.fromkeys(("bilinear", "integers", "polynomial"), qsdp.load_network)
+    readers |= {"statistics": qsdp.SufficientStatistics.load, "model": load_model}
+    rows = [f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0])]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         network.save(folder / "bilinear")
         shared = qsdp.BilinearNetwork([[1, 1, -1], [1, -1, 1]], [[1, 1, 1], [-1, 1, 1]], [0.5, 0.5])
         shared.save(folder / "integers", form="integers")
-        polynomial = qsdp.column_generation(problem, neurons="polynomial").network
-        polynomial.save(folder / "polynomial")
+        qsdp.column_generation(problem, neurons="polynomial").network.save(folder / "polynomial")
         statistics.save(folder / "statistics")
-        (folder / "table.csv").write_text(
-            "a,b,label\n"
-            + "\n".join(f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0]))
-        )
-        _fit(folder)
-        for kind in ("bilinear", "integers", "polynomial"):
-            made.append((kind, (folder / kind).read_bytes(), qsdp.load_network))
-        made.append(("statistics", (folder / "statistics").read_bytes(), qsdp.SufficientStatistics.load))
-        made.append(("model", (folder / "model").read_bytes(), load_model))
-    return made
-
-
-def _fit(folder: Path) -> None:
-    from typer.testing import CliRunner
-
-    from qsdp.cli import app
-
-    model = folder / "model"
-    result = CliRunner().invoke(app, f"fit {folder / 'table.csv'} --target label --output {model} --beta 0.1")
-    if not model.is_file():
-        raise RuntimeError(f"qsdp fit has failed: {result.output}")
+        (folder / "table.csv").write_text("\n".join(["a,b,label", *rows]))
+        fit = f"fit {folder / 'table.csv'} --target label --output {folder / 'model'} --beta 0.1"
+        result = CliRunner().invoke(cli.app, fit)
+        if result.exit_code:
+            raise RuntimeError(f"qsdp fit has failed: {result.output}")
+        return [(kind, (folder / kind).read_bytes(), reader) for kind, reader in readers.items()]
 
 
 def _other_file(rng: np.random.Generator, outcome: Outcome) -> None:
@@ -441,7 +422,6 @@ def _other_file(rng: np.random.Generator, outcome: Outcome) -> None:
 
 
 def _used(read: Any) -> Any:
-    """Use an object that was read."""
     if isinstance(read, qsdp.SufficientStatistics):
         return qsdp.TrainingProblem.from_statistics(read, beta=1.0).objective
     network = getattr(read, "network", read)

@@ -59,9 +59,22 @@ while True:
         {saving}
 """
 
+#: Before and inside of it where files may hold so many bytes only.
+_LIMITED = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def limit(size): resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+"""
+_SAVED_ONCE = """limit(int(sys.argv[2]))
+        try:
+            save(sys.argv[1])
+        except OSError as error:
+            print('OSError', flush=True)
+            sys.exit(3)
+        sys.exit(0)"""
+
 
 def tested(seed: int, index: int) -> Outcome:
-    """Return what one case found."""
     outcome, rng = Outcome(), np.random.default_rng([seed, index])
     fault = list(FAULTS)[index % len(FAULTS)]
     outcome.count("fault", fault)
@@ -95,14 +108,7 @@ def _full(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Let files grow to a random size only, which the old one, made before, already has."""
     kind = in_turn(KINDS, turn)
     outcome.count("full disk", kind)
-    saving = (
-        "limit(int(sys.argv[2]))\n        try:\n            save(sys.argv[1])\n        except OSError as error:\n"
-        "            print('OSError', flush=True)\n            sys.exit(3)\n        sys.exit(0)"
-    )
-    script = (
-        "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "def limit(size): resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))\n"
-    ) + _SAVING.format(making=KINDS[kind], saving=saving)
+    script = _LIMITED + _SAVING.format(making=KINDS[kind], saving=_SAVED_ONCE)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.h"
         process = child(script, str(path), str(int(rng.integers(0, 2000))))

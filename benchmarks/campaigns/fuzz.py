@@ -34,7 +34,6 @@ _PAUSE = 5.0
 
 
 def main() -> None:
-    """Fuzz for so many seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--out", type=Path, default=RECORD)

@@ -104,15 +104,8 @@ def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
 def unfolded(records: Iterable[Record], part: str, *names: str, shared: Sequence[str] = ()) -> list[Record]:
     """Return a record for each entry of a measurement, with more parameters and what was measured once for all.
 
-    Parameters
-    ----------
-    records : iterable of Record
-    part : str
-        Name of a dictionary of entries by a parameter, or of a list of entries that have parameters in them.
-    *names : str
-        The parameters.
-    shared : sequence of str
-        What else every entry gets.
+    The measurement `part` is a dictionary of entries by a parameter, or a list of entries that have parameters in them;
+    `names` are the parameters, `shared` what else every entry gets.
     """
     found = []
     for record in records:

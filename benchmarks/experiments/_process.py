@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -35,21 +35,8 @@ def in_own_process(
 ) -> dict[str, Any]:
     """Return what a function of a module measures of a case, in a new process.
 
-    Parameters
-    ----------
-    measure : callable
-    case : dict
-    threads : int, optional
-        Of BLAS; those of this process by default.
-    memory : float, optional
-        GiB that it may take.
-    stop : float, optional
-        Seconds after which it is ended.
-
-    Raises
-    ------
-    RuntimeError
-        It ended without an answer, or was ended.
+    It has as many threads of BLAS as this one unless a number is given, may take so many GiB of memory, and is ended
+    after `stop` seconds. A `RuntimeError` says that it has failed, ended without an answer, or was ended.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -91,11 +78,8 @@ def program(command: list[Any], cwd: str | None = None, timeout: float | None = 
 
 
 def available_gib() -> float:
-    """Return the memory that is free to be used; on other systems than Linux, a lot."""
-    try:
-        return _entry("/proc/meminfo", "MemAvailable:") / 2**30
-    except OSError:
-        return 1024.0
+    """Return the memory that is free to be used."""
+    return _entry("/proc/meminfo", "MemAvailable:") / 2**30
 
 
 @contextmanager
@@ -106,12 +90,11 @@ def processor_clock() -> Iterator[None]:
 
 
 def begin_peak() -> int:
-    """Return the resident bytes of this process, where its peak begins from now on."""
-    try:
+    """Return the resident bytes of this process, where its peak begins from now on if the system lets it."""
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return peak()
-    return _entry("/proc/self/status", "VmRSS:")
+        return _entry("/proc/self/status", "VmRSS:")
+    return peak()
 
 
 def peak() -> int:
@@ -120,10 +103,7 @@ def peak() -> int:
     It is that of Linux's table of processes: what `resource` has begins at the size of the process that started this
     one.
     """
-    try:
-        return _entry("/proc/self/status", "VmHWM:")
-    except OSError:
-        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _entry("/proc/self/status", "VmHWM:")
 
 
 def _entry(table: str, name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,18 +15,41 @@ from qsdp.bench import Record, Table
 
 #: What a column shows of a group.
 Cell = Callable[[Any], str]
+Column = tuple[str, Cell]
+
+_COLUMN = re.compile(r"(?:(?P<heading>.+?) = )?(?:(?P<unit>[\d.e-]+)\*)?(?P<name>[^:]+)(?::(?P<form>.*))?")
 
 
-def table(title: str, groups: Any, columns: Iterable[tuple[str, Cell]], note: str = "") -> Table:
-    """Return a table with a row for each group of records (or record), and columns of a heading and a cell each."""
-    headings, cells = zip(*columns, strict=True)
+def table(title: str, groups: Any, columns: str | Iterable[str | Column], note: str = "") -> Table:
+    """Return a table with a row for each group of records (or record), of columns as text or as heading and cell."""
+    parts = [columns] if isinstance(columns, str) else columns
+    listed = [one for part in parts for one in (written(part) if isinstance(part, str) else [part])]
     groups = groups.values() if isinstance(groups, dict) else groups
     groups = [[group] if isinstance(group, Record) else group for group in groups]
-    return Table(title, headings, [[cell(group) for cell in cells] for group in groups], note)
+    return Table(
+        title, [heading for heading, _ in listed], [[cell(group) for _, cell in listed] for group in groups], note
+    )
+
+
+def written(columns: str, none: str = "-") -> list[Column]:
+    """Return columns that are written "heading = unit*name:format", with bars between them.
+
+    A name is that of a parameter, or else of a measurement of the first record. The heading is the name unless given.
+    """
+    found: list[Column] = []
+    for text in columns.split(" | "):
+        match = _COLUMN.fullmatch(text)
+        assert match is not None, text
+        heading, unit, name, form = match.group("heading", "unit", "name", "form")
+
+        def what(record: Record, name: str = name) -> Any:
+            return record.case[name] if name in record.case else _common.measured(record, name)
+
+        found.append((heading or name, first(what, form or "", none, float(unit) if unit else None)))
+    return found
 
 
 def row(*cells: str) -> str:
-    """Return a row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -68,5 +92,4 @@ medians = functools.partial(of, _common.medians)
 
 
 def count(group: Records) -> str:
-    """Return the number of records."""
     return str(len(group))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +32,20 @@ _BY_NAME = ("benchmarks",)
 #: Average number of other processes that run, above which seconds count as measured under load.
 LOADED = 0.5
 
+#: Modules and names in them, empty for all of it.
+Needed = tuple[tuple[str, str], ...]
+
 
 def describe_machine() -> dict[str, Any]:
     """Return processor, cores, versions, BLAS, threads, commit, load and date, on which measurements depend."""
     name = platform.processor() or platform.machine()
-    try:
+    with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    except OSError:
-        pass
     versions = {}
     for package in _PACKAGES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
     load = others_load()
     return {
@@ -73,17 +73,16 @@ def others_load() -> float | None:
 @functools.cache
 def commit() -> str:
     """Return the commit of the sources, with a plus if they were changed since; empty outside of a repository."""
+
+    def said(*command: str) -> str:
+        return subprocess.run(["git", *command], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
-            cwd=_ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        # `git describe --dirty` would lock the index, and leave the lock if it is killed.
+        changed = said("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+        return said("rev-parse", "--short=12", "HEAD") + "+" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return found.stdout.strip()
 
 
 # -- sources ---------------------------------------------------------------------------------------------
@@ -100,16 +99,9 @@ def sources_of(experiment: Experiment) -> str:
     waiting = [(experiment.run.__module__, experiment.run.__name__)]
     while waiting:
         module, name = waiting.pop()
-        if _file_of(module) is None:
-            continue
-        if module.split(".")[0] not in _BY_NAME:
-            name = ""
-        if (module, name) not in found:
-            if name:
-                found[module, name], needed = _named(module, name)
-            else:
-                found[module, name], modules = _parsed(module)
-                needed = tuple((other, "") for other in modules)
+        name = name if module.split(".")[0] in _BY_NAME else ""
+        if _file_of(module) is not None and (module, name) not in found:
+            found[module, name], needed = _named(module, name) if name else _parsed(module)
             waiting += needed
     digest = hashlib.sha256()
     for (module, name), code in sorted(found.items()):
@@ -127,19 +119,19 @@ def _file_of(module: str) -> Path | None:
     return next((path for path in [*candidates, *([Path(loaded)] if loaded else [])] if path.is_file()), None)
 
 
-def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
+def _parsed(module: str) -> tuple[str, Needed]:
     """Return the hash of a module's code and the modules of this repository that it may import."""
     return _whole(module, *_place(module))
 
 
 @functools.cache
-def _whole(module: str, path: Path, changed: int) -> tuple[str, tuple[str, ...]]:
+def _whole(module: str, path: Path, changed: int) -> tuple[str, Needed]:
     tree = _tree(path, changed)
     parents = [".".join(module.split(".")[:depth]) for depth in range(1, module.count(".") + 1)]
-    return _hash(tree), tuple(dict.fromkeys([*parents, *_imported(tree)]))
+    return _hash(tree), tuple((other, "") for other in dict.fromkeys([*parents, *_imported(tree)]))
 
 
-def _named(module: str, name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _named(module: str, name: str) -> tuple[str, Needed]:
     """Return the hash of what defines a name of a module, and the names, of modules, that this uses in turn."""
     own, imported = _names(*_place(module))
     if name in imported:

@@ -151,7 +151,7 @@ def fit(
             options = options.until(deadline)
     seconds = time.perf_counter() - began
     with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
-        result = run_pipeline(training.X, training.y, replace(options, verbose=True), training.weights)
+        result = run_pipeline(training.problem(options), replace(options, verbose=True))
         result = result.timed("encoding", seconds) if encoding == AUTO else result
         warn_of_gap(result)
     with stage("Scoring and saving"):

@@ -74,7 +74,15 @@ def fit_streamed(
     few = options.problem(training.X, training.y, sample.weights(training))
     if loss.quadratic:
         with stage(f"Reading {file}: statistics of {training.X.shape[1]} inputs") as bar:
-            statistics = statistics_of(file, sampling, training, activation=activation, checkpoint=checkpoint, bar=bar)
+            statistics = statistics_of(
+                file,
+                sampling,
+                training,
+                activation=activation,
+                checkpoint=checkpoint,
+                bar=bar,
+                device=options.device,
+            )
     seconds = time.perf_counter() - began
     with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
         if loss.quadratic:

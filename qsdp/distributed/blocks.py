@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import _safe_indexing
 
+from qsdp._utils.arrays import check_device
 from qsdp._utils.validation import check_sample_weight
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError, QSDPError, SolverError
 from qsdp.statistics.batches import check_finite
@@ -58,6 +59,11 @@ class Rows:
         if self.weights is None or np.all(self.weights > 0.0):
             return self
         return self.take(np.flatnonzero(self.weights > 0.0))
+
+    @property
+    def repetitions(self) -> npt.NDArray[Any]:
+        """The weights of those of positive weight, or ones."""
+        return np.ones(len(self)) if self.weights is None else self.weights[self.weights > 0.0]
 
     def __len__(self) -> int:
         return len(self.y)
@@ -111,6 +117,17 @@ class RowBlocks:
 
     def __len__(self) -> int:
         return len(self._blocks)
+
+    def check_device(self, device: object) -> None:
+        """Check the argument `device` where a worker is, before any work.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidInputError, UnavailableSolverError
+            As of `SufficientStatistics`.
+        """
+        if device is not None:
+            _computed(_delayed()(check_device)(device), "")
 
     def lengths(self, kept: str = "") -> list[int]:
         """Return the numbers of rows of the blocks; `kept` is as of `reduced`."""

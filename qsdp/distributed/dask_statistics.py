@@ -28,6 +28,7 @@ def statistics_of_dask(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int = 256,
     verbose: bool = False,
+    device: str | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of all rows of a Dask array or data frame.
 
@@ -49,14 +50,19 @@ def statistics_of_dask(
         Blocks that are summed from one save to the next; with fewer blocks at a time workers wait more often.
     verbose : bool, default=False
         Show how many blocks are done.
+    device : str, optional
+        As of `SufficientStatistics`, of the workers: the products of a block run there, what is merged is on the
+        processor, and so is the result.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         The collections do not fit together, or a block is refused, which the message numbers; the file holds what came
-        before its group of blocks.
+        before its group of blocks. Or a worker has no such device.
     SolverError
         The scheduler or all workers went away; the same.
+    UnavailableSolverError
+        A device is asked for, and torch is not installed where there are workers.
 
     Examples
     --------
@@ -69,6 +75,7 @@ def statistics_of_dask(
     blocks = RowBlocks(X, y, sample_weight)
     options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
     statistics = begun(SufficientStatistics, checkpoint, **options)
+    blocks.check_device(device)
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"
     done = 0
@@ -77,7 +84,7 @@ def statistics_of_dask(
             done = _blocks_done(blocks.lengths(kept), statistics.n_samples_seen_, path)
         for start in range(done, len(blocks), every):
             stop = min(start + every, len(blocks))
-            part = blocks.reduced(partial(_summed, options), _merged, start=start, stop=stop, kept=kept)
+            part = blocks.reduced(partial(_summed, options, device), _merged, start=start, stop=stop, kept=kept)
             statistics.merge(part)
             if path is not None and statistics.n_samples_seen_:
                 statistics.save(path)
@@ -87,9 +94,15 @@ def statistics_of_dask(
     return statistics
 
 
-def statistics_of_blocks(blocks: RowBlocks, encode: Callable[..., tuple[Any, ...]]) -> SufficientStatistics:
-    """Return the statistics of what ``encode(number, X, y[, sample_weight])`` makes of the rows of all blocks."""
-    statistics: SufficientStatistics = blocks.reduced(partial(_summed, {}, encode=encode), _merged)
+def statistics_of_blocks(
+    blocks: RowBlocks, encode: Callable[..., tuple[Any, ...]], device: str | None = None
+) -> SufficientStatistics:
+    """Return the statistics of what ``encode(number, X, y[, sample_weight])`` makes of the rows of all blocks.
+
+    The products of a block run on a device of the worker, if one is given.
+    """
+    blocks.check_device(device)
+    statistics: SufficientStatistics = blocks.reduced(partial(_summed, {}, device, encode=encode), _merged)
     return statistics
 
 
@@ -107,13 +120,18 @@ def _as_it_is(number: int, *block: Any) -> tuple[Any, ...]:
 
 
 def _summed(
-    options: dict[str, Any], number: int, *block: Any, encode: Callable[..., tuple[Any, ...]] = _as_it_is
+    options: dict[str, Any],
+    device: str | None,
+    number: int,
+    *block: Any,
+    encode: Callable[..., tuple[Any, ...]] = _as_it_is,
 ) -> SufficientStatistics:
-    """Return the statistics of one block; a task on a worker."""
-    statistics = SufficientStatistics(**options)
+    """Return the statistics of one block, which are on the processor; a task on a worker."""
+    statistics = SufficientStatistics(**options, device=device)
     if len(block[0]) and len((parts := encode(number, *block))[0]):
         statistics.partial_fit(*parts)
-    return statistics
+    # Blocks that wait to be merged leave the device to others, and who merges them may have none.
+    return statistics if device is None else SufficientStatistics(**options).merge(statistics)
 
 
 def _merged(parts: Sequence[SufficientStatistics]) -> SufficientStatistics:

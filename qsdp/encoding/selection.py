@@ -14,8 +14,9 @@ from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.relaxation.rows import Cells, DistinctRows
 
-__all__ = ["DistinctRows", "first_clear_best", "left_out_errors"]
+__all__ = ["first_clear_best", "left_out_errors"]
 
 #: Distinct rows used at most: a thousand tell gains of a hundredth from chance, in half a second for an encoding.
 _MOST_ROWS = 1000
@@ -39,43 +40,16 @@ _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 Candidate = TypeVar("Candidate")
 
 
-@dataclass(frozen=True, eq=False)
-class DistinctRows:
-    """The distinct rows of a table of numbers, whose repetitions and weights say the same.
-
-    Attributes
-    ----------
-    first : ndarray of int of shape (k,)
-        Where each of them stands for the first time, in an order that does not depend on that of the rows.
-    group : ndarray of int of shape (n,)
-        Which of them every row is.
-    """
-
-    first: npt.NDArray[np.intp]
-    group: npt.NDArray[np.intp]
-
-    @classmethod
-    def of(cls, rows: FloatArray) -> DistinctRows:
-        """Return those of an array of shape (n, k)."""
-        _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        return cls(first, group.ravel())
-
-    @property
-    def count(self) -> int:
-        """Number of distinct rows k."""
-        return len(self.first)
-
-
 def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     r"""Return the squared errors, of shape (k,), at distinct rows that a quadratic ridge regression was not fitted to.
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
     symmetric matrices S, one an output: the functions of the relaxation, with another norm. In terms of
     :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
-    :math:`H = K (K + \lambda I)^{-1}` the error at a row left out is that of the fit to all rows, divided by
-    :math:`1 - H_{ii}`, so that one decomposition of K gives them for every :math:`\lambda`, of which the best is
-    taken, and the better of two scales of X. What does not depend on the function, how targets of equal rows differ,
-    is left out. For losses that grow less than squares, outlying targets are moved to where they begin to be outliers.
+    :math:`H = K (K + \lambda I)^{-1}`, over distinct rows, the error at a row left out that has a share s of the weight
+    of its distinct row is that of the fit to all rows, divided by :math:`1 - s H_{ii}`, so that one decomposition of K
+    gives them for every :math:`\lambda`, of which the best is taken, and the better of two scales of X. For losses
+    that grow less than squares, outlying targets are moved to where they begin to be outliers.
 
     Parameters
     ----------
@@ -87,36 +61,83 @@ def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     Returns
     -------
     ndarray of shape (min(k, 1000),)
-        Multiplied by the weights. For other inputs of the same samples the same rows are left out.
+        Multiplied by the weights, and summed over equal rows. For other inputs the same rows are left out.
     """
     kept = np.random.default_rng(0).permutation(rows.count)[:_MOST_ROWS]
     sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
     targets = regression_targets(problem.y.reshape(problem.n_samples, -1), problem.loss, problem.sample_weight)
-    weights = np.bincount(rows.group, sample_weight)[kept]
-    sums = np.stack([np.bincount(rows.group, sample_weight * one)[kept] for one in targets.T], axis=1)
-    roots = np.sqrt(weights)[:, None]
+    weights, means = _means(targets, sample_weight, rows.group)
+    cells = Cells.of(problem, rows)
+    place = np.full(rows.count, -1)
+    place[kept] = np.arange(len(kept))
+    used = place[cells.group] >= 0
+    in_cells, of_cells = _means(targets, sample_weight, cells.cell)
+    left_out = _LeftOut(
+        place=place[cells.group][used],
+        shares=(in_cells / (cells.counts * weights[cells.group]))[used],
+        weights=in_cells[used],
+        deviations=(of_cells - means[cells.group])[used],
+    )
+    roots = np.sqrt(weights[kept])[:, None]
     inputs = problem.X[rows.first[kept]]
     # Without a lift a scale multiplies all of the kernel, and strengths are relative to it.
     scales = _SCALES if problem.lifted else _SCALES[:1]
     kernels = (quadratic_map(scale * inputs, problem.activation).inner_products() for scale in scales)
-    return min((_ridge_errors(roots * roots.T * kernel, sums / roots) for kernel in kernels), key=np.sum)
+    return min((left_out.errors(roots * kernel * roots.T, roots, means[kept]) for kernel in kernels), key=np.sum)
 
 
-def _ridge_errors(kernel: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the squared errors (k,) at rows left out, of the strength for which they are smallest."""
-    eigenvalues, basis = np.linalg.eigh(kernel)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-    squares, coordinates = np.square(basis), basis.T @ y
+def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Return the weight (k,) of every group and the means (k, C) of values (n, C)."""
+    totals = np.bincount(groups, weights).astype(float)
+    return totals, np.stack([np.bincount(groups, weights * one) for one in values.T], axis=1) / totals[:, None]
 
-    def errors(strength: float) -> FloatArray:
-        # One minus H in the basis: never zero, as its difference from one might be.
-        left = strength / (eigenvalues + strength)
-        residuals = basis @ (left[:, None] * coordinates) / (squares @ left)[:, None]
-        summed: FloatArray = np.square(residuals).sum(axis=1)
-        return summed
 
-    strengths = (eigenvalues.mean() or 1.0) * _STRENGTHS
-    return min(map(errors, strengths.tolist()), key=np.sum)
+@dataclass(frozen=True, eq=False)
+class _LeftOut:
+    """Rows to be left out one by one, as cells of equal rows with equal targets.
+
+    Attributes
+    ----------
+    place : ndarray of int of shape (c,)
+        Which of the k distinct rows the rows of a cell are.
+    shares : ndarray of shape (c,)
+        Of the weight of this distinct row, the share of one row of the cell.
+    weights : ndarray of shape (c,)
+        Of all rows of a cell.
+    deviations : ndarray of shape (c, C)
+        Of the targets of a cell from the mean of the distinct row.
+    """
+
+    place: npt.NDArray[np.intp]
+    shares: FloatArray
+    weights: FloatArray
+    deviations: FloatArray
+
+    def errors(self, kernel: FloatArray, roots: FloatArray, means: FloatArray) -> FloatArray:
+        """Return the squared errors, summed over equal rows, of the strength for which they are smallest.
+
+        Parameters
+        ----------
+        kernel : ndarray of shape (k, k)
+            Of distinct rows, multiplied by the roots of their weights on both sides.
+        roots : ndarray of shape (k, 1)
+        means : ndarray of shape (k, C)
+            Of their targets.
+        """
+        eigenvalues, basis = np.linalg.eigh(kernel)
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        squares, coordinates = np.square(basis), basis.T @ (roots * means)
+
+        def errors(strength: float) -> FloatArray:
+            # One minus H in the basis: never zero, as its difference from one might be.
+            left = strength / (eigenvalues + strength)
+            residuals = basis @ (left[:, None] * coordinates) / roots
+            own = (1.0 - self.shares) + self.shares * (squares @ left)[self.place]
+            squared = np.square(self.deviations + residuals[self.place]).sum(axis=1)
+            return np.bincount(self.place, self.weights * squared / own**2).astype(float)
+
+        strengths = (eigenvalues.mean() or 1.0) * _STRENGTHS
+        return min(map(errors, strengths.tolist()), key=np.sum)
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:

@@ -55,7 +55,7 @@ def train_on_blocks(estimator: Any, blocks: RowBlocks, few: TrainingProblem, opt
     """
     encode = _BlockEncoder(estimator)
     if few.loss.quadratic:
-        return run_on_statistics(statistics_of_blocks(blocks, encode), few, options)
+        return run_on_statistics(statistics_of_blocks(blocks, encode, options.device), few, options)
     return run_on_batches(few, partial(blocks.stream, encode), options)
 
 

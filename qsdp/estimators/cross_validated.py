@@ -146,7 +146,7 @@ class _CrossValidated:
         **routed: Any,
     ) -> QSDPResult:
         deadline, rng = options.deadline(), check_random_state(options.random_state)
-        problem = options.problem(inputs, target, weights)
+        problem = options.problem(inputs, target, weights, samples.repetitions)
         scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
         if "sample_weight" in score:
             _check_weighs(scorer)

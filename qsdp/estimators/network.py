@@ -24,7 +24,7 @@ from qsdp.distributed import Rows, is_collection, map_rows
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
 from qsdp.encoding.fitting import AUTO
-from qsdp.encoding.selection import DistinctRows, first_clear_best
+from qsdp.encoding.selection import first_clear_best
 from qsdp.estimators.blocks import rows_here, train_on_blocks
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import check_kind_of_array, check_targets_of_frame, fit_encoder, fit_rule
@@ -36,6 +36,7 @@ from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import run_pipeline
 from qsdp.problem import TrainingProblem
+from qsdp.relaxation.rows import DistinctRows
 from qsdp.result import QSDPResult
 
 __all__ = ["QuantizedNetworkRegressor"]
@@ -170,10 +171,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         **routed: Any,
     ) -> QSDPResult:
         """Train on inputs and targets of the samples that count, or on all blocks of which those are a sample."""
+        problem = options.problem(inputs, target, weights, samples.repetitions)
         if "blocks" in routed:
-            return train_on_blocks(copy.copy(self), routed["blocks"], options.problem(inputs, target, weights), options)
+            return train_on_blocks(copy.copy(self), routed["blocks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
-        return run_pipeline(inputs, target, options, weights, start=last)
+        return run_pipeline(problem, options, start=last)
 
     def _chosen_encoder(
         self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any, deadline: Deadline
@@ -185,7 +187,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         rows = DistinctRows.of(encoded)
 
         def candidate(encoder: Any, encoded: FloatArray) -> tuple[Any, TrainingProblem]:
-            return encoder, options.problem(self._with_constant(encoded, counting.weights), coded, weights)
+            inputs = self._with_constant(encoded, counting.weights)
+            return encoder, options.problem(inputs, coded, weights, counting.repetitions)
 
         def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
             yield candidate(standard, encoded)

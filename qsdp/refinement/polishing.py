@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
-__all__ = ["MOST_SWEEPS", "polish"]
+__all__ = ["MOST_SWEEPS", "Interrupted", "best_at_interrupt", "improve", "polish"]
 
 Callback = Callable[[int, float], object]
 
@@ -40,6 +40,14 @@ _FEW = 0.002
 
 #: Entries of the data up to which one thread is used.
 _SMALL_DATA = 2**17
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt from the keyboard in the midst of a polish that has gained something: the best network so far."""
+
+    def __init__(self, network: BilinearNetwork) -> None:
+        super().__init__()
+        self.network = network
 
 
 def polish(
@@ -144,6 +152,43 @@ def polish(
     >>> polished.n_bits == network.n_bits
     True
     """
+    try:
+        return improve(
+            network,
+            problem,
+            max_sweeps=max_sweeps,
+            restarts=restarts,
+            time_limit=time_limit,
+            random_state=random_state,
+            callback=callback,
+            n_jobs=n_jobs,
+            device=device,
+            verbose=verbose,
+        )
+    except Interrupted as interrupt:
+        return best_at_interrupt([interrupt.network], problem)
+
+
+def improve(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    *,
+    max_sweeps: int = MOST_SWEEPS,
+    restarts: int = 0,
+    time_limit: float | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    verbose: bool = False,
+) -> BilinearNetwork:
+    """Do what `polish` does, for a method of which it is a part.
+
+    Raises
+    ------
+    Interrupted
+        It was interrupted, which the method must know, and has gained something.
+    """
     check_fits(network, problem)
     check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
@@ -180,8 +225,16 @@ def polish(
         best.offer(run.network())
         if best.network is network:
             raise
-        warn(f"interrupted: the network of objective {best.objective:.6g}, the best so far, is returned")
+        raise Interrupted(best.network) from None
     return best.network
+
+
+def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProblem) -> BilinearNetwork:
+    """Return the best of the networks that there are at an interrupt, and warn."""
+    objectives = [problem.objective(network) for network in networks]
+    least = min(objectives)
+    warn(f"interrupted: the network of objective {least:.6g}, the best so far, is returned")
+    return networks[objectives.index(least)]
 
 
 class BestNetwork:

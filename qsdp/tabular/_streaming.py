@@ -114,6 +114,7 @@ def statistics_of(
     activation: PolynomialActivation | None,
     checkpoint: Path | None = None,
     bar: ProgressBar = NO_BAR,
+    device: str | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of all training rows of a file, encoded as those of a sample.
 
@@ -128,9 +129,11 @@ def statistics_of(
     checkpoint : Path, optional
         See `SufficientStatistics.from_batches`.
     bar : ProgressBar
+    device : str, optional
+        As of `SufficientStatistics`.
     """
     batches = encoded_batches(path, sampling, training, Squared(), activation, bar)
-    return SufficientStatistics.from_batches(batches(), checkpoint=checkpoint, every=_EVERY)
+    return SufficientStatistics.from_batches(batches(), checkpoint=checkpoint, every=_EVERY, device=device)
 
 
 def encoded_batches(

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
+
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
-from qsdp.encoding.selection import DistinctRows, first_clear_best
+from qsdp.encoding.selection import first_clear_best
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.rows import DistinctRows
 from qsdp.result import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
@@ -45,6 +49,11 @@ class Training:
         """Return the same with inputs by another rule."""
         encoder = self.encoder.by_rule(self.train, rule)
         return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
+
+    def problem(self, options: TrainingOptions) -> TrainingProblem:
+        """Return the problem of training."""
+        given = self.weighting.read(self.train)
+        return options.problem(self.X, self.y, self.weights, np.ones(len(self.y)) if given is None else given)
 
     def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
         """Return the model of a `result` trained on X and y, with `options` as far as it does not know them."""
@@ -171,5 +180,5 @@ def choose_encoding(training: Training, options: TrainingOptions) -> Training:
     rules = EncodingRule.finer(training.encoder.encoding, training.X, training.y[:1].size, rows.count)
     activation = get_activation(options.activation)
     tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
-    candidates = ((one, options.problem(one.X, one.y, one.weights)) for one in tables)
+    candidates = ((one, one.problem(options)) for one in tables)
     return first_clear_best(candidates, rows, options.choice_deadline(options.deadline()))[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,8 +131,6 @@ def test_nothing_is_said_before_all_problems_are_measured() -> None:
     assert set(verdicts(good()[:9]).values()) == {"not measured"}
 
 
-def test_tables_and_picture(tmp_path: Path) -> None:
+def test_tables() -> None:
     generated, checked, restricted = study.tables(good())
     assert (len(generated.rows), len(checked.rows), len(restricted.rows)) == (19, 19, 14)
-    study.EXPERIMENT.plot(good(), tmp_path / "drawn.png")
-    assert (tmp_path / "drawn.png").stat().st_size > 1000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -186,7 +185,7 @@ def made_paths(warm: float, seconds: float, same: bool, apart: float = 1e-7) -> 
 
 def test_verdicts_of_paths() -> None:
     good, bad = path.claims(made_paths(0.8, 0.5, True)), path.claims(made_paths(1.2, 2.0, False, 1e-3))
-    assert [(claim.source, claim.statement) for claim in good] == path.listed()
+    assert len({claim.statement for claim in good}) == len(good) == 17
     assert {claim.verdict for claim in good} == {"supported"}
     assert {claim.verdict for claim in bad} == {"contradicted"}
     assert "0.5 (0.5 to 0.5) of the time" in next(
@@ -222,20 +221,6 @@ def test_partly_the_same_beta() -> None:
 
 
 # -- all -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("module", "records"),
-    [
-        (levels, made_levels(0.01, 0.05, 0.95)),
-        (path, made_paths(0.8, 0.5, True)),
-    ],
-    ids=["levels", "path"],
-)
-def test_pictures(module: Any, records: list[Record], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib").use("Agg")
-    module.EXPERIMENT.plot(records, tmp_path / "drawn.png")
-    assert (tmp_path / "drawn.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize("module", EXPERIMENTS)

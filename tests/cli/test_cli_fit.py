@@ -381,3 +381,18 @@ def test_an_interrupted_training_is_reported_and_saved_on_demand_only(
     assert number(result.stdout, "accuracy") > 50.0
     assert (figure(result.stdout, "saved") == "messy.qsdp") is kept
     assert (here / "messy.qsdp").exists() is kept
+
+
+def test_an_interrupted_polish_is_the_last_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    polishes = []
+
+    def interrupted(problem: Any, network: Any, *rest: Any, **options: Any) -> Any:
+        polishes.append(network)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("qsdp.refinement.polishing.Run", interrupted)
+    (here / "messy.csv").write_bytes(messy())
+    result = run(*FIT_LABEL, "--keep-partial")
+    assert (result.exit_code, len(polishes)) == (130, 1)
+    assert result.stderr.count("interrupted: the network of objective") == 1
+    assert load_model("messy.qsdp").network.n_neurons == polishes[0].n_neurons

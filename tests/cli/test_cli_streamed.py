@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_program import figure, number, refused, run
+from torch_devices import devices_of_products, needs_torch
 
 from qsdp._utils.progress import NO_BAR
 from qsdp.problem import TrainingProblem
@@ -92,6 +94,28 @@ def test_a_killed_pass_goes_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> N
     whole, resumed = load_model("whole.qsdp"), load_model("resumed.qsdp")
     assert resumed.objective == pytest.approx(whole.objective, rel=1e-10)
     np.testing.assert_array_equal(resumed.network.U, whole.network.U)
+
+
+@needs_torch
+def test_products_of_rows_run_on_the_device(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = devices_of_products(monkeypatch)
+    command = ["fit", data, "--target", "y", "--drop", "label", *STREAMED]
+    assert run(*command, "--output", "here.qsdp").exit_code == 0
+    assert set(devices) == {None}
+    devices.clear()
+    assert run(*command, "--output", "there.qsdp", "--device", "cpu").exit_code == 0
+    assert set(devices) == {"cpu"}
+    here, there = load_model("here.qsdp"), load_model("there.qsdp")
+    assert there.lower_bound == pytest.approx(here.lower_bound, rel=1e-5)
+
+
+def test_a_device_that_is_not_there_is_refused_before_the_file_is_read(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    data.write_text("nothing to be read")
+    command = ["fit", data, "--target", "y", *STREAMED, "--device", "cuda"]
+    assert "device='cuda' needs torch: pip install torch" in refused(*command)
 
 
 def test_parquet_is_streamed_alike(data: Path) -> None:

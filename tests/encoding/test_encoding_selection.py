@@ -15,17 +15,17 @@ from qsdp.encoding import EncodingRule
 from qsdp.encoding.selection import (
     _SCALES,
     _STRENGTHS,
-    DistinctRows,
     first_clear_best,
     is_clear_gain,
     left_out_errors,
     regression_targets,
 )
 from qsdp.losses import get_loss
+from qsdp.relaxation.rows import DistinctRows
 
 
 def brute_force(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
-    """Return the sorted squared errors of ridge regressions on all entries of S, one for each distinct row."""
+    """Return the sorted squared errors of ridge regressions on all entries of S, summed over equal rows."""
     scaled = (
         TrainingProblem(
             scale * problem.X,
@@ -56,15 +56,14 @@ def brute_force_of_one_scale(problem: TrainingProblem, rows: DistinctRows) -> Fl
     scale = (total[:, None] * (features @ features.T)[np.ix_(rows.first, rows.first)]).trace() / rows.count
 
     def errors(strength: float) -> FloatArray:
-        found = np.empty(rows.count)
-        for k in range(rows.count):
-            others, own = rows.group != k, rows.group == k
+        found = np.zeros(rows.count)
+        for i in range(problem.n_samples):
+            others = np.arange(problem.n_samples) != i
             F, root = features[others], np.sqrt(weights[others])[:, None]
             lhs = np.vstack([root * F, math.sqrt(strength) * np.eye(F.shape[1])])
             rhs = np.vstack([root * targets[others], np.zeros((F.shape[1], targets.shape[1]))])
-            prediction = features[rows.first[k]] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
-            mean = np.average(targets[own], axis=0, weights=weights[own])
-            found[k] = total[k] * np.sum((mean - prediction) ** 2)
+            prediction = features[i] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+            found[rows.group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
         return found
 
     return np.sort(min(map(errors, (scale * _STRENGTHS).tolist()), key=np.sum))

@@ -246,6 +246,21 @@ def test_an_automatic_encoding_is_one_of_those_by_name(estimator: type) -> None:
 # -- how good ------------------------------------------------------------------------------------------
 
 
+@both
+def test_an_interrupted_polish_leaves_a_fitted_estimator(estimator: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qsdp.refinement.polishing.Run", interrupted)
+    with pytest.warns(QSDPWarning) as caught:
+        model = estimator(encoding="standard", beta="2%", random_state=0).fit(X, target(estimator))
+    assert [
+        str(warning.message).startswith("interrupted:") for warning in caught if "gap" not in str(warning.message)
+    ] == [True]
+    assert model.certificate_.lower_bound <= model.certificate_.objective
+    assert np.all(np.isfinite(outputs(model, X)))
+
+
 def test_a_regressor_of_diabetes() -> None:
     # Ridge regression has 0.4 to 0.5.
     X_train, X_test, y_train, y_test = train_test_split(*load_bundled("diabetes"), random_state=0)

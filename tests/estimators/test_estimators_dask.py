@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
+from torch_devices import devices_of_products, needs_torch
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -50,6 +51,17 @@ def test_a_regressor_is_that_of_the_rows(outputs: int) -> None:
     np.testing.assert_array_equal(predicted.compute(), there.predict(X))
     with pytest.raises(InvalidInputError, match=r"X must have shape \(n, 4\)"):
         there.predict(blocks(X[:, :3])[0])
+
+
+@needs_torch
+def test_products_of_blocks_run_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows()
+    devices = devices_of_products(monkeypatch)
+    here, there = (
+        QuantizedNetworkRegressor(**FAST, device=device).fit(*blocks(X, y, size=250)) for device in (None, "cpu")
+    )
+    assert devices == [None] * 2 + ["cpu"] * 2
+    assert there.certificate_.lower_bound == pytest.approx(here.certificate_.lower_bound, rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -10,10 +10,8 @@ import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
 import qsdp
-from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError
 from qsdp.relaxation import plan_paths, relaxation_path
-from qsdp.relaxation.selection import _losses
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -70,20 +68,3 @@ def test_loose_gaps_are_warned_of_unless_quiet(recwarn: pytest.WarningsRecorder)
     assert not recwarn.list
     plan.solve()
     assert len(recwarn.list) == 1
-
-
-def test_no_fold_begins_when_time_is_over() -> None:
-    class Fold:
-        def __init__(self, ends: bool) -> None:
-            self.ends, self.seen = ends, 0
-
-        def loss(self, beta: float, deadline: Deadline) -> float:
-            self.seen += 1
-            if self.ends:
-                deadline.expire()
-            return 1.0
-
-    for ending, expected in ((1, [1, 1, 0, 0]), (None, [1, 1, 1, 1])):
-        folds = [Fold(k == ending) for k in range(4)]
-        assert _losses(folds, 1.0, [], Deadline(1e6)) == [1.0] * sum(expected)
-        assert [fold.seen for fold in folds] == expected

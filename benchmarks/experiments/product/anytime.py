@@ -12,6 +12,7 @@ outputs; MNIST pooled to 14 x 14 pixels, ten outputs. Betas are 1 (planted) and 
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from collections.abc import Callable
@@ -21,7 +22,7 @@ import numpy as np
 
 import qsdp
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, timed, where
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, processor_clock
 from qsdp.bench import Claim, Table, exact
@@ -126,26 +127,16 @@ def curve(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]
 
 def networks(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]:
     """Train networks of several seeds."""
-    results, seconds = [], []
-    per_output = 10 if problem.vector else 50
-    for seed in range(case["seeds"]):
-        start = time.process_time()
-        results.append(
-            qsdp.solve_and_sample(
-                problem.X,
-                problem.y,
-                per_output * problem.n_outputs,
-                problem.beta,
-                problem.loss,
-                refine="polish",
-                time_limit=case["limit"],
-                random_state=seed,
-            )
-        )
-        seconds.append(time.process_time() - start)
-    relaxations, certificates = [r.relaxation for r in results], [r.certificate for r in results]
+    neurons = (10 if problem.vector else 50) * problem.n_outputs
+    options = {"beta": problem.beta, "loss": problem.loss, "refine": "polish", "time_limit": case["limit"]}
+
+    def trained(seed: int) -> qsdp.QSDPResult:
+        return qsdp.solve_and_sample(problem.X, problem.y, neurons, random_state=seed, **options)
+
+    runs = [timed(functools.partial(trained, seed)) for seed in range(case["seeds"])]
+    relaxations, certificates = [r.relaxation for r, _ in runs], [r.certificate for r, _ in runs]
     return {
-        "seconds": seconds,
+        "seconds": [seconds for _, seconds in runs],
         "zero": problem.data_fit.value_at_zero,
         "relaxed": [relaxation.objective for relaxation in relaxations],
         "relaxed_gap": [relaxation.relative_gap for relaxation in relaxations],
@@ -180,39 +171,35 @@ def tables(records: Records) -> list[Table]:
     """Return the gaps of the methods at some moments, and what the pipeline has at every limit."""
     curves, trained = split(records)
 
-    def after(moment: float) -> show.Cell:
-        return lambda group: f"{gap_at(group[0], moment):.1e}"
+    def after(moment: float) -> show.Column:
+        return f"{moment:g} s", lambda group: f"{gap_at(group[0], moment):.1e}"
 
-    moments = [(f"{moment:g} s", after(moment)) for moment in LIMITS if moment <= CURVE]
     solved = [
-        ("problem", show.param("problem")),
-        ("solver", show.param("solver")),
-        *moments,
+        "problem | solver",
+        *map(after, (moment for moment in LIMITS if moment <= CURVE)),
         ("ended after, s", lambda group: f"{gaps(group[0])[0][-1]:.2f}"),
     ]
 
-    def mean(name: str, form: str) -> show.Cell:
-        return lambda group: format(float(np.mean(group[0].measured[name])), form)
+    def mean(heading: str, name: str, form: str) -> show.Column:
+        return heading, lambda group: format(float(np.mean(group[0].measured[name])), form)
 
     columns = [
-        ("problem", show.param("problem")),
-        ("limit, s", show.param("limit", "g")),
-        ("seconds", mean("seconds", ".2f")),
+        "problem | limit, s = limit:g",
+        mean("seconds", "seconds", ".2f"),
         ("relaxed by", lambda group: ", ".join(group[0].measured["solvers"])),
-        ("relaxed point", mean("relaxed", ".6g")),
-        ("its gap", mean("relaxed_gap", ".1e")),
-        ("network", mean("objective", ".6g")),
-        ("least and largest", lambda group: "{:.6g} to {:.6g}".format(*_range(group[0].measured["objective"]))),
-        ("certified gap", mean("gap", ".3f")),
+        mean("relaxed point", "relaxed", ".6g"),
+        mean("its gap", "relaxed_gap", ".1e"),
+        mean("network", "objective", ".6g"),
+        (
+            "least and largest",
+            lambda group: "{:.6g} to {:.6g}".format(*np.quantile(group[0].measured["objective"], (0, 1))),
+        ),
+        mean("certified gap", "gap", ".3f"),
     ]
     return [
         show.table("Certified gap of the relaxation after seconds of the processor", curves, solved),
         show.table("Polished networks with a time limit", trained, columns, f"Means of {SEEDS} seeds."),
     ]
-
-
-def _range(numbers: Any) -> tuple[float, float]:
-    return min(numbers), max(numbers)
 
 
 def quotes(records: Records) -> dict[str, str]:
@@ -230,22 +217,18 @@ def quotes(records: Records) -> dict[str, str]:
 def claims(records: Records) -> list[Claim]:
     """Compare every limit with a tenth of it, points with zero and networks, and "auto" with the best method."""
     curves, trained = split(records)
-    known = {(r.case["problem"], r.case["limit"]): r.measured for r in trained}
-    better, tighter = {}, {}
-    for (problem, limit), later in known.items():
-        earlier = known.get((problem, round(limit / 10.0, 6)))
-        if earlier is not None:
-            name = f"{problem}, {limit:g} s"
-            first, second = np.array(earlier["objective"]), np.array(later["objective"])
-            error = np.sqrt(sum(part.var(ddof=min(1, len(part) - 1)) / len(part) for part in (first, second)))
-            better[name] = bool(second.mean() <= first.mean() + 2.0 * error + 1e-9 * first.mean())
-            tighter[name] = max(later["relaxed_gap"]) <= max(*earlier["relaxed_gap"], 1e-6)
-    points = {f"{p}, {limit:g} s": max(m["relaxed"]) <= (1.0 + 1e-12) * m["zero"] for (p, limit), m in known.items()}
-    joined = {
-        f"{problem}, {limit:g} s": bool(np.all(np.array(m["relaxed"]) <= (1.0 + 1e-9) * np.array(m["objective"])))
-        for (problem, limit), m in known.items()
-        if limit >= 10.0
-    }
+    better, tighter, points, joined = {}, {}, {}, {}
+    for record in trained:
+        problem, limit, m = record.case["problem"], record.case["limit"], record.measured
+        name, relaxed, objective = f"{problem}, {limit:g} s", np.array(m["relaxed"]), np.array(m["objective"])
+        points[name] = bool(np.all(relaxed <= (1.0 + 1e-12) * m["zero"]))
+        if limit >= 10.0:
+            joined[name] = bool(np.all(relaxed <= (1.0 + 1e-9) * objective))
+        for earlier in where(trained, problem=problem, limit=round(limit / 10.0, 6)):
+            first = np.array(earlier.measured["objective"])
+            error = np.sqrt(sum(part.var(ddof=min(1, len(part) - 1)) / len(part) for part in (first, objective)))
+            better[name] = bool(objective.mean() <= first.mean() + 2.0 * error + 1e-9 * first.mean())
+            tighter[name] = max(m["relaxed_gap"]) <= max(*earlier.measured["relaxed_gap"], 1e-6)
     pairs = sum(round(limit / 10.0, 6) in LIMITS for limit in LIMITS) * len(PROBLEMS)
     late = sum(limit >= 10.0 for limit in LIMITS) * len(PROBLEMS)
     near = {}
@@ -269,21 +252,17 @@ def plot(records: Records) -> Any:
     names = list(dict.fromkeys(r.case["problem"] for r in records))
     figure, axes = draw.subplots(2, len(names), figsize=(3.0 * len(names), 5.6), squeeze=False)
     for (above, below), name in zip(axes.T, names, strict=True):
-        for k, solver in enumerate(SOLVERS):
-            for r in curves:
-                if (r.case["problem"], r.case["solver"]) == (name, solver):
-                    seconds, gap = gaps(r)
-                    above.step(seconds, np.maximum(gap, 1e-8), where="post", color=f"C{k}", label=solver)
-        own = sorted((r for r in trained if r.case["problem"] == name), key=lambda r: r.case["limit"])
+        for r in where(curves, problem=name):
+            seconds, gap = gaps(r)
+            solver = r.case["solver"]
+            above.step(seconds, np.maximum(gap, 1e-8), where="post", color=f"C{SOLVERS.index(solver)}", label=solver)
+        own = sorted(where(trained, problem=name), key=lambda r: r.case["limit"])
         limits = [r.case["limit"] for r in own]
         below.plot(limits, [np.mean(r.measured["relaxed"]) for r in own], "o--", color="C4", label="relaxed point")
         below.plot(limits, [np.mean(r.measured["objective"]) for r in own], "s-", color="C5", label="network")
         above.set_title(name, fontsize=9)
-        for axis in (above, below):
-            axis.set_xscale("log")
-            axis.set_yscale("log")
-        above.set_xlabel("seconds of the processor")
-        below.set_xlabel("limit, seconds of the processor")
+        above.set(xscale="log", yscale="log", xlabel="seconds of the processor")
+        below.set(xscale="log", yscale="log", xlabel="limit, seconds of the processor")
     axes[0][0].set_ylabel("certified gap of the relaxation")
     axes[1][0].set_ylabel("objective")
     draw.legend(figure, axes, loc="outside upper center", ncols=6, fontsize=8, frameon=False)

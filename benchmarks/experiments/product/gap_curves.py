@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -82,33 +80,23 @@ def standardised(name: str) -> tuple[np.ndarray, np.ndarray]:
     return (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), data.y
 
 
-@contextmanager
-def cutting_planes(wanted: bool) -> Iterator[None]:
-    """Leave the cutting planes out unless they are wanted."""
-    if wanted:
-        yield
-    else:
-        with mock.patch.object(CuttingPlanes, "supports", staticmethod(lambda instance: False)):
-            yield
-
-
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Generate columns, and keep the curve."""
     problem = problem_of(case)
     curve: list[tuple[float, float, float, float]] = []
-    with threadpool_limits(limits=1), cutting_planes(case["cuts"]):
-        clock, processor = time.perf_counter(), time.process_time()
+    supports = CuttingPlanes.supports if case["cuts"] else lambda instance: False
+    with threadpool_limits(limits=1), mock.patch.object(CuttingPlanes, "supports", staticmethod(supports)):
+        began = time.perf_counter(), time.process_time()
+
+        def spent() -> tuple[float, float]:
+            return time.perf_counter() - began[0], time.process_time() - began[1]
 
         def report(one: Any) -> None:
-            seconds = time.perf_counter() - clock, time.process_time() - processor
-            curve.append((*seconds, one.objective, one.lower_bound))
+            curve.append((*spent(), one.objective, one.lower_bound))
 
         relaxation = qsdp.solve_relaxation(problem)
-        relaxed = time.perf_counter() - clock
-        result = qsdp.column_generation(
-            problem, relaxation=relaxation, time_limit=case["limit"] - relaxed, callback=report
-        )
-        seconds, processor_seconds = time.perf_counter() - clock, time.process_time() - processor
+        limit = case["limit"] - spent()[0]
+        result = qsdp.column_generation(problem, relaxation=relaxation, time_limit=limit, callback=report)
+        seconds, processor_seconds = spent()
     proof = result.certificate.proof
     assert proof is not None
     cuts = [leaf.cuts for tree in proof.trees for leaf in tree.leaves if leaf.cuts is not None]
@@ -116,14 +104,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "n": problem.n_samples,
         "D": problem.dimension,
         "relaxation": relaxation.lower_bound,
-        "objective": result.objective,
-        "lower_bound": result.lower_bound,
+        **{name: getattr(result, name) for name in ("objective", "lower_bound", "status", "rounds")},
         "gap": result.relative_gap,
         "relaxation_gap": 1.0 - relaxation.lower_bound / result.objective,
-        "status": result.status,
         "kind": result.certificate.bound_type,
         "cuts": sum(len(part.weights) for part in cuts),
-        "rounds": result.rounds,
         "seconds": seconds,
         "processor_seconds": processor_seconds,
         "curve": curve,
@@ -131,21 +116,13 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return the gaps at the end."""
     columns = [
         ("problem", lambda group: label(group[0].case)),
-        ("limit, s", show.param("limit", "g")),
+        "limit, s = limit:g",
         ("cuts", lambda group: "yes" if group[0].case["cuts"] else "no"),
-        ("D", show.first("D")),
-        ("relaxation", show.first("relaxation", ".6g")),
-        ("lower bound", show.first("lower_bound", ".6g")),
-        ("objective", show.first("objective", ".6g")),
-        ("relaxation's gap, %", show.first("relaxation_gap", ".2f", unit=100)),
-        ("certified gap, %", show.first("gap", ".2f", unit=100)),
-        ("kind", show.first("kind")),
-        ("rounds", show.first("rounds")),
-        ("seconds", show.first("seconds", ".1f")),
-        ("of the processor", show.first("processor_seconds", ".1f")),
+        "D | relaxation:.6g | lower bound = lower_bound:.6g | objective:.6g | "
+        "relaxation's gap, % = 100*relaxation_gap:.2f | certified gap, % = 100*gap:.2f | kind | rounds | seconds:.1f | "
+        "of the processor = processor_seconds:.1f",
     ]
     note = "One thread, on a machine that others used, too: compare by the seconds of the processor. Where both kinds "
     note += "of seconds are equal, limits counted those of the processor."
@@ -153,30 +130,25 @@ def tables(records: Records) -> list[Table]:
 
 
 def label(case: dict[str, Any]) -> str:
-    """Return the name of a problem."""
     return f"{case['data']}, beta {case['beta']:g}"
 
 
 def claims(records: Records) -> list[Claim]:
     """Judge the gaps by the targets, and against those without cutting planes."""
-    found = [_better(records)]
+    pairs = {
+        label(group[0].case): {r.case["cuts"]: r.measured["gap"] for r in group}
+        for group in grouped(where(records, limit=MINUTE), "data", "beta").values()
+        if len(group) == 2
+    }
+    figures = ", ".join(f"{name}: {100 * p[False]:.2f} % to {100 * p[True]:.2f} %" for name, p in pairs.items())
+    holds = {name: pair[True] < pair[False] for name, pair in pairs.items()}
+    found = [exact(*BETTER, holds, figures, needed=len(PROBLEMS))]
     for limit, goal in TARGETS.items():
-        gaps = {label(r.case): r.measured["gap"] for r in records if r.case["cuts"] and r.case["limit"] == limit}
+        gaps = {label(r.case): r.measured["gap"] for r in where(records, cuts=True, limit=limit)}
         figures = ", ".join(f"{name}: {100 * gap:.2f} %" for name, gap in gaps.items())
         holds = {name: gap <= goal for name, gap in gaps.items()}
         found.append(exact(*REACHED[limit], holds, figures, needed=len(PROBLEMS if limit == MINUTE else LONG)))
     return found
-
-
-def _better(records: Records) -> Claim:
-    pairs = {
-        label(group[0].case): {r.case["cuts"]: r.measured["gap"] for r in group}
-        for group in grouped(where(records, limit=MINUTE), "data", "beta").values()
-    }
-    pairs = {name: pair for name, pair in pairs.items() if len(pair) == 2}
-    figures = ", ".join(f"{name}: {100 * p[False]:.2f} % to {100 * p[True]:.2f} %" for name, p in pairs.items())
-    holds = {name: pair[True] < pair[False] for name, pair in pairs.items()}
-    return exact(*BETTER, holds, figures, needed=len(PROBLEMS))
 
 
 def plot(records: Records) -> Any:
@@ -192,11 +164,9 @@ def plot(records: Records) -> Any:
             # A proof is a gap of zero up to its tolerance, and would take all of the axis.
             axis.plot(processor, np.maximum(100 * gap, LEAST_SHOWN), color=color, linestyle=style, label=name)
         axis.set_title(label(group[0].case), fontsize=9)
-        axis.set_xscale("log")
-        axis.set_yscale("log")
+        axis.set(xscale="log", yscale="log", xlabel="seconds of the processor")
         axis.set_ylim(bottom=LEAST_SHOWN)
         draw.label_decades(axis)
-        axis.set_xlabel("seconds of the processor")
     axes[0][0].set_ylabel("gap, %")
     draw.legend(figure, axes, loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     return figure

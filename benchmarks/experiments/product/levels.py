@@ -15,17 +15,24 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, Records, accuracy, by, experiment_in, grid, grouped, percent, values
+from benchmarks.experiments import show
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    accuracy,
+    experiment_in,
+    grid,
+    grouped,
+    percent,
+    values,
+    where,
+)
 from benchmarks.experiments._data import standardised, targets_of, with_constant
-from qsdp.bench import Claim, Record, Table, exact, judged, paired_claim, within
+from qsdp.bench import Claim, Table, exact, judged, paired_claim, within
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 FACTORS = (1, 2, 4, 8)
-BINARY = 1
-BETA = 10.0
-SPLITS = 20
-
+BINARY, BETA, SPLITS = 1, 10.0, 20
 
 #: What an earlier run on one split has found.
 FINDING = "Earlier finding of the package"
@@ -57,45 +64,37 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
-def of(records: Records, M: int, name: str) -> np.ndarray:
-    """Return a measurement of every network with M + 1 levels, shape (splits, networks)."""
-    return values(records, f"{M}/{name}")
-
-
-def by_set(records: Records) -> dict[str, list[Record]]:
-    return {name: group for (name,), group in grouped(records, "data").items()}
-
-
-def change(records: Records, M: int) -> np.ndarray:
-    """Return accuracy with M + 1 levels minus that with two, for every split."""
-    difference: np.ndarray = np.mean(of(records, M, "test") - of(records, BINARY, "test"), axis=1)
-    return difference
-
-
-def standard_error(numbers: np.ndarray) -> float:
-    return float(np.std(numbers, ddof=1) / len(numbers) ** 0.5) if len(numbers) > 1 else float("nan")
+def tests(records: Records, M: int) -> np.ndarray:
+    """Return the test accuracy of every network with M + 1 levels, shape (splits, networks)."""
+    return values(records, f"{M}/test")
 
 
 def of_sampling(records: Records, M: int) -> float:
     """Return the deviation between networks of one solution, the root of its mean square over splits."""
-    return float(np.sqrt(np.mean(np.var(of(records, M, "test"), axis=1, ddof=1))))
+    return float(np.sqrt(np.mean(np.var(tests(records, M), axis=1, ddof=1))))
+
+
+def change(records: Records, M: int) -> np.ndarray:
+    """Return accuracy with M + 1 levels minus that with two, for every split."""
+    return np.asarray(np.mean(tests(records, M) - tests(records, BINARY), axis=1))
 
 
 def tables(records: Records) -> list[Table]:
     def changed(group: Records, M: int) -> str:
-        paired = change(group, M)
-        return f"{100.0 * paired.mean():+.2f} ± {100.0 * standard_error(paired):.2f}"
+        paired = 100.0 * change(group, M)
+        error = np.std(paired, ddof=1) / len(paired) ** 0.5 if len(paired) > 1 else np.nan
+        return f"{paired.mean():+.2f} ± {error:.2f}"
 
     # A row is the group of a set and M.
     columns = [
         ("data", lambda row: row[0][0].case["data"] if row[1] == BINARY else ""),
         ("M", lambda row: str(row[1])),
         ("bits", lambda row: show.first(f"{row[1]}/bits", ",")(row[0])),
-        ("test accuracy, %", lambda row: percent(of(*row, "test").mean(axis=1))),
+        ("test accuracy, %", lambda row: percent(tests(*row).mean(axis=1))),
         ("minus M = 1", lambda row: "" if row[1] == BINARY else changed(*row)),
         ("of sampling, %", lambda row: f"{100.0 * of_sampling(*row):.2f}"),
-        ("weights at +-M", lambda row: f"{of(*row, 'outermost').mean():.3f}"),
-        ("certified gap, %", lambda row: f"{100.0 * np.median(of(*row, 'gaps')):.1f}"),
+        ("weights at +-M", lambda row: f"{values(row[0], f'{row[1]}/outermost').mean():.3f}"),
+        ("certified gap, %", lambda row: f"{100.0 * np.median(values(row[0], f'{row[1]}/gaps')):.1f}"),
         ("splits x networks", lambda row: f"{len(row[0])} x {row[0][0].case['networks']}"),
     ]
     note = (
@@ -103,65 +102,28 @@ def tables(records: Records) -> list[Table]:
         "deviation between networks of one solution. Gap: that of the network, median, certified by the bound that is "
         "carried over from the binary solve."
     )
-    rows = [(group, M) for group in by_set(records).values() for M in FACTORS]
+    rows = [(group, M) for group in grouped(records, "data").values() for M in FACTORS]
     return [show.table("Levels from one solve", rows, columns, note)]
 
 
 def claims(records: Records) -> list[Claim]:
-    found, groups = [], by_set(records)
-    for name in SETS:
-        statement = f"{name}: networks with M = {FACTORS[-1]} have a higher test accuracy than binary ones (one solve)."
-        many, binary = (
-            by(groups.get(name, []), lambda r, M=M: float(np.mean(r.measured[str(M)]["test"])), "split")
-            for M in (FACTORS[-1], BINARY)
-        )
-        found.append(paired_claim(TARGET, statement, many, binary, names=(f"M = {FACTORS[-1]}", "M = 1")))
-    return [*found, _noise_claim(groups), _outermost_claim(records)]
-
-
-def _noise_claim(groups: dict[str, list[Record]]) -> Claim:
-    """Compare the mean change of a set with the deviation of its networks."""
-    words = "is less than networks of one solution differ among themselves"
-    changes = {name: dict(enumerate(change(group, FACTORS[-1]))) for name, group in groups.items()}
+    found, last, groups = [], FACTORS[-1], {name: where(records, data=name) for name in SETS}
+    for name, group in groups.items():
+        statement = f"{name}: networks with M = {last} have a higher test accuracy than binary ones (one solve)."
+        many, binary = ({r.case["split"]: float(tests([r], M).mean()) for r in group} for M in (last, BINARY))
+        found.append(paired_claim(TARGET, statement, many, binary, names=(f"M = {last}", "M = 1")))
+    groups = {name: group for name, group in groups.items() if group}
     noise = {name: of_sampling(group, BINARY) for name, group in groups.items()}
+    changes = {name: dict(enumerate(change(group, last))) for name, group in groups.items()}
     parts = {name: within(changes[name], 0.0, noise[name], unit=100.0) for name in groups}
     figures = "; ".join(f"{name} {part.number}, networks {100 * noise[name]:.2f}" for name, part in parts.items())
-    return judged(FINDING, f"What M = {FACTORS[-1]} changes in test accuracy {words}.", parts, figures)
-
-
-def _outermost_claim(records: Records) -> Claim:
-    statement = f"Nine of ten weights are at +-M in every network, also with M = {FACTORS[-1]}."
-    shares = {M: of(records, M, "outermost") for M in FACTORS[1:]} if records else {}
+    words = "is less than networks of one solution differ among themselves"
+    found.append(judged(FINDING, f"What M = {last} changes in test accuracy {words}.", parts, figures))
+    statement = f"Nine of ten weights are at +-M in every network, also with M = {last}."
+    shares = {M: values(records, f"{M}/outermost") for M in FACTORS[1:]} if records else {}
     figures = ", ".join(f"M = {M}: {share.min():.2f} to {share.max():.2f}" for M, share in shares.items())
     holds = np.all([np.all(share >= 0.9, axis=1) for share in shares.values()], axis=0) if records else []
-    return exact(FINDING, statement, holds, figures, needed=len(SETS) * SPLITS)
-
-
-def plot(records: Records) -> Any:
-    """Draw what every M changes in test accuracy, with two standard errors, beside the noise of sampling."""
-    groups = by_set(records)
-    figure, axis = draw.subplots(figsize=(6.4, 3.6))
-    places = np.arange(len(groups))
-    for number, M in enumerate(FACTORS[1:]):
-        changes = [change(group, M) for group in groups.values()]
-        axis.errorbar(
-            places + 0.18 * (number - 1),
-            [100.0 * paired.mean() for paired in changes],
-            yerr=[200.0 * np.nan_to_num(standard_error(paired)) for paired in changes],
-            fmt="o",
-            capsize=3,
-            color=f"C{number}",
-            label=f"M = {M}",
-        )
-    for place, group in zip(places, groups.values(), strict=True):
-        noise = 100.0 * of_sampling(group, BINARY)
-        label = "deviation between networks of one solution" if place == 0 else None
-        axis.fill_between([place - 0.4, place + 0.4], -noise, noise, color="0.9", zorder=0, label=label)
-    axis.axhline(0.0, color="k", linewidth=0.8)
-    axis.set_xticks(places, list(groups))
-    axis.set(ylabel="test accuracy minus that of M = 1, points")
-    axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=4)
-    return figure
+    return [*found, exact(FINDING, statement, holds, figures, needed=len(SETS) * SPLITS)]
 
 
 EXPERIMENT = experiment_in(

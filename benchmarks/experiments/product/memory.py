@@ -54,98 +54,83 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     return [*solves[:1], *small] if quick else [*solves, *others]
 
 
-def bound_of(n: int, d: int, columns: int = 0) -> float:
-    """Return the MiB that a solve, or column generation with so many neurons in hand, takes at most."""
-    return 100.0 + 8.0 * (10 * n * d + 32 * d * d + 4 * n * columns) / 2**20
-
-
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    return in_own_process(measure_other if "call" in case else measure, case)
+    return in_own_process(measure, case)
 
 
-def measure_other(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the peak of another function in MiB, and the most neurons that column generation has had in hand."""
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the peak of a call in MiB, and what is known of it."""
     warnings.simplefilter("ignore")
-    n, d, call = case["n"], case["d"], case["call"]
-    rng = np.random.default_rng(0)
+    n, d, rng = case["n"], case["d"], np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     y = X[:, 0] * X[:, 1] + 0.1
+    y = np.sign(y) if case["loss"] in {"logistic", "hinge"} else y
     U, V = rng.choice([-1, 1], size=(2, 100, d))
     network = qsdp.BilinearNetwork(U, V, np.full(100, 1e-3))
-    before, columns = begin_peak(), 0
-    problem = qsdp.TrainingProblem(X, y, beta=case["beta"])
+    before = begin_peak()
+    problem = qsdp.TrainingProblem(X, y, beta=case["beta"], loss=case["loss"])
+    known = called(case["call"], network, problem) if "call" in case else solved(problem)
+    return {"data_mib": X.nbytes / 2**20, **known, "peak_mib": (peak() - before) / 2**20}
+
+
+def solved(problem: qsdp.TrainingProblem) -> dict[str, Any]:
+    """Solve, sample and certify; return the method, and the MiB that it takes at least."""
+    relaxation = qsdp.solve_relaxation(problem, tol=1e-2, time_limit=LIMIT)
+    qsdp.certify(qsdp.sample_network(qsdp.shape_covariance(relaxation), 100, 0), problem, relaxation)
+    return {"solver": relaxation.solver, "least_mib": least_memory(problem) / 2**20}
+
+
+def called(call: str, network: qsdp.BilinearNetwork, problem: qsdp.TrainingProblem) -> dict[str, Any]:
+    """Call another function; return the most neurons that column generation has had in hand."""
+    if call == "column_generation":
+        rounds = qsdp.column_generation(problem, time_limit=LIMIT).history
+        return {"columns": max((one.n_columns for one in rounds), default=0)}
     if call == "polish":
         qsdp.polish(network, problem, time_limit=LIMIT, random_state=0)
     elif call == "refit":
         qsdp.refit(network, problem, time_limit=LIMIT)
-    elif call == "column_generation":
-        result = qsdp.column_generation(problem, time_limit=LIMIT)
-        columns = max((one.n_columns for one in result.history), default=0)
     else:
         arithmetic = "verified" if call.endswith("verified") else "float"
         qsdp.certify(network, problem, bound_type="exact", arithmetic=arithmetic, time_limit=LIMIT)
-    return {"data_mib": X.nbytes / 2**20, "columns": columns, "peak_mib": (peak() - before) / 2**20}
-
-
-def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the peak of a solve in MiB, with what it takes at least and at most."""
-    warnings.simplefilter("ignore")
-    n, d, loss = case["n"], case["d"], case["loss"]
-    X = np.random.default_rng(0).standard_normal((n, d))
-    y = X[:, 0] * X[:, 1] + 0.1
-    before = begin_peak()
-    problem = qsdp.TrainingProblem(X, np.sign(y) if loss in {"logistic", "hinge"} else y, beta=case["beta"], loss=loss)
-    relaxation = qsdp.solve_relaxation(problem, tol=1e-2, time_limit=LIMIT)
-    qsdp.certify(qsdp.sample_network(qsdp.shape_covariance(relaxation), 100, 0), problem, relaxation)
-    return {
-        "solver": relaxation.solver,
-        "data_mib": X.nbytes / 2**20,
-        "least_mib": least_memory(problem) / 2**20,
-        "peak_mib": (peak() - before) / 2**20,
-    }
-
-
-def tables(records: Records) -> list[Table]:
-    columns = [
-        *((name, show.param(name)) for name in ("n", "d", "loss")),
-        ("method", show.first("solver")),
-        *((f"{name}, MiB", show.first(f"{name}_mib", ".0f")) for name in ("data", "least", "peak")),
-        ("bound, MiB", lambda group: f"{bound_of(group[0].case['n'], group[0].case['d']):.0f}"),
-    ]
-    others = [
-        *((name, show.param(name)) for name in ("call", "n", "d")),
-        ("neurons in hand", show.first("columns", "d")),
-        *((f"{name}, MiB", show.first(f"{name}_mib", ".0f")) for name in ("data", "peak")),
-        ("bound, MiB", lambda group: f"{_bound(group[0]):.0f}"),
-    ]
-    solves, rest = _parted(records)
-    return [
-        show.table("Peak memory of a solve beside the data", solves, columns),
-        show.table("Peak memory of other functions beside the data", rest, others),
-    ]
+    return {"columns": 0}
 
 
 def _parted(records: Records) -> tuple[Records, Records]:
+    """Return the records of solves, and those of other functions."""
     return [one for one in records if "call" not in one.case], [one for one in records if "call" in one.case]
 
 
+def tables(records: Records) -> list[Table]:
+    solves, others = _parted(records)
+    bound = ("bound, MiB", show.first(_bound, ".0f"))
+    sizes = "data, MiB = data_mib:.0f | least, MiB = least_mib:.0f | peak, MiB = peak_mib:.0f"
+    return [
+        show.table(
+            "Peak memory of a solve beside the data", solves, [f"n | d | loss | method = solver | {sizes}", bound]
+        ),
+        show.table(
+            "Peak memory of other functions beside the data",
+            others,
+            ["call | n | d | neurons in hand = columns:d | data, MiB = data_mib:.0f | peak, MiB = peak_mib:.0f", bound],
+        ),
+    ]
+
+
 def _bound(record: Any) -> float:
-    return bound_of(record.case["n"], record.case["d"], int(record.measured.get("columns", 0)))
+    """Return the MiB that a call, of column generation with so many neurons in hand, takes at most."""
+    n, d, columns = record.case["n"], record.case["d"], record.measured.get("columns", 0)
+    return 100.0 + 8.0 * (10 * n * d + 32 * d * d + 4 * n * columns) / 2**20
 
 
 def claims(records: Records) -> list[Claim]:
     solves, others = (
         {
-            f"{one.case.get('call', one.case['loss'])} {one.case['n']} x {one.case['d']}": one.measured["peak_mib"]
-            <= _bound(one)
-            for one in part
+            "{} {n} x {d}".format(r.case.get("call", r.case["loss"]), **r.case): r.measured["peak_mib"] <= _bound(r)
+            for r in part
         }
         for part in _parted(records)
     )
-    return [
-        exact(*SMALL, solves, needed=len(SIZES)),
-        exact(*OTHERS, others, needed=len(CALLS) * len(LARGE)),
-    ]
+    return [exact(*SMALL, solves, needed=len(SIZES)), exact(*OTHERS, others, needed=len(CALLS) * len(LARGE))]
 
 
 EXPERIMENT = experiment_in(__name__, "Memory", "Time and memory of the package")

@@ -20,11 +20,11 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, percent, where
+from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, where
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, Record, Table, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.reductions import Reductions
@@ -124,74 +124,73 @@ def data(name: str, samples: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[
 
 
 def tables(records: Records) -> list[Table]:
-    # A row is a record and the place of a beta on its path.
-    def first(name: str, form: str = "") -> show.Cell:
-        return lambda row: format(row[0].measured[name][row[1]], form)
-
-    def since(name: str) -> show.Cell:
-        return lambda row: f"{np.diff([0.0, *row[0].measured[name]])[row[1]]:.0f}"
-
-    def rate(name: str) -> show.Cell:
-        return lambda row: percent(row[0].measured[name][row[1] : row[1] + 1])
-
     columns = [
-        ("problem", lambda row: f"{row[0].case['data']}, {row[0].case['samples']} rows"),
-        ("beta, share", lambda row: f"{row[0].case['shares'][row[1]]:g}"),
-        ("solver", first("solvers")),
-        ("iterations", first("iterations")),
-        ("processor s", since("seconds")),
-        ("wall s", since("wall_seconds")),
-        ("largest gap of an output", lambda row: f"{max(row[0].measured['class_gaps'][row[1]]):.2g}"),
-        ("gap", first("relative_gaps", ".2g")),
-        ("training, %", rate("train_accuracy")),
-        ("test, %", rate("test_accuracy")),
-        ("MiB", lambda row: f"{row[0].measured['peak_mib']:.0f}"),
+        ("problem", lambda group: "{data}, {samples} rows".format(**group[0].case)),
+        "beta, share = share:g | solver | iterations = iteration | processor s = seconds:.0f | "
+        "wall s = wall_seconds:.0f | largest gap of an output = class_gap:.2g | gap = relative_gap:.2g | "
+        "training, % = 100*train_accuracy:.1f | test, % = 100*test_accuracy:.1f | MiB = peak_mib:.0f",
     ]
     note = (
         "One thread, on a shared machine. A further row of the same problem is the next beta of its path. Accuracies "
         "are those of the relaxation itself."
     )
-    rows = [(record, k) for record in records for k in range(len(record.measured["seconds"]))]
 
-    def reached(level: float) -> show.Cell:
+    def reached(level: float) -> show.Column:
         def cell(group: Records) -> str:
             curve, end = group[0].measured["curve"], group[0].measured["seconds"][0]
             return next((f"{now:.0f}" for now, _, _, gap in curve if now <= end and gap <= level), "-")
 
-        return cell
+        return f"{level:g}", cell
 
     def name(group: Records) -> str:
-        case = group[0].case
-        return f"{case['data']}, {case['samples']} rows, {case['shares'][0]:g}"
+        return "{data}, {samples} rows, {shares[0]:g}".format(**group[0].case)
 
-    levels = [(f"{level:g}", reached(level)) for level in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)]
+    levels = [reached(level) for level in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)]
     until = "Processor seconds until the gap of all outputs together was certified, the first beta of each path."
     return [
-        show.table("Between small and tall", rows, columns, note),
+        show.table("Between small and tall", betas_of(records), columns, note),
         show.table("Gap against time", records, [("problem", name), *levels], until),
     ]
 
 
+def betas_of(records: Records) -> list[Record]:
+    """Return a record for each beta of the paths, whose seconds are those since the one before."""
+    found = []
+    for record in records:
+        m = record.measured
+        for k, share in enumerate(record.case["shares"]):
+            one = {name: np.diff([0.0, *m[name]])[k] for name in ("seconds", "wall_seconds")}
+            one |= {name.removesuffix("s"): m[name][k] for name in ("solvers", "iterations", "relative_gaps")}
+            one |= {name: m[name][k] for name in ("train_accuracy", "test_accuracy")}
+            one |= {"class_gap": max(m["class_gaps"][k]), "peak_mib": m["peak_mib"]}
+            found.append(Record({**record.case, "share": share}, one, record.seconds))
+    return found
+
+
 def claims(records: Records) -> list[Claim]:
-    full = [record for record in records if record.case in cases(quick=False)]
+    full = betas_of([record for record in records if record.case in cases(quick=False)])
     found = []
     for name, claim in SECONDS.items():
-        share = 0.001 if name == POOLED else 0.01
-        holds, figures = [], ""
-        for m in (record.measured for record in where(full, data=name) if record.case["shares"][0] == share):
-            seconds, wall, gap = m["seconds"][0], m["wall_seconds"][0], max(m["class_gaps"][0])
-            holds.append(seconds <= LIMITS[name] and gap <= TOL)
-            figures = f"{seconds:.0f} processor seconds of one thread, {wall:.0f} of the wall beside other work"
-            figures += f"; largest gap {gap:.2g}"
-        found.append(exact(*claim, holds, figures))
-    pooled = [record.measured for record in where(full, data=POOLED)]
-    further = [(np.diff(m["seconds"]).max(), max(map(max, m["class_gaps"][1:]))) for m in pooled]
-    later = "; ".join(f"{time:.0f} processor seconds of one thread; largest gap {gap:.2g}" for time, gap in further)
-    sizes = ", ".join(f"{m['peak_mib']:.0f} MiB" for m in pooled)
+        own = where(full, data=name, share=0.001 if name == POOLED else 0.01)
+        holds = [r.measured["seconds"] <= LIMITS[name] and r.measured["class_gap"] <= TOL for r in own]
+        figures = [
+            "{seconds:.0f} processor seconds of one thread, {wall_seconds:.0f} of the wall beside other work; "
+            "largest gap {class_gap:.2g}".format(**r.measured)
+            for r in own
+        ]
+        found.append(exact(*claim, holds, *figures[-1:]))
+    pooled = where(full, data=POOLED)
+    further = [r.measured for r in pooled if r.case["share"] != r.case["shares"][0]]
+    later = "{seconds:.0f} processor seconds of one thread; largest gap {class_gap:.2g}"
+    sizes = [r.measured["peak_mib"] for r in pooled[:1]]
     return [
         *found,
-        exact(*FURTHER, [seconds <= NEXT and gap <= TOL for seconds, gap in further], later),
-        exact(*SMALL, [m["peak_mib"] <= MEMORY for m in pooled], sizes),
+        exact(
+            *FURTHER,
+            [m["seconds"] <= NEXT and m["class_gap"] <= TOL for m in further],
+            "; ".join(later.format(**m) for m in further),
+        ),
+        exact(*SMALL, [size <= MEMORY for size in sizes], ", ".join(f"{size:.0f} MiB" for size in sizes)),
     ]
 
 

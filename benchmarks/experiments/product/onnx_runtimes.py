@@ -96,7 +96,6 @@ def of_classifier(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def started(model: Any) -> Any:
-    """Return a session of one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -158,7 +157,6 @@ KINDS = {"network": of_network, "classifier": of_classifier, "circuit": of_circu
 
 
 def name_of(group: Records) -> str:
-    """Return the model of a record as text."""
     case = group[0].case
     if case["kind"] == "classifier":
         return f"classifier of breast-cancer, {case['encoding']}"
@@ -171,16 +169,13 @@ def name_of(group: Records) -> str:
 
 def tables(records: Records) -> list[Table]:
     speed = where(records, kind=("network", "classifier"))
-    columns = [
-        ("model", name_of),
-        ("rows", show.param("rows")),
-        *((f"{name}, ms", show.first(name, ".3g", unit=1e3)) for name in ("predict", "onnxruntime")),
-        *((f"one row: {name}, us", show.first(f"{name}_one", ".3g", unit=1e6)) for name in ("predict", "onnxruntime")),
-        ("bytes", show.first("bytes", ",")),
-    ]
-    circuits = [("network", name_of), ("bits", show.first("bits")), ("largest difference", show.first("lost", ".2g"))]
+    columns = (
+        "rows | predict, ms = 1e3*predict:.3g | onnxruntime, ms = 1e3*onnxruntime:.3g | "
+        "one row: predict, us = 1e6*predict_one:.3g | one row: onnxruntime, us = 1e6*onnxruntime_one:.3g | bytes:,"
+    )
+    circuits = [("network", name_of), "bits | largest difference = lost:.2g"]
     return [
-        show.table("onnxruntime beside predict", speed, columns),
+        show.table("onnxruntime beside predict", speed, [("model", name_of), columns]),
         show.table("Circuits of hls4ml", where(records, kind="circuit"), circuits),
     ]
 

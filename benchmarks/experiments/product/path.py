@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,10 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
-    by,
     experiment_in,
     grouped,
     medians,
@@ -36,7 +34,7 @@ from benchmarks.experiments._common import (
     timed,
     values,
     where,
-)
+)  # fmt: skip
 from benchmarks.experiments._data import standardised, with_constant
 from qsdp.bench import Claim, Record, Table, compare, exact, judged
 from qsdp.estimators.classes import encode_classes
@@ -62,27 +60,11 @@ def fewer(solver: str, loss: str) -> tuple[str, str]:
     return TARGET, f"Warm starts along a path need fewer iterations than cold solves: {solver}, {loss}."
 
 
-def sooner(solver: str, place: str) -> tuple[str, str]:
-    return TARGET, f"A path takes less time than cold solves: {solver}, {place}."
-
-
-def searched(evaluate: str, place: str) -> tuple[str, str]:
-    return TARGET, f"The cross-validated estimator is faster than a grid search, both scoring the {evaluate}: {place}."
-
-
 def chosen(evaluate: str) -> tuple[str, str]:
     return TARGET, f"The cross-validated estimator chooses the beta of a grid search, both scoring the {evaluate}."
 
 
 SAME = (TARGET, "Path and cold solves end at the same optimum, to twice their tolerance.")
-
-
-def listed() -> list[tuple[str, str]]:
-    """Return source and statement of every claim."""
-    paths = [fewer(solver, loss) for solver in SOLVERS for loss in LOSSES]
-    paths += [sooner(solver, place) for solver in SOLVERS for place in PLACES]
-    folds = [searched(evaluate, place) for evaluate in SEARCHES for place in PLACES]
-    return [*paths, SAME, *folds, *map(chosen, SEARCHES)]
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -112,7 +94,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def data(name: str, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``X, X_test, y, y_test``, columns of mean zero and deviation one, and labels."""
     if name != PLANTED:
         return standardised(name, seed)
     rng = np.random.default_rng(seed)
@@ -194,36 +175,25 @@ def relaxed_score(model: qsdp.QuantizedNetworkClassifier, X: np.ndarray, y: np.n
 # -- tables ----------------------------------------------------------------------------------------------
 
 
-def of(records: Records, kind: str, sets: Sequence[str] = (*SETS, PLANTED), **own: Any) -> list[Record]:
-    """Return records of a kind, of some sets, and of a solver or loss."""
-    return where(records, kind=kind, data=tuple(sets), **own)
-
-
 def iterations(record: Record, which: str) -> int:
     """Return the iterations of the betas that both ways have solved."""
     counts, solved = record.measured[f"{which}_iterations"], record.measured["solved"]
     return sum(count for count, known in zip(counts, solved, strict=True) if known)
 
 
-def ratio(over: str, under: str) -> Callable[[Record], float]:
-    """Return the seconds of one way over those of another."""
-    return lambda record: float(record.measured[f"{over}_seconds"] / record.measured[f"{under}_seconds"])
-
-
 def tables(records: Records) -> list[Table]:
-    def share(record: Record) -> float:
-        return iterations(record, "path") / max(iterations(record, "cold"), 1)
+    def ratio(over: str, under: str) -> Callable[[Record], float]:
+        """Return the seconds of one way over those of another."""
+        return lambda record: float(record.measured[f"{over}_seconds"] / record.measured[f"{under}_seconds"])
 
     def unsolved(group: Records) -> str:
         return " / ".join(f"{values(group, f'{which}_unsolved').sum():.0f}" for which in ("cold", "path"))
 
     paths = [
-        ("data", show.param("data")),
-        ("loss", show.param("loss")),
-        ("solver", show.param("solver")),
+        "data | loss | solver",
         ("iterations, cold", show.median(lambda r: iterations(r, "cold"), ".0f")),
         ("path", show.median(lambda r: iterations(r, "path"), ".0f")),
-        ("path over cold", show.medians(share)),
+        ("path over cold", show.medians(lambda r: iterations(r, "path") / max(iterations(r, "cold"), 1))),
         ("s, cold", show.median("cold_seconds", ".3g")),
         ("path", show.median("path_seconds", ".3g")),
         ("path over cold", show.medians(ratio("path", "cold"))),
@@ -234,34 +204,22 @@ def tables(records: Records) -> list[Table]:
         "Iterations of all betas that both ways have solved, processor seconds of one thread; medians over splits, "
         "with the range of the ratios. Unsolved: betas of all splits whose gap is above 1e-6, cold / path."
     )
-    # A row of the other table is a group, what is scored, and whether it is the grid search.
-    Row = tuple[Records, str, bool]
-
-    def key(row: Row) -> str:
-        return SEARCHES[row[1]] if row[2] else row[1]
-
-    def same(row: Row) -> str:
-        group, which, searching = row
-        count = sum(record.measured[which]["beta"] == record.measured[SEARCHES[which]]["beta"] for record in group)
-        return "" if searching else f"{count} of {len(group)}"
-
-    folds = [
-        ("data", lambda row: "" if row[2] or row[1] == "network" else row[0][0].case["data"]),
-        ("", lambda row: f"{'grid search' if row[2] else 'estimator'}, scoring the {row[1]}"),
-        ("seconds", lambda row: show.median(f"{key(row)}_seconds", ".3g")(row[0])),
-        (
-            "over the grid search's",
-            lambda row: "" if row[2] else show.medians(ratio(row[1], SEARCHES[row[1]]))(row[0]),
-        ),
-        ("same beta", same),
-        ("test accuracy, %", lambda row: show.percent(f"{key(row)}/test")(row[0])),
-        ("splits", lambda row: show.count(row[0])),
-    ]
-    groups = grouped(of(records, "folds"), "data").values()
-    rows = [(group, which, searching) for group in groups for which in SEARCHES for searching in (False, True)]
+    # A row of the other table is what a group of records has measured of one way.
+    rows = []
+    for (data,), group in grouped(where(records, kind="folds"), "data").items():
+        for which, search in SEARCHES.items():
+            share = show.medians(ratio(which, search))(group)
+            same = sum(record.measured[which]["beta"] == record.measured[search]["beta"] for record in group)
+            shown = {which: ("estimator", share, f"{same} of {len(group)}"), search: ("grid search", "", "")}
+            for way, (name, *beside) in shown.items():
+                seconds, right = show.median(f"{way}_seconds", ".3g")(group), show.percent(f"{way}/test")(group)
+                first = data if way == "relaxation" else ""
+                rows.append([first, f"{name}, scoring the {which}", seconds, *beside, right, show.count(group)])
+    folds = ("data", "", "seconds", "over the grid search's", "same beta", "test accuracy, %", "splits")
+    groups = grouped(where(records, kind="path"), "data", "loss", "solver")
     return [
-        show.table("Paths", grouped(of(records, "path"), "data", "loss", "solver"), paths, note),
-        show.table("Five folds, the chosen network included", rows, folds, "Processor seconds of one thread, medians."),
+        show.table("Paths", groups, paths, note),
+        Table("Five folds, the chosen network included", folds, rows, "Processor seconds of one thread, medians."),
     ]
 
 
@@ -269,26 +227,34 @@ def tables(records: Records) -> list[Table]:
 
 
 def claims(records: Records) -> list[Claim]:
-    paths = [_fewer_claim(records, solver, loss) for solver in SOLVERS for loss in LOSSES]
-    paths += [
-        _seconds_claim(*sooner(solver, place), of(records, "path", sets, solver=solver), "path", "cold")
-        for solver in SOLVERS
-        for place, sets in PLACES.items()
-    ]
-    folds = [
-        _seconds_claim(*searched(evaluate, place), of(records, "folds", sets), evaluate, search)
-        for evaluate, search in SEARCHES.items()
-        for place, sets in PLACES.items()
-    ]
-    apart = values(of(records, "path"), "apart")
-    same = exact(*SAME, apart <= AGREEMENT, f"relative differences {medians(apart)}", needed=SPLITS)
-    return [*paths, same, *folds, *(_chosen_claim(records, evaluate) for evaluate in SEARCHES)]
+    paths, folds = where(records, kind="path"), where(records, kind="folds")
+    made = []
+    for solver in SOLVERS:
+        for loss in LOSSES:
+            group = [r for r in where(paths, solver=solver, loss=loss) if any(r.measured["solved"])]
+            both = ({key(r): float(iterations(r, way)) for r in group} for way in ("path", "cold"))
+            made.append(_on_every_set(fewer(solver, loss), *both, "iterations"))
+    for solver in SOLVERS:
+        for place, sets in PLACES.items():
+            claim = (TARGET, f"A path takes less time than cold solves: {solver}, {place}.")
+            made.append(_seconds_claim(claim, where(paths, data=sets, solver=solver), "path", "cold"))
+    apart = values(paths, "apart")
+    made.append(exact(*SAME, apart <= AGREEMENT, f"relative differences {medians(apart)}", needed=SPLITS))
+    for evaluate, search in SEARCHES.items():
+        for place, sets in PLACES.items():
+            statement = "The cross-validated estimator is faster than a grid search, both scoring the"
+            claim = (TARGET, f"{statement} {evaluate}: {place}.")
+            made.append(_seconds_claim(claim, where(folds, data=sets), evaluate, search))
+    for evaluate, search in SEARCHES.items():
+        pairs = [(r.measured[evaluate], r.measured[search]) for r in folds]
+        figures = f"test accuracy minus the grid search's {percent([a['test'] - b['test'] for a, b in pairs])} points"
+        made.append(exact(*chosen(evaluate), [a["beta"] == b["beta"] for a, b in pairs], figures, needed=SPLITS))
+    return made
 
 
-def _fewer_claim(records: Records, solver: str, loss: str) -> Claim:
-    group = [r for r in of(records, "path", solver=solver, loss=loss) if any(r.measured["solved"])]
-    warm, cold = (by(group, lambda r, way=way: float(iterations(r, way)), "data", "split") for way in ("path", "cold"))
-    return _on_every_set(fewer(solver, loss), warm, cold, "iterations")
+def key(record: Record) -> tuple[Any, ...]:
+    """Return what tells records apart that are compared in pairs, the set first."""
+    return tuple(record.case.get(name) for name in ("data", "loss", "split"))
 
 
 def _on_every_set(claim: tuple[str, str], ours: dict[Any, float], theirs: dict[Any, float], what: str) -> Claim:
@@ -301,37 +267,10 @@ def _on_every_set(claim: tuple[str, str], ours: dict[Any, float], theirs: dict[A
     return judged(*claim, parts, f"{medians(shares)} of the {what}")
 
 
-def _seconds_claim(source: str, statement: str, group: Records, ours: str, theirs: str) -> Claim:
+def _seconds_claim(claim: tuple[str, str], group: Records, ours: str, theirs: str) -> Claim:
     """Compare seconds in pairs of a set, a split and, for paths, a loss."""
-    texts = [replace(r, case={"loss": "", **r.case}) for r in group]
-    pair = (by(texts, f"{which}_seconds", "data", "loss", "split") for which in (ours, theirs))
-    return _on_every_set((source, statement), *pair, "time")
-
-
-def _chosen_claim(records: Records, evaluate: str) -> Claim:
-    ours, theirs = ([r.measured[name] for r in of(records, "folds")] for name in (evaluate, SEARCHES[evaluate]))
-    same = [a["beta"] == b["beta"] for a, b in zip(ours, theirs, strict=True)]
-    change = [a["test"] - b["test"] for a, b in zip(ours, theirs, strict=True)]
-    figures = f"test accuracy minus the grid search's {percent(change)} points"
-    return exact(*chosen(evaluate), same, figures, needed=SPLITS)
-
-
-def plot(records: Records) -> Any:
-    """Draw iterations of the path over those of cold starts against beta, squared loss, medians over splits."""
-    figure, axes = draw.subplots(1, len(SOLVERS), figsize=(9, 3.6), sharey=True)
-    for axis, solver in zip(axes, SOLVERS, strict=True):
-        for (name,), group in grouped(of(records, "path", solver=solver, loss=LOSSES[0]), "data").items():
-            cold, warm = (
-                np.array([r.measured[f"{which}_iterations"] for r in group], dtype=float) for which in ("cold", "path")
-            )
-            share = np.median(warm / np.maximum(cold, 1.0), axis=0)
-            axis.semilogx(np.median([r.measured["betas"] for r in group], axis=0), share, "o-", ms=3, label=name)
-        axis.axhline(1.0, color="k", linewidth=0.8)
-        axis.invert_xaxis()
-        axis.set(title=f"{solver}, squared loss", xlabel="beta over the first of the path")
-    axes[0].set(ylabel="iterations, warm over cold", ylim=(0.0, None))
-    axes[0].legend(fontsize=8)
-    return figure
+    both = ({key(r): r.measured[f"{which}_seconds"] for r in group} for which in (ours, theirs))
+    return _on_every_set(claim, *both, "time")
 
 
 EXPERIMENT = experiment_in(__name__, "What a path of betas saves", "Targets of the package")

@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -31,18 +31,10 @@ from benchmarks.experiments._common import (
     percent,
     spread,
     values,
-)
+    where,
+)  # fmt: skip
 from benchmarks.experiments._data import standardised, targets_of, with_constant
-from qsdp.bench import (
-    REPETITIONS,
-    Claim,
-    Table,
-    compare,
-    exact,
-    judged,
-    not_measured,
-    paired_claim,
-)
+from qsdp.bench import REPETITIONS, Claim, Table, compare, exact, judged, not_measured, paired_claim
 from qsdp.column_generation import column_generation
 from qsdp.refinement.fixed_width import train_fixed_width
 from qsdp.refinement.polishing import polish
@@ -99,7 +91,6 @@ STATEMENTS = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set and split."""
     sets, splits, search, exact = (
         (("breast-cancer", "vehicle"), 1, 0.5, 10.0) if quick else (SETS, SPLITS, SEARCH, EXACT)
     )
@@ -171,7 +162,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return means and deviations over splits."""
 
     def name(group: Records) -> str:
         gaps, own = values(group, "gap"), group[0].case["network"]
@@ -179,7 +169,7 @@ def tables(records: Records) -> list[Table]:
         return NAMES[own] + proven
 
     columns = [
-        ("data", show.param("data")),
+        "data",
         ("network", name),
         ("objective", show.of(_objectives, "objective")),
         ("gap", show.of(lambda gaps: f"{gaps.mean():.2%}" if gaps.mean() > 1e-4 else f"{gaps.mean():.0e}", "gap")),
@@ -195,105 +185,61 @@ def tables(records: Records) -> list[Table]:
         "itself; of the relaxation, its own. Bits: 64 a float. Seconds: CPU of the step, one thread; no search longer "
         f"than {SEARCH:g} s, and no column generation longer than {EXACT:g} s."
     )
-    rows = []
-    for group in grouped(records, "data").values():
-        for one in NAMES:
-            rows.append([replace(r, case={**r.case, "network": one}, measured=r.measured[one]) for r in group])
+    rows = [
+        [replace(r, case={**r.case, "network": one}, measured=r.measured[one]) for r in group]
+        for group in grouped(records, "data").values()
+        for one in NAMES
+    ]
     return [show.table(f"Squared loss, beta = {BETA:g}", rows, columns, note)]
-
-
-# -- claims ----------------------------------------------------------------------------------------------
-
-
-def claims(records: Records) -> list[Claim]:
-    """Compare objectives split by split, bits, gaps and test accuracies."""
-    groups = {data: group for (data,), group in grouped(records, "data").items()}
-    made = [_below_claim(data, groups.get(data, [])) for data in SETS]
-    fewest = min(len(groups.get(data, [])) for data in SETS)
-    if fewest < REPETITIONS:
-        why = f"{fewest} of {REPETITIONS} splits of every set"
-        made += [not_measured(*statement, why) for statement in STATEMENTS.values()]
-    else:
-        made += [_bits_claim(groups), _best_claim(records), _near_claim(groups), _accuracy_claim(groups)]
-    return made
-
-
-def _by_split(records: Records, name: str, what: str) -> dict[tuple[str, int], float]:
-    return by(records, f"{name}/{what}", "data", "split")
 
 
 def _objectives(numbers: np.ndarray) -> str:
     return spread(numbers, 2)
 
 
-def _below_claim(data: str, group: Records) -> Claim:
-    """Compare the objectives of a set in pairs; below is what "not above" is taken for."""
-    ours, theirs = (_by_split(group, name, "objective") for name in ("polished", "adaptive, shared"))
-    return paired_claim(*below(data), ours, theirs, names=("polished", "sampled"), show=_objectives, less=True)
+def claims(records: Records) -> list[Claim]:
+    """Compare objectives split by split, bits, gaps and test accuracies."""
+    groups = {data: where(records, data=data) for data in SETS}
 
+    def pair(group: Records, first: str, second: str, what: str) -> list[dict[Any, float]]:
+        return [by(group, f"{name}/{what}", "data", "split") for name in (first, second)]
 
-def _bits_claim(groups: Mapping[str, Records]) -> Claim:
-    ratios = {
+    made = []
+    for data, group in groups.items():
+        # Below is what "not above" is taken for.
+        both = pair(group, "polished", "adaptive, shared", "objective")
+        shown = {"names": ("polished", "sampled"), "show": _objectives}
+        made.append(paired_claim(*below(data), *both, **shown, less=True))
+    fewest = min(map(len, groups.values()))
+    if fewest < REPETITIONS:
+        why = f"{fewest} of {REPETITIONS} splits of every set"
+        return [*made, *(not_measured(*statement, why) for statement in STATEMENTS.values())]
+    bits = {
         data: float(np.median(values(group, "adaptive, shared/bits") / values(group, "polished/bits")))
         for data, group in groups.items()
     }
-    holds = {f"{data} {ratio:.1f}": RATIOS[0] <= round(ratio) <= RATIOS[1] for data, ratio in ratios.items()}
-    return exact(*STATEMENTS["bits"], holds, f"{medians(list(ratios.values()))} times fewer")
-
-
-def _best_claim(records: Records) -> Claim:
-    ours, theirs = (_by_split(records, name, "objective") for name in ("best of size", "polished"))
-    gains = [1.0 - ours[pair] / theirs[pair] for pair in ours]
-    figures = f"objectives lower by {percent(gains, 2)} %"
-    return judged(*STATEMENTS["best"], compare(ours, theirs, less=True, log=True), figures)
-
-
-def _near_claim(groups: Mapping[str, Records]) -> Claim:
+    holds = {f"{data} {ratio:.1f}": RATIOS[0] <= round(ratio) <= RATIOS[1] for data, ratio in bits.items()}
+    ours, theirs = pair(records, "best of size", "polished", "objective")
+    gains = f"objectives lower by {percent([1.0 - ours[split] / theirs[split] for split in ours], 2)} %"
+    near = {data: by(group, "adaptive, free/gap", "data", "split") for data, group in groups.items()}
+    means = "; ".join(f"{data} {np.mean(list(gaps.values())):.2%}" for data, gaps in near.items())
     seconds = max(values(group, "adaptive, free/seconds").mean() for group in groups.values())
-    parts = {
-        data: compare(_by_split(group, "adaptive, free", "gap"), NEAR, less=True, unit=100.0)
+    better = {
+        data: compare(*pair(group, "polished", "exact", "test"), margin=-0.005, unit=100.0)
         for data, group in groups.items()
     }
-    means = {data: float(values(group, "adaptive, free/gap").mean()) for data, group in groups.items()}
-    figures = "; ".join(f"{data} {mean:.2%}" for data, mean in means.items())
-    return judged(*STATEMENTS["near"], parts, f"{figures}; {seconds:.2g} s at most")
-
-
-def _accuracy_claim(groups: Mapping[str, Records]) -> Claim:
-    """Compare test accuracies of the optimum with those of polished neurons, which may be half a point below."""
-    parts = {
-        data: compare(*(_by_split(group, name, "test") for name in ("polished", "exact")), margin=-0.005, unit=100.0)
-        for data, group in groups.items()
-    }
-    figures = "; ".join(f"{data} {part.number}" for data, part in parts.items())
-    return judged(*STATEMENTS["accuracy"], parts, f"polished above the optimum: {figures}")
-
-
-def plot(records: Records) -> Any:
-    """Draw the gaps against bits, each set in a panel; the least gap of the axis stands for all below."""
-    groups = grouped(records, "data")
-    figure, axes = draw.subplots(1, len(groups), figsize=(3.1 * len(groups), 3.4), sharey=True, squeeze=False)
-    kinds = {
-        "krivine": ("v", "C7", f"{MANY} sampled, krivine"),
-        "adaptive, shared": ("o", "C0", f"{MANY} sampled, shared refit"),
-        "adaptive, free": ("s", "C0", f"{MANY} sampled, free refit"),
-        "polished": ("o", "C1", f"{FEW} polished"),
-        "polished, free": ("s", "C1", f"{FEW} polished, free refit"),
-        "best of size": ("*", "C3", f"{FEW}, best found"),
-        "exact": ("D", "C2", "column generation"),
-    }
-    for axis, ((data,), group) in zip(axes[0], groups.items(), strict=True):
-        for name, (marker, colour, shown) in kinds.items():
-            gap = max(100.0 * float(values(group, f"{name}/gap").mean()), 0.01)
-            bits = values(group, f"{name}/bits").mean()
-            axis.scatter(bits, gap, marker=marker, color=colour, s=45, label=shown, zorder=2)
-        axis.set(xscale="log", yscale="log", xlabel="bits", title=data)
-        axis.set(xlim=(600.0, 3e5), ylim=(0.008, 60.0))
-        axis.grid(color="0.9", zorder=0)
-    axes[0, 0].set_ylabel("gap to the best bound, %")
-    axes[0, 0].set_yticks([0.01, 0.1, 1.0, 10.0], ["≤ 0.01", "0.1", "1", "10"])
-    draw.legend(figure, axes, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
-    return figure
+    points = "; ".join(f"{data} {part.number}" for data, part in better.items())
+    return [
+        *made,
+        exact(*STATEMENTS["bits"], holds, f"{medians(list(bits.values()))} times fewer"),
+        judged(*STATEMENTS["best"], compare(ours, theirs, less=True, log=True), gains),
+        judged(
+            *STATEMENTS["near"],
+            {data: compare(gaps, NEAR, less=True, unit=100.0) for data, gaps in near.items()},
+            f"{means}; {seconds:.2g} s at most",
+        ),
+        judged(*STATEMENTS["accuracy"], better, f"polished above the optimum: {points}"),
+    ]
 
 
 EXPERIMENT = experiment_in(

@@ -6,31 +6,19 @@ squared loss; of several classes the most frequent one against the rest. Seconds
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, grouped, small
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, grouped, small, timed
 from benchmarks.experiments._data import with_constant
 from qsdp.bench import Claim, Table, exact
 
-SETS = (
-    "banknote",
-    "pima",
-    "breast-cancer",
-    "glass",
-    "wine-quality",
-    "heart",
-    "adult",
-    "credit-approval",
-    "letter",
-    "vehicle",
-    "ionosphere",
-)
+_NAMES = "banknote pima breast-cancer glass wine-quality heart adult credit-approval letter vehicle ionosphere"
+SETS = tuple(_NAMES.split())
 BETAS = (0.1, 1.0, 10.0, 100.0)
 #: Relative gap that counts as proven, and seconds in which it must be.
 PROVEN, LIMIT = 1e-6, 120.0
@@ -43,12 +31,10 @@ ALL = (
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set and beta."""
     return grid(data="breast-cancer", beta=10.0) if quick else grid(data=SETS, beta=BETAS)
 
 
 def problem_of(case: dict[str, Any]) -> qsdp.TrainingProblem:
-    """Return the training problem of a case."""
     data = qsdp.datasets.load_uci(case["data"])
     deviation = data.X.std(axis=0)
     X = (data.X - data.X.mean(axis=0))[:, deviation > 0.0] / deviation[deviation > 0.0]
@@ -62,18 +48,13 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     """Generate columns to a proof, or for two minutes."""
     with threadpool_limits(limits=1):
         problem = problem_of(case)
-        began = time.process_time()
-        result = qsdp.column_generation(problem, tol=PROVEN, time_limit=LIMIT)
-        seconds = time.process_time() - began
+        result, seconds = timed(lambda: qsdp.column_generation(problem, tol=PROVEN, time_limit=LIMIT))
     return {
         "n": problem.n_samples,
         "D": problem.dimension,
-        "objective": result.objective,
-        "lower_bound": result.lower_bound,
+        **{name: getattr(result, name) for name in ("objective", "lower_bound", "status", "rounds")},
         "gap": result.relative_gap,
         "kind": result.certificate.bound_type,
-        "status": result.status,
-        "rounds": result.rounds,
         "neurons": result.network.n_neurons,
         "seconds": seconds,
     }
@@ -86,24 +67,11 @@ def is_proven(record: Any) -> bool:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return what was proven."""
-    columns = [
-        ("data", show.param("data")),
-        ("beta", show.param("beta", "g")),
-        ("n", show.first("n")),
-        ("D", show.first("D")),
-        ("objective", show.first("objective", ".8g")),
-        ("gap", show.first("gap", ".1e")),
-        ("kind", show.first("kind")),
-        ("neurons", show.first("neurons")),
-        ("rounds", show.first("rounds")),
-        ("seconds", show.first("seconds", ".2f")),
-    ]
+    columns = "data | beta:g | n | D | objective:.8g | gap:.1e | kind | neurons | rounds | seconds:.2f"
     return [show.table("Proofs", records, columns, "Seconds: of the processor, one thread, one run.")]
 
 
 def claims(records: Records) -> list[Claim]:
-    """Judge all proofs."""
     holds = {f"{r.case['data']}, beta {r.case['beta']:g}": is_proven(r) for r in records}
     figures = ""
     if records:
@@ -122,28 +90,6 @@ def quotes(records: Records) -> dict[str, str]:
     slowest, median = (function([r.measured["seconds"] for r in records]) for function in (np.max, np.median))
     shown = f"{sum(map(is_proven, records))} of {len(records)} to a relative gap of {small(PROVEN)}"
     return {"optima": show.row(what, f"{shown}; {duration(median)} in the median, {duration(slowest)} at most")}
-
-
-def plot(records: Records) -> Any:
-    """Draw the seconds against beta, a line for each set."""
-    figure, axis = draw.subplots(figsize=(7.0, 4.0))
-    for k, ((name,), group) in enumerate(grouped(records, "data").items()):
-        size = group[0].measured["D"]
-        axis.plot(
-            [r.case["beta"] for r in group],
-            [r.measured["seconds"] for r in group],
-            # Colors come again after ten.
-            marker="os"[k // 10 % 2],
-            linestyle=("-", "--")[k // 10 % 2],
-            label=f"{name}, {size} inputs",
-        )
-    axis.axhline(LIMIT, color="0.5", linestyle=":", linewidth=1)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_xlabel("beta")
-    axis.set_ylabel("seconds of the processor to the proof")
-    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Proven optima of small sets", "Targets of the package: proven optima")

@@ -18,13 +18,13 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, values
-from qsdp.bench import Claim, Table, exact
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, timed, values
+from qsdp.bench import Claim, Record, Table, exact
 
 LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
 #: Limit and seconds allowed of quick cases.
 QUICK_LIMIT, QUICK_SECONDS = 0.3, 2.6
-OWN = ("interior", "splitting", "low-rank")
+OWN, LOSSES = ("interior", "splitting", "low-rank"), ("absolute", "logistic", "hinge", "cross_entropy")
 
 Call = Callable[[qsdp.TrainingProblem, float], Any]
 
@@ -47,9 +47,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     with threadpool_limits(1), warnings.catch_warnings():
         # That a gap is large is what is measured.
         warnings.simplefilter("ignore", qsdp.QSDPWarning)
-        start = time.monotonic()
-        found = call(problem, case["limit"])
-        seconds = time.monotonic() - start
+        found, seconds = timed(lambda: call(problem, case["limit"]), time.monotonic)
     if seconds > case.get("allowed", np.inf):
         raise RuntimeError(f"it took {seconds:.2f} s, of {case['limit']:g} s")
     return {
@@ -63,55 +61,46 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def relaxed(solver: str) -> Call:
-    """Return the call of `solve_relaxation`."""
     return lambda problem, limit: qsdp.solve_relaxation(problem, solver=solver, tol=1e-9, time_limit=limit)
 
 
-def path(problem: qsdp.TrainingProblem, limit: float) -> Any:
-    """Solve a path and return its last relaxation."""
-    return qsdp.relaxation_path(problem, 50, tol=1e-9, time_limit=limit)[-1]
-
-
 def generated(problem: qsdp.TrainingProblem, limit: float) -> Any:
-    """Generate columns."""
     return qsdp.column_generation(problem, tol=1e-12, time_limit=limit)
 
 
 def trained(**options: Any) -> Call:
     """Return the call of the whole pipeline, which shapes, samples and polishes."""
-
-    def call(problem: qsdp.TrainingProblem, limit: float) -> Any:
-        found = qsdp.solve_and_sample(
-            problem.X, problem.y, 100, problem.beta, refine="polish", time_limit=limit, random_state=0, **options
-        )
-        return found.certificate
-
-    return call
+    options = {"n_neurons": 100, "refine": "polish", "random_state": 0, **options}
+    return lambda problem, limit: (
+        qsdp.solve_and_sample(problem.X, problem.y, beta=problem.beta, time_limit=limit, **options).certificate
+    )
 
 
 def random_network(problem: qsdp.TrainingProblem, n_neurons: int) -> qsdp.BilinearNetwork:
-    """Return a network of random neurons."""
-    rng = np.random.default_rng(0)
-    U, V = rng.choice([-1, 1], size=(2, n_neurons, problem.n_features))
-    alpha = np.full(n_neurons, 1e-3) if not problem.vector else np.full((n_neurons, problem.n_outputs), 1e-3)
-    return qsdp.BilinearNetwork(U, V, alpha)
+    U, V = np.random.default_rng(0).choice([-1, 1], size=(2, n_neurons, problem.n_features))
+    return qsdp.BilinearNetwork(U, V, np.full(n_neurons, 1e-3))
 
 
 def certified(problem: qsdp.TrainingProblem, limit: float) -> Any:
-    """Certify a random network."""
     return qsdp.certify(random_network(problem, 50), problem, bound_type="exact", time_limit=limit)
 
 
 def polished(problem: qsdp.TrainingProblem, limit: float) -> Any:
     """Polish a random network; there is no bound but zero."""
     network = qsdp.polish(random_network(problem, 500), problem, restarts=10**6, time_limit=limit, random_state=0)
-    objective = problem.objective(network)
-    return qsdp.Certificate(lower_bound=0.0, objective=objective)
+    return qsdp.Certificate(lower_bound=0.0, objective=problem.objective(network))
 
 
-def of_width(problem: qsdp.TrainingProblem, limit: float) -> Any:
-    """Search for the best network of ten neurons."""
-    return qsdp.train_fixed_width(problem, 10 * problem.n_outputs, restarts=10**6, time_limit=limit, random_state=0)
+#: Functions other than `solve_relaxation` and the pipeline.
+OTHERS: dict[str, Call] = {
+    "relaxation_path": lambda problem, limit: qsdp.relaxation_path(problem, 50, tol=1e-9, time_limit=limit)[-1],
+    "column_generation": generated,
+    "certify": certified,
+    "polish": polished,
+    "train_fixed_width": lambda problem, limit: qsdp.train_fixed_width(
+        problem, 10 * problem.n_outputs, restarts=10**6, time_limit=limit, random_state=0
+    ),
+}
 
 
 def made(n: int, d: int, loss: str = "squared", outputs: int = 0) -> Callable[[], qsdp.TrainingProblem]:
@@ -130,18 +119,6 @@ def made(n: int, d: int, loss: str = "squared", outputs: int = 0) -> Callable[[]
     return make
 
 
-def others(size: str, make: Callable[[], qsdp.TrainingProblem]) -> dict[str, tuple[Any, Call]]:
-    """Return the cases of functions other than `solve_relaxation`."""
-    calls: dict[str, Call] = {
-        "relaxation_path": path,
-        "column_generation": generated,
-        "certify": certified,
-        "polish": polished,
-        "train_fixed_width": of_width,
-    }
-    return {f"{name} {size}": (make, call) for name, call in calls.items()}
-
-
 SMALL = made(400, 20)
 #: What makes the problem, and the call, by name.
 QUICK: dict[str, tuple[Any, Call]] = {
@@ -150,61 +127,53 @@ QUICK: dict[str, tuple[Any, Call]] = {
     "solve_relaxation low-rank 60 x 100 x 5": (made(60, 100, outputs=5), relaxed("low-rank")),
     "solve_and_sample 30 x 600": (made(30, 600), trained()),
     "solve_and_sample adaptive 30 x 600": (made(30, 600), trained(shaping="adaptive")),
-    **others("400 x 20", SMALL),
+    **{f"{name} 400 x 20": (SMALL, call) for name, call in OTHERS.items()},
 }
 FULL: dict[str, tuple[Any, Call]] = {
     **{f"solve_relaxation {solver} 100 x 512 x 10": (made(100, 512, outputs=10), relaxed(solver)) for solver in OWN},
     **{f"solve_relaxation {solver} 5000 x 100": (made(5000, 100), relaxed(solver)) for solver in OWN},
-    **{
-        f"solve_relaxation auto 20000 x 60 {loss}": (made(20_000, 60, loss), relaxed("auto"))
-        for loss in ("absolute", "logistic", "hinge", "cross_entropy")
-    },
+    **{f"solve_relaxation auto 20000 x 60 {loss}": (made(20_000, 60, loss), relaxed("auto")) for loss in LOSSES},
     "solve_relaxation interior 20000 x 60 hinge": (made(20_000, 60, "hinge"), relaxed("interior")),
     "solve_relaxation scs 1000 x 40": (made(1000, 40), relaxed("scs")),
-    **others("2000 x 60", made(2000, 60)),
+    **{f"{name} 2000 x 60": (made(2000, 60), call) for name, call in OTHERS.items()},
     "column_generation 100 x 512": (made(100, 512), generated),
-    **{
-        f"solve_relaxation auto 200 x 3000 {loss}": (made(200, 3000, loss), relaxed("auto"))
-        for loss in ("squared", "hinge")
-    },
+    "solve_relaxation auto 200 x 3000 squared": (made(200, 3000), relaxed("auto")),
+    "solve_relaxation auto 200 x 3000 hinge": (made(200, 3000, "hinge"), relaxed("auto")),
     "column_generation 200 x 3000": (made(200, 3000), generated),
     "certify 200 x 3000": (made(200, 3000), certified),
-    **{f"solve_and_sample {size[0]} x {size[1]}": (made(*size), trained()) for size in ((50, 2000), (200, 3000))},
+    "solve_and_sample 50 x 2000": (made(50, 2000), trained()),
+    "solve_and_sample 200 x 3000": (made(200, 3000), trained()),
     "solve_and_sample adaptive 50 x 2000": (made(50, 2000), trained(shaping="adaptive")),
 }
 
 
+def is_kept(record: Record) -> bool:
+    return bool(record.measured["seconds"] <= SHARE * record.case["limit"] + MORE)
+
+
 def tables(records: Records) -> list[Table]:
-    columns = [
-        ("call", show.param("call")),
-        ("limit, s", show.param("limit", "g")),
-        ("seconds", show.first("seconds", ".2f")),
-        ("of the limit", show.first("ratio", ".2f")),
-        ("gap", show.first("relative_gap", ".1e")),
-        ("status", show.first("status")),
-    ]
+    columns = "call | limit, s = limit:g | seconds:.2f | of the limit = ratio:.2f | gap = relative_gap:.1e | status"
     return [show.table("Time over limit", records, columns)]
 
 
 def claims(records: Records) -> list[Claim]:
-    kept, bounded = {}, {}
-    for record in records:
-        name, m = f"{record.case['call']}, {record.case['limit']:g} s", record.measured
-        kept[name] = m["seconds"] <= SHARE * record.case["limit"] + MORE
-        bounded[name] = m["lower_bound"] <= m["objective"]
-    needed = len(FULL) * len(LIMITS)
-    return [exact(*KEPT, kept, needed=needed), exact(*BOUNDED, bounded, needed=needed)]
+    named, needed = {f"{r.case['call']}, {r.case['limit']:g} s": r for r in records}, len(FULL) * len(LIMITS)
+    bounded = {name: r.measured["lower_bound"] <= r.measured["objective"] for name, r in named.items()}
+    return [
+        exact(*KEPT, {name: is_kept(r) for name, r in named.items()}, needed=needed),
+        exact(*BOUNDED, bounded, needed=needed),
+    ]
 
 
 def quotes(records: Records) -> dict[str, str]:
     """Return how many calls keep their limit, and the longest of each."""
-    kept = [one["seconds"] <= SHARE * one["seconds"] / one["ratio"] + MORE for one in (r.measured for r in records)]
     groups = grouped(records, "limit")
     longest = ", ".join(f"{values(group, 'seconds').max():.3g}" for group in groups.values())
     limits = ", ".join(f"{limit:g}" for (limit,) in groups)
     return {
-        "kept": f"Of {len(records)} calls of functions, solvers and sizes with limits of {limits} s, {sum(kept)} end "
-        f"within {SHARE:g} times the limit and half a second; the longest take {longest} s."
+        "kept": f"Of {len(records)} calls of functions, solvers and sizes with limits of {limits} s, "
+        f"{sum(map(is_kept, records))} end within {SHARE:g} times the limit and half a second; the longest take "
+        f"{longest} s."
     }
 
 

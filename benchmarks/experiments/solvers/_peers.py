@@ -9,12 +9,14 @@ quadratic cone; Clarabel and CVXOPT have the smaller program of `solve_relaxatio
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
 import shutil
 import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ import scipy.optimize
 import scipy.sparse
 
 import qsdp
+from benchmarks.experiments._common import timed
 from benchmarks.experiments._process import peak, program
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
@@ -47,14 +50,9 @@ _INNER_TOLERANCES = {
 
 def missing(solver):
     """Return None where a solver can be used here, else why not."""
-    if solver == "auto":
-        return None
     if solver == "sdpa":
         return None if importlib.util.find_spec("sdpap") else "not installed"
-    reasons = qsdp.available_solvers()
-    if solver not in reasons:
-        return "not registered"
-    return "not installed" if reasons[solver] is not None else None
+    return "not installed" if solver != "auto" and qsdp.available_solvers()[solver] is not None else None
 
 
 @dataclass
@@ -77,24 +75,17 @@ def solve(problem, solver, tolerance, time_limit=None):
     """Solve once; tolerance None is the solver's default."""
     if solver in {"scs", "sdpa"}:
         return _solve_full(problem, solver, tolerance, time_limit)
-    start = time.perf_counter()
     limit = None if solver == "cvxopt" else time_limit
-    relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tolerance, time_limit=limit)
-    seconds = time.perf_counter() - start
+    solving = partial(qsdp.solve_relaxation, problem, solver=solver, tol=tolerance, time_limit=limit)
+    relaxation, seconds = timed(solving, time.perf_counter)
     return Answer(seconds, relaxation.compile_time, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
 
 
 def _solve_full(problem, solver, tolerance, time_limit):
     """Solve the program (25) as printed, in the data's own units."""
-    options = {}
-    if solver == "scs":
-        options["max_iters"] = 10_000_000
-        if tolerance is not None:
-            options.update(eps_abs=tolerance, eps_rel=tolerance)
-        if time_limit is not None:
-            options["time_limit_secs"] = time_limit
-    elif tolerance is not None:
-        options.update(epsilonStar=tolerance, epsilonDash=tolerance)
+    names = ("eps_abs", "eps_rel") if solver == "scs" else ("epsilonStar", "epsilonDash")
+    options = {} if tolerance is None else dict.fromkeys(names, tolerance)
+    options |= _scs_limits(time_limit) if solver == "scs" else {}
     start = time.perf_counter()
     formulation = qsdp.build_full(problem)
     convex = formulation.problem
@@ -111,6 +102,10 @@ def _solve_full(problem, solver, tolerance, time_limit):
     iterations = convex.solver_stats.num_iters if convex.solver_stats else None
     found = repaired(problem, formulation, solver=solver, status=status, iterations=iterations)
     return Answer(seconds, compiled - start, found, status)
+
+
+def _scs_limits(time_limit):
+    return {"max_iters": 10_000_000} | ({} if time_limit is None else {"time_limit_secs": time_limit})
 
 
 def repaired(
@@ -181,15 +176,23 @@ class Bound:
 def inner(name, M, solver, tolerance, time_limit=None):
     """Bound once; M may be sparse."""
     if solver == "qsdp":
-        start = time.perf_counter()
-        bound = qsdp.maxcut_bound(M, tol=tolerance)
-        return Bound(time.perf_counter() - start, bound.value, bound.upper_bound, peak() / 2**20)
-    if solver in {"mixing", "sdplr-like"}:
-        return {"mixing": _inner_mixing, "sdplr-like": _inner_augmented}[solver](M, tolerance, time_limit)
-    dense = M.toarray() if scipy.sparse.issparse(M) else M
+        bound, seconds = timed(lambda: qsdp.maxcut_bound(M, tol=tolerance), time.perf_counter)
+        return Bound(seconds, bound.value, bound.upper_bound, peak() / 2**20)
     if solver in _INNER_TOLERANCES:
-        return _inner_conic(dense, solver, tolerance)
-    return {"scs": _inner_scs, "csdp": _inner_csdp}[solver](dense, tolerance, time_limit)
+        return _inner_conic(_dense(M), solver, tolerance)
+    if solver in {"scs", "csdp"}:
+        return {"scs": _inner_scs, "csdp": _inner_csdp}[solver](_dense(M), tolerance, time_limit)
+    return {"mixing": _inner_mixing, "sdplr-like": _inner_augmented}[solver](M, tolerance, time_limit)
+
+
+def _dense(M):
+    return M.toarray() if scipy.sparse.issparse(M) else M
+
+
+def _unit_rows(n):
+    """Return random unit vectors in as many dimensions as an optimum needs (Barvinok and Pataki), and one more."""
+    V = np.random.default_rng(0).standard_normal((n, math.ceil(math.sqrt(2 * n)) + 1))
+    return V / np.linalg.norm(V, axis=1)[:, None]
 
 
 def inner_missing(solver, cutnorm_python):
@@ -207,8 +210,7 @@ def _inner_scs(M, tolerance, time_limit):
     K = cp.Variable(M.shape, PSD=True)
     unit = cp.diag(K) == 1
     maximum = cp.Problem(cp.Maximize(cp.trace(M @ K)), [unit])
-    limit = {} if time_limit is None else {"time_limit_secs": time_limit}
-    maximum.solve(solver=cp.SCS, eps_abs=tolerance, eps_rel=tolerance, max_iters=10_000_000, **limit)
+    maximum.solve(solver=cp.SCS, eps_abs=tolerance, eps_rel=tolerance, **_scs_limits(time_limit))
     seconds, largest = time.perf_counter() - start, peak() / 2**20
     # The sign of a multiplier is a convention.
     upper = min(_safe_bound(M, unit.dual_value), _safe_bound(M, -unit.dual_value))
@@ -240,12 +242,10 @@ def _inner_mixing(M, tolerance, time_limit):
     diagonal = rows.diagonal()
     rows = rows - scipy.sparse.diags_array(diagonal, format="csr")
     rows.eliminate_zeros()
-    n = len(diagonal)
     # The neighbours of every row, and their entries.
-    entries = [slice(rows.indptr[i], rows.indptr[i + 1]) for i in range(n)]
+    entries = [slice(*ends) for ends in itertools.pairwise(rows.indptr)]
     neighbours = [(rows.indices[own], rows.data[own]) for own in entries]
-    V = np.random.default_rng(0).standard_normal((n, math.ceil(math.sqrt(2 * n)) + 1))
-    V /= np.linalg.norm(V, axis=1)[:, None]
+    V = _unit_rows(len(diagonal))
     value = float(diagonal.sum() + np.sum(V * (rows @ V)))
     while True:
         rise = 0.0
@@ -261,7 +261,7 @@ def _inner_mixing(M, tolerance, time_limit):
             break
     seconds, largest = time.perf_counter() - start, peak() / 2**20
     images = rows @ V
-    upper = _safe_bound(M.toarray() if scipy.sparse.issparse(M) else M, diagonal + np.linalg.norm(images, axis=1))
+    upper = _safe_bound(_dense(M), diagonal + np.linalg.norm(images, axis=1))
     return Bound(seconds, float(diagonal.sum() + np.sum(V * images)), upper, largest)
 
 
@@ -269,25 +269,21 @@ def _inner_augmented(M, tolerance, time_limit):
     r"""Maximise over factors of low rank with an augmented Lagrangian and L-BFGS, as SDPLR does.
 
     Burer and Monteiro (2003), of :math:`\max \langle M, R R^T \rangle` with :math:`\mathrm{diag}(R R^T) = 1` in
-    :math:`\lceil\sqrt{2n}\rceil + 1` columns (Barvinok and Pataki: no more rank is needed). Multipliers are updated
-    after every minimisation, by L-BFGS with four pairs, to a gradient a tenth of the last residual; a residual that has
-    not fallen to a quarter doubles the penalty. It ends where residuals are below the tolerance, and its multipliers
-    are those of the bound.
+    :math:`\lceil\sqrt{2n}\rceil + 1` columns. Multipliers are updated after every minimisation, by L-BFGS with four
+    pairs, to a gradient a tenth of the last residual; a residual that has not fallen to a quarter doubles the penalty.
+    It ends where residuals are below the tolerance, and its multipliers are those of the bound.
     """
     start = time.perf_counter()
     rows = scipy.sparse.csr_array(M)
-    n = rows.shape[0]
-    rank = math.ceil(math.sqrt(2 * n)) + 1
-    R = np.random.default_rng(0).standard_normal((n, rank))
-    R /= np.linalg.norm(R, axis=1)[:, None]
+    R = _unit_rows(rows.shape[0])
     size = float(np.sqrt(rows.multiply(rows).sum(axis=1)).mean())
-    z, penalty, best = np.zeros(n), size, np.inf
+    z, penalty, best = np.zeros(len(R)), size, np.inf
 
     def over() -> bool:
         return time_limit is not None and time.perf_counter() - start > time_limit
 
     def lagrangian(x):
-        R = x.reshape(n, rank)
+        R = x.reshape(rows.shape[0], -1)
         image, residual = rows @ R, np.sum(R * R, axis=1) - 1.0
         weights = z + penalty * residual
         value = -np.sum(R * image) + z @ residual + 0.5 * penalty * residual @ residual
@@ -302,7 +298,7 @@ def _inner_augmented(M, tolerance, time_limit):
         found = scipy.optimize.minimize(
             lagrangian, R.ravel(), jac=True, method="L-BFGS-B", callback=watched, options=options
         )
-        R = found.x.reshape(n, rank)
+        R = found.x.reshape(R.shape)
         residual = np.sum(R * R, axis=1) - 1.0
         missed = float(np.abs(residual).max())
         z = z + penalty * residual
@@ -313,8 +309,7 @@ def _inner_augmented(M, tolerance, time_limit):
             break
     seconds, largest = time.perf_counter() - start, peak() / 2**20
     R /= np.linalg.norm(R, axis=1)[:, None]
-    dense = M.toarray() if scipy.sparse.issparse(M) else M
-    return Bound(seconds, float(np.sum(R * (rows @ R))), _safe_bound(dense, z), largest)
+    return Bound(seconds, float(np.sum(R * (rows @ R))), _safe_bound(_dense(M), z), largest)
 
 
 def _inner_csdp(M, tolerance, time_limit):
@@ -343,7 +338,7 @@ def _inner_csdp(M, tolerance, time_limit):
 
 def inner_cutnorm(M, level, python):
     """Return the first of the tolerances of `_cutnorm.py` at which the gap is at most the level, or the smallest."""
-    dense = M.toarray() if scipy.sparse.issparse(M) else M
+    dense, bounds = _dense(M), []
     with tempfile.TemporaryDirectory() as home:
         paths = [str(Path(home, name)) for name in ("matrix.npy", "answer.npz")]
         np.save(paths[0], dense)
@@ -352,7 +347,6 @@ def inner_cutnorm(M, level, python):
         if status:
             raise RuntimeError(f"{script.name} ended with exit status {status}")
         answer = dict(np.load(paths[1]))
-    bounds = []
     for tolerance, seconds, Y in zip(answer["tolerances"], answer["seconds"], answer["points"], strict=True):
         z = np.sum(Y * (dense @ Y), axis=1)
         bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(dense, z), largest)))

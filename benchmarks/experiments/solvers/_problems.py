@@ -17,7 +17,6 @@ GRAPHS = ("mcp100", "mcp124-1", "G1")
 
 
 def label(problem: dict[str, Any]) -> str:
-    """Return the name of a problem in tables."""
     if problem["data"] == "uci":
         return str(problem["name"])
     if problem["data"] == "planted":

@@ -22,19 +22,17 @@ from qsdp.bench import Claim, Table, paired_claim
 #: Inputs of all networks, seconds that repetitions of one measurement may take, and pairs of runs by one and by two
 #: threads.
 INPUTS, PATIENCE, PAIRS = 50, 3.0, 20
-STAGES: dict[str, tuple[dict[str, int], ...]] = {
-    "sampling": tuple({"m": m, "jobs": jobs} for m, jobs in ((1000, 1), (10_000, 1), (100_000, 1), (100_000, 2))),
-    "prediction": tuple(
-        {"n": n, "m": m, "jobs": jobs}
-        for n, m, jobs in (
-            (20_000, 1000, 1), (200_000, 1000, 1), (200_000, 100_000, 1), (200_000, 1000, 2), (200_000, 10, 1),
-        )
-    ),
-    "polishing": tuple(
-        {"n": n, "m": m, "jobs": jobs}
-        for n, m, jobs in ((1000, 100, 1), (1000, 1000, 1), (10_000, 100, 1), (10_000, 100, 2))
-    ),
-}  # fmt: skip
+STAGES: dict[str, list[dict[str, int]]] = {
+    "sampling": [{"m": m, "jobs": jobs} for m, jobs in ((1000, 1), (10_000, 1), (100_000, 1), (100_000, 2))],
+    "prediction": [
+        {"n": 20_000, "m": 1000, "jobs": 1},
+        *({"n": 200_000, "m": m, "jobs": jobs} for m, jobs in ((1000, 1), (100_000, 1), (1000, 2), (10, 1))),
+    ],
+    "polishing": [
+        *({"n": 1000, "m": m, "jobs": 1} for m in (100, 1000)),
+        *({"n": 10_000, "m": 100, "jobs": jobs} for jobs in (1, 2)),
+    ],
+}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -93,21 +91,16 @@ def _network(m: int, outputs: int, seed: int = 0) -> qsdp.BilinearNetwork:
     return qsdp.BilinearNetwork(U, V, alpha[:, 0] if outputs == 1 else alpha)
 
 
-CALLS: dict[str, Callable[..., Callable[[], Any]]] = {
-    "sampling": _sampling,
-    "prediction": _prediction,
-    "polishing": _polishing,
-}
+CALLS = {"sampling": _sampling, "prediction": _prediction, "polishing": _polishing}
 
 
 def tables(records: Records) -> list[Table]:
     columns = [
-        ("stage", show.param("stage")),
+        "stage",
         *((name, show.param(name, "", "")) for name in ("n", "m")),
-        ("threads", show.param("jobs")),
-        ("seconds", show.first("seconds", ".4g")),
+        "threads = jobs | seconds:.4g",
         ("runs", lambda group: str(len(group[0].measured["runs"]))),
-        ("MiB", show.first("peak_mib", ".0f")),
+        "MiB = peak_mib:.0f",
         ("MiB of the call", show.first("call_mib", ".0f", "")),
     ]
     return [show.table(f"What comes after the relaxation, {INPUTS} inputs", records, columns)]

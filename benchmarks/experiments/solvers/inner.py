@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, small, where
+from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, small, where
 from benchmarks.experiments._process import available_gib, in_own_process, processor_clock
 from benchmarks.experiments.solvers._peers import INNER_LADDERS, Bound, inner, inner_cutnorm, inner_missing
 from benchmarks.experiments.solvers._problems import GRAPHS, graph
@@ -51,15 +51,10 @@ FIRST = (TARGET, f"To a gap of {LEVEL:g}, one thread, by the processor: the othe
 def cases(quick: bool) -> list[dict[str, Any]]:
     names, solvers, repeats = (GRAPHS[:1], SOLVERS[:3], 1) if quick else (GRAPHS, SOLVERS, 5)
     threads = 1 if quick else THREADS
-    found: list[dict[str, Any]] = [
-        {"graph": name, "solver": solver, "level": LEVEL, "repeats": repeats, "threads": threads}
-        for name in names
-        for solver in solvers
-    ]
-    further: dict[str, Any] = {"level": LEVEL, "threads": 1, "clock": "processor", "stop": SECONDS}
+    found = grid(graph=names, solver=solvers, level=LEVEL, repeats=repeats, threads=threads)
+    further = {"solver": OTHERS, "level": LEVEL, "threads": 1, "clock": "processor", "stop": SECONDS}
     for name in names:
-        often = 1 if quick or name == "G1" else 5
-        found += [{"graph": name, "solver": solver, **further, "repeats": often} for solver in OTHERS]
+        found += grid(graph=name, **further, repeats=1 if quick or name == "G1" else 5)
     return found
 
 
@@ -83,7 +78,6 @@ def _of_children() -> float:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Bound the form over sign vectors by one solver."""
     if "stop" in case:
         resource.setrlimit(resource.RLIMIT_CPU, (case["stop"], case["stop"]))
     with processor_clock() if "clock" in case else nullcontext():
@@ -139,10 +133,7 @@ def _reached(name: str, M: Any, solver: str, level: float) -> tuple[float, Bound
 
 def tables(records: Records) -> list[Table]:
     columns = [
-        ("problem", show.param("graph")),
-        ("solver", show.param("solver")),
-        ("threads", show.param("threads")),
-        ("level", show.param("level", ".0e")),
+        "problem = graph | solver | threads | level:.0e",
         *columns_of("tolerance", "seconds", "runs", "gap", "objective", "lower bound", "MiB", "status"),
     ]
     return [show.table("Bounds of quadratic forms over sign vectors", records, columns)]

@@ -67,7 +67,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Return what was measured of one point."""
     solver, n, d, limit = (case[name] for name in ("solver", "n", "d", "limit"))
     solve(problem_of({"data": "planted", "n": 20, "d": 3, "beta": 1.0}), solver, LEVEL)
     problem = problem_of({"data": "planted", "n": n, "d": d, "beta": 1.0})
@@ -84,14 +83,13 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def points_of(records: Records) -> Records:
-    """Return a record for each point."""
     return unfolded(records, "points", "n", "d")
 
 
 def tables(records: Records) -> list[Table]:
     columns = [
-        ("solver", show.param("solver")),
-        ("problem", lambda group: f"planted {group[0].case['n']} x {group[0].case['d']}"),
+        "solver",
+        ("problem", lambda group: "planted {n} x {d}".format(**group[0].case)),
         ("beta", show.first("beta", ".3g", "")),
         *columns_of("tolerance", "seconds", "runs", "gap", "iterations", "MiB", "status"),
     ]
@@ -103,7 +101,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw seconds and peak memory against n and against d."""
     figure, axes = draw.subplots(2, 3, figsize=(11, 6.0), sharex="col", sharey="row", dpi=110)
     for place, (series, (_, _, title)) in enumerate(SERIES.items()):
         axes[0, place].set(title=title)
@@ -133,10 +130,7 @@ def quotes(records: Records) -> dict[str, str]:
     rows = []
     for series, (_, sizes, _) in SERIES.items():
         size = {"share": SERIES[series][0]["share"], "n": 2000, "d": 30, series[0]: sizes[-1]}
-        own = [
-            method_cell(r.measured for r in where(found, solver=solver, **size))
-            for solver in ("interior", "splitting", "low-rank")
-        ]
+        own = [method_cell(where(found, solver=solver, **size)) for solver in ("interior", "splitting", "low-rank")]
         strong = "" if size["share"] is None else f", beta {100 * size['share']:g} % of the largest"
         rows.append(show.row(f"planted {size['n']} x {size['d']}{strong}", *own))
     return {"methods": "\n".join(rows)}

@@ -13,7 +13,6 @@ import itertools
 import statistics
 import time
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,6 @@ FACTORS = {"uci": 30.0, "planted": 20.0, "planted-large": 100.0}
 
 
 def problems(quick: bool) -> dict[str, list[dict[str, Any]]]:
-    """Return the problems of every section."""
     n, d, large = (60, 6, (80, 8)) if quick else (1000, 60, (5000, 100))
     images, few, more = (2000, 8, 10) if quick else (60_000, 30, 50)
     ten = {"data": "mnist", "n": images, "components": few, "beta": 10.0}
@@ -144,20 +142,19 @@ def rows_of(records: Records) -> list[Record]:
 
 #: Columns of tables of solvers.
 COLUMNS: dict[str, show.Cell] = {
-    "tolerance": show.first("tolerance", ".0e", ""),
-    "seconds": show.first("seconds", ".4g", ""),
+    **dict(
+        show.written(
+            "tolerance:.0e | seconds:.4g | gap = relative_gap:.1e | iterations | objective:.7g | "
+            "lower bound = lower_bound:.7g | MiB = peak_mib:.0f",
+            none="",
+        )
+    ),
     "runs": lambda group: str(len(group[0].measured.get("runs", ())) or ""),
-    "gap": show.first("relative_gap", ".1e", ""),
-    "iterations": show.first("iterations", "", ""),
-    "objective": show.first("objective", ".7g", ""),
-    "lower bound": show.first("lower_bound", ".7g", ""),
-    "MiB": show.first("peak_mib", ".0f", ""),
     "status": show.first("status"),
 }
 
 
 def columns_of(*names: str) -> list[tuple[str, show.Cell]]:
-    """Return some of `COLUMNS`."""
     return [(name, COLUMNS[name]) for name in names]
 
 
@@ -269,27 +266,27 @@ def quotes(records: Records) -> dict[str, str]:
     def span(*solvers: str) -> str:
         each = [values(where(reached, problem=problem, solver=solvers), "seconds") for problem in listed["uci"]]
         fastest = [one.min() if len(one) else np.nan for one in each]
-        return (
-            f"{duration(min(fastest))} to {duration(max(fastest))}" if np.all(np.isfinite(fastest)) else "not measured"
-        )
+        if not np.all(np.isfinite(fastest)):
+            return "not measured"
+        return f"{duration(min(fastest))} to {duration(max(fastest))}"
 
     what = f"relaxation to a certified gap of {small(LEVEL)}, four UCI sets"
     shown = f"{span('auto')}; the fastest of SCS, Clarabel, CVXOPT and SDPA {span('scs', *OTHERS)}"
     methods = []
     for problem in itertools.chain(*listed.values()):
-        cells = [method_cell(row.measured for row in where(rows, problem=problem, solver=one)) for one in OURS[1:]]
+        cells = [method_cell(where(rows, problem=problem, solver=one)) for one in OURS[1:]]
         methods += [show.row(label(problem), *cells, "")] if any(cells) else []
     return {"uci": show.row(what, shown), "methods": "\n".join(methods)}
 
 
-def method_cell(measured: Iterable[dict[str, Any]]) -> str:
-    """Return the seconds of a method for a table of them, or the gap that it left."""
-    for one in measured:
-        if "seconds" not in one:
-            return str(one["status"])
-        left = "" if one["reached"] else f", gap {small(one['relative_gap'])}"
-        return f"{duration(one['seconds'])}{left}"
-    return ""
+def method_cell(records: Records) -> str:
+    """Return the seconds of a method for a table of them, or the gap that it left; nothing without a record."""
+    if not records:
+        return ""
+    one = records[0].measured
+    if "seconds" not in one:
+        return str(one["status"])
+    return duration(one["seconds"]) + ("" if one["reached"] else f", gap {small(one['relative_gap'])}")
 
 
 EXPERIMENT = experiment_in(__name__, "Solvers of the relaxation at equal certified gaps", "Targets of the package")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.method import Folds, UCIMethod
+from qsdp.bench.uci.method import UCIMethod
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import grids
 from qsdp.networks.weights import FLOAT_BITS, bits_of
@@ -21,11 +21,6 @@ from qsdp.networks.weights import FLOAT_BITS, bits_of
 __all__ = ["CLASSICAL", "boosting_bits", "node_bits", "tree_bits"]
 
 _BITS = 8
-
-
-def _logistic(folds: Folds, seed: int) -> GridSearchCV:
-    grid = {"C": np.logspace(-3, 3, 7).tolist()}
-    return GridSearchCV(LogisticRegression(max_iter=1000), grid, cv=folds, error_score="raise")
 
 
 class RoundedLogistic(LogisticRegression):  # type: ignore[misc]
@@ -38,28 +33,13 @@ class RoundedLogistic(LogisticRegression):  # type: ignore[misc]
         return self
 
 
-def _rounded(folds: Folds, seed: int) -> GridSearchCV:
-    return _logistic(folds, seed).set_params(estimator=RoundedLogistic(max_iter=1000))
+def _linear_bits(model: LogisticRegression) -> int:
+    return FLOAT_BITS * (int(model.coef_.size) + int(model.intercept_.size))
 
 
-def _tree(folds: Folds, seed: int) -> GridSearchCV:
-    sizes = {"max_leaf_nodes": [2**k for k in range(1, 12)]}
-    return GridSearchCV(DecisionTreeClassifier(random_state=seed), sizes, cv=folds, error_score="raise")
-
-
-def _boosting(folds: Folds, seed: int) -> GridSearchCV:
-    model = HistGradientBoostingClassifier(max_iter=300, early_stopping=True, n_iter_no_change=15, random_state=seed)
-    return GridSearchCV(model, {"learning_rate": [0.05, 0.2]}, cv=folds, error_score="raise")
-
-
-def _linear_bits(model: GridSearchCV) -> int:
-    best = model.best_estimator_
-    return FLOAT_BITS * (int(best.coef_.size) + int(best.intercept_.size))
-
-
-def _rounded_bits(model: GridSearchCV) -> int:
+def _rounded_bits(model: LogisticRegression) -> int:
     """Return the bits of weights, and of the scale and the constant of each output."""
-    outputs, columns = model.best_estimator_.coef_.shape
+    outputs, columns = model.coef_.shape
     return int(outputs * (_BITS * columns + 2 * FLOAT_BITS))
 
 
@@ -80,25 +60,53 @@ def boosting_bits(model: HistGradientBoostingClassifier, threshold: int = FLOAT_
     return constants + sum(node_bits(count, model.n_features_in_, real, threshold) for count in leaves)
 
 
-def _of_best(bits: Callable[[Any], int]) -> Callable[[GridSearchCV], int]:
-    return lambda search: bits(search.best_estimator_)
-
-
 def _form_bits(model: QuadraticRidgeClassifier) -> int:
     """Return the bits of coefficients and constants."""
     monomials, outputs = (int(size) for size in model.coef_.shape)
     return FLOAT_BITS * (monomials + 1) * outputs
 
 
-def _grid_choice(model: GridSearchCV) -> dict[str, float]:
-    return {name: float(value) for name, value in model.best_params_.items()}
+def _searched(
+    name: str, what: str, make: Callable[[int], Any], grid: Mapping[str, Any], bits: Callable[[Any], int]
+) -> UCIMethod:
+    """Return the method that is the best of a grid on the folds."""
+    return UCIMethod(
+        name,
+        what,
+        lambda folds, seed: GridSearchCV(make(seed), grid, cv=folds, error_score="raise"),
+        lambda search: bits(search.best_estimator_),
+        chosen=lambda search: {name: float(value) for name, value in search.best_params_.items()},
+    )
 
 
+def _boosting(seed: int) -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(max_iter=300, early_stopping=True, n_iter_no_change=15, random_state=seed)
+
+
+_STRENGTHS = {"C": np.logspace(-3, 3, 7).tolist()}
 CLASSICAL = (
-    UCIMethod("logistic", "logistic regression, float", _logistic, _linear_bits, chosen=_grid_choice),
-    UCIMethod("logistic-rounded", "logistic regression, 8 bits a weight", _rounded, _rounded_bits, chosen=_grid_choice),
-    UCIMethod("tree", "one decision tree, its size by validation", _tree, _of_best(tree_bits), chosen=_grid_choice),
-    UCIMethod("boosting", "gradient-boosted trees, float", _boosting, _of_best(boosting_bits), chosen=_grid_choice),
+    _searched(
+        "logistic",
+        "logistic regression, float",
+        lambda seed: LogisticRegression(max_iter=1000),
+        _STRENGTHS,
+        _linear_bits,
+    ),
+    _searched(
+        "logistic-rounded",
+        "logistic regression, 8 bits a weight",
+        lambda seed: RoundedLogistic(max_iter=1000),
+        _STRENGTHS,
+        _rounded_bits,
+    ),
+    _searched(
+        "tree",
+        "one decision tree, its size by validation",
+        lambda seed: DecisionTreeClassifier(random_state=seed),
+        {"max_leaf_nodes": [2**k for k in range(1, 12)]},
+        tree_bits,
+    ),
+    _searched("boosting", "gradient-boosted trees, float", _boosting, {"learning_rate": [0.05, 0.2]}, boosting_bits),
     UCIMethod(
         "quadratic-ridge",
         "all monomials of degree two, ridge, float",

@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.method import Folds, UCIMethod
-from qsdp.certificates import Certificate
 from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
 from qsdp.networks.weights import FLOAT_BITS
@@ -74,18 +72,10 @@ def _relaxation(folds: Folds, seed: int) -> RelaxationClassifierCV:
     return RelaxationClassifierCV(250, cv=folds, random_state=seed, **_COMMON)
 
 
-def _network_bits(model: QuantizedNetworkClassifier) -> int:
-    return int(model.network_.n_bits)
-
-
 def _form_bits(model: QuantizedNetworkClassifier) -> int:
     """Return the bits of the symmetric matrices, one per output."""
     side = model.result_.problem.n_features
     return FLOAT_BITS * (side * (side + 1) // 2) * model.result_.problem.n_outputs
-
-
-def _certificate(model: QuantizedNetworkClassifier, X: FloatArray, y: npt.NDArray[np.intp]) -> Certificate:
-    return model.certificate_
 
 
 def _beta(model: QuantizedNetworkClassifier) -> dict[str, float]:
@@ -93,7 +83,15 @@ def _beta(model: QuantizedNetworkClassifier) -> dict[str, float]:
 
 
 def _network(name: str, what: str, build: Any) -> UCIMethod:
-    return UCIMethod(name, what, build, _network_bits, quantized=True, certify=_certificate, chosen=_beta)
+    return UCIMethod(
+        name,
+        what,
+        build,
+        lambda model: int(model.network_.n_bits),
+        quantized=True,
+        certify=lambda model, X, y: model.certificate_,
+        chosen=_beta,
+    )
 
 
 CONVEX = (

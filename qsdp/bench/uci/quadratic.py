@@ -51,8 +51,7 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     Notes
     -----
-    The Gram matrices of disjoint parts of the data are accumulated in blocks of bounded memory, with :math:`n p^2`
-    operations altogether and :math:`8 p^2` bytes each.
+    The Gram matrix of a training part is accumulated in blocks of bounded memory and takes :math:`8 p^2` bytes.
     """
 
     def __init__(
@@ -75,27 +74,21 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         targets = encode_classes(codes, len(self.classes_), get_loss("squared")).reshape(len(y), -1)
         self.n_features_in_ = d
         lambdas = sorted(map(float, self.lambdas))
-        scores = np.zeros(len(lambdas))
-        pieces = _pieces(X, targets, self.splits)
-        for number, (_, test) in enumerate(self.splits):
-            moments = _sum([piece for trains, piece in pieces if trains[number]])
-            solutions = [_solve(moments, value) for value in lambdas]
-            hits = np.zeros(len(lambdas))
-            for rows, phi in _features(X[test]):
-                hits += [np.sum(_chosen(_outputs(phi, one)) == codes[test][rows]) for one in solutions]
-            scores += hits / len(test) / len(self.splits)
-        best = max(range(len(lambdas)), key=lambda index: (scores[index], index))
-        self.scores_, self.lambda_ = scores, lambdas[best]
-        self._solution = _solve(_sum([piece for _, piece in pieces]), self.lambda_)
+        self.scores_ = np.zeros(len(lambdas))
+        for train, test in self.splits:
+            moments = _moments(X[train], targets[train])
+            outputs = [_outputs(X[test], _solve(moments, value)) for value in lambdas]
+            self.scores_ += [np.mean(_chosen(own) == codes[test]) / len(self.splits) for own in outputs]
+        best = max(range(len(lambdas)), key=lambda index: (self.scores_[index], index))
+        self.lambda_ = lambdas[best]
+        self._solution = _solve(_moments(X, targets), self.lambda_)
         self.coef_ = self._solution[0]
         return self
 
     def decision_function(self, X: FloatArray) -> FloatArray:
         """Return scores of shape (n,) for two classes, (n, C) for more."""
         check_is_fitted(self)
-        outputs = np.empty((len(X), self.coef_.shape[1]))
-        for rows, phi in _features(X):
-            outputs[rows] = _outputs(phi, self._solution)
+        outputs = _outputs(X, self._solution)
         return class_scores(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
@@ -105,7 +98,6 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return labels
 
 
-_Rows = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 #: Number of rows, Gram matrix of (phi, 1), and its products with the targets.
 _Moments = tuple[int, FloatArray, FloatArray]
 #: Coefficients of the scaled monomials, their means, deviations, and the constant.
@@ -129,27 +121,6 @@ def _moments(X: FloatArray, targets: FloatArray) -> _Moments:
     return len(X), gram, products
 
 
-def _pieces(X: FloatArray, targets: FloatArray, splits: Sequence[_Rows]) -> list[tuple[FloatArray, _Moments]]:
-    """Return disjoint pieces of the rows whose unions are the training parts: the splits that train on it, its moments.
-
-    Gram matrices are only added: a difference would leave rounding errors where a column is zero.
-    """
-    trains = np.zeros((len(splits), len(X)), dtype=bool)
-    for number, (train, _) in enumerate(splits):
-        trains[number, train] = True
-    patterns, owners = np.unique(trains, axis=1, return_inverse=True)
-    owners = np.ravel(owners)
-    masks = [(pattern, owners == number) for number, pattern in enumerate(patterns.T)]
-    return [(pattern, _moments(X[rows], targets[rows])) for pattern, rows in masks]
-
-
-def _sum(pieces: Sequence[_Moments]) -> _Moments:
-    count, gram, products = pieces[0][0], pieces[0][1].copy(), pieces[0][2].copy()
-    for more, other_gram, other_products in pieces[1:]:
-        count, gram, products = count + more, np.add(gram, other_gram, out=gram), products + other_products
-    return count, gram, products
-
-
 def _solve(moments: _Moments, weight: float) -> _Solution:
     """Return the ridge regression on centred and scaled monomials."""
     count, gram, products = moments
@@ -170,10 +141,12 @@ def _solve(moments: _Moments, weight: float) -> _Solution:
     return coefficients, mean, deviation, target_mean
 
 
-def _outputs(phi: FloatArray, solution: _Solution) -> FloatArray:
+def _outputs(X: FloatArray, solution: _Solution) -> FloatArray:
     coefficients, mean, deviation, constant = solution
     scaled = coefficients / deviation[:, None]
-    outputs: FloatArray = phi @ scaled + (constant - mean @ scaled)
+    outputs = np.empty((len(X), len(constant)))
+    for rows, phi in _features(X):
+        outputs[rows] = phi @ scaled + (constant - mean @ scaled)
     return outputs
 
 

@@ -19,6 +19,8 @@ from qsdp.bench.uci.picture import draw_comparison
 __all__ = ["claims", "comparison_of", "draw", "tables"]
 
 Records = Sequence[Record]
+#: By set and method.
+Grid = dict[tuple[str, str], list[Record]]
 Show = Callable[[FloatArray], str]
 
 _FEWER = "polished networks of 250 neurons have a higher test accuracy than"
@@ -91,22 +93,22 @@ def draw(records: Records, path: Path) -> None:
         draw_comparison(comparison, path, "UCI suite: test accuracy")
 
 
-def _grid(records: Records) -> dict[tuple[str, str], list[Record]]:
+def _grid(records: Records) -> Grid:
     """Return records by set and method."""
-    grid: dict[tuple[str, str], list[Record]] = {}
+    grid: Grid = {}
     for record in records:
         grid.setdefault((record.case["set"], record.case["method"]), []).append(record)
     return grid
 
 
-def _names(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], list[str]]:
+def _names(grid: Grid) -> tuple[list[str], list[str]]:
     """Return the sets and the methods that have records, in the suite's order."""
     sets = [name for name in SETS if any(key[0] == name for key in grid)]
     methods = [name for name in METHODS if any(key[1] == name for key in grid)]
     return sets, methods
 
 
-def _complete(grid: dict[tuple[str, str], list[Record]]) -> tuple[list[str], list[str], FloatArray]:
+def _complete(grid: Grid) -> tuple[list[str], list[str], FloatArray]:
     """Return the methods, the sets with splits that all of them share, and mean test accuracies over those splits."""
     sets, methods = _names(grid)
     rows, kept = [], []
@@ -128,7 +130,7 @@ def _values(records: Records, field: str) -> FloatArray:
     return np.array(found, dtype=np.float64)
 
 
-def _summary(records: Records, grid: dict[tuple[str, str], list[Record]]) -> Table:
+def _summary(records: Records, grid: Grid) -> Table:
     methods, sets, scores = _complete(grid)
     comparison = comparison_of(records)
     ranks = {} if comparison is None else dict(zip(comparison.methods, comparison.mean_ranks, strict=True))
@@ -157,7 +159,7 @@ def _summary(records: Records, grid: dict[tuple[str, str], list[Record]]) -> Tab
     return Table("UCI suite: all methods", headings, rows, _note(comparison, sets, grid))
 
 
-def _note(comparison: RankComparison | None, sets: Sequence[str], grid: dict[tuple[str, str], list[Record]]) -> str:
+def _note(comparison: RankComparison | None, sets: Sequence[str], grid: Grid) -> str:
     """Return the note of the summary: its sets, its statistics, and what is missing."""
     partial = [name for name in _names(grid)[0] if name not in sets]
     parts = [
@@ -186,14 +188,7 @@ def _p_value(comparison: RankComparison, first: str, second: str) -> float:
     return float(comparison.p_values[comparison.methods.index(first), comparison.methods.index(second)])
 
 
-def _matrix(
-    grid: dict[tuple[str, str], list[Record]],
-    title: str,
-    field: str,
-    show: Show,
-    note: str,
-    only: Sequence[str] | None = None,
-) -> Table:
+def _matrix(grid: Grid, title: str, field: str, show: Show, note: str, only: Sequence[str] | None = None) -> Table:
     sets, methods = _names(grid)
     methods = [name for name in methods if only is None or name in only]
     rows = [[one, *(show(_values(grid.get((one, method), []), field)) for method in methods)] for one in sets]
@@ -207,7 +202,7 @@ def _bound_claim(records: Records) -> Claim:
     return exact("Theory: Bartan, Pilanci, section 3 (on the suite)", statement, holds)
 
 
-def _pair_claim(grid: dict[tuple[str, str], list[Record]], source: str, ours: str, theirs: str, words: str) -> Claim:
+def _pair_claim(grid: Grid, source: str, ours: str, theirs: str, words: str) -> Claim:
     """Compare two methods on the sets with measurements of both."""
     methods, sets, scores = _complete({key: group for key, group in grid.items() if key[1] in {ours, theirs}})
     statement = f"{words}; here on the sets of the suite."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from qsdp import baselines
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._grid import BUDGET, Budget, InteriorSearch
 from qsdp.bench.uci.method import Folds, UCIMethod
@@ -24,9 +26,19 @@ __all__ = ["TRAINED"]
 _NEURONS = 250
 
 
+def _labels(model: Any, network: Any, X: Any) -> npt.NDArray[Any]:
+    """Return the classes that a network of a fitted estimator chooses, which may add inputs of its own."""
+    inputs = getattr(model, "network_inputs", None)
+    outputs = network.predict(np.asarray(X, dtype=np.float64) if inputs is None else inputs(X))
+    labels: npt.NDArray[Any] = model.classes_[choose_classes(outputs)]
+    return labels
+
+
 class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classifier of `qsdp.baselines` with the hyper-parameters to validate; its `fit` imports PyTorch."""
 
+    #: The estimator, its number of neurons, and what else it is given.
+    system, neurons, settings = "BackpropClassifier", _NEURONS, MappingProxyType[str, Any]({})
     #: Whether the network is of the kind that the relaxation bounds.
     certified = False
 
@@ -38,25 +50,22 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.budget = budget
 
-    def _system(self) -> Any:
-        """Return the unfitted estimator of `qsdp.baselines`."""
-        raise NotImplementedError
-
     def _network(self) -> Any:
         """Return the network of the fitted estimator, rounded where the method does so."""
-        raise NotImplementedError
+        return self.model_.network_
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> _Trained:
-        """Train, and round where the method does so."""
-        self.model_ = self._system().fit(X, y)
+        """Train in the single precision that is usual, and round where the method does so."""
+        chosen = {"learning_rate": self.learning_rate, "beta": self.beta, **self.budget.training, **self.settings}
+        usual = {"batch_size": 64, "dtype": "float32", "random_state": self.random_state}
+        self.model_ = getattr(baselines, self.system)(self.neurons, **chosen, **usual).fit(X, y)
         self.network_ = self._network()
         self.classes_ = self.model_.classes_
         return self
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
-        """Return labels of shape (n,)."""
-        labels: npt.NDArray[Any] = self.model_.predict(X)
-        return labels
+        """Return the labels of the network, of shape (n,)."""
+        return _labels(self.model_, self.network_, X)
 
     def bits(self) -> int:
         """Return the bits of the weights."""
@@ -69,23 +78,9 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         problem = self.model_.training_problem(X, y, self.network_)
         return certify(self.network_, problem, solve_relaxation(problem, tol=1e-4))
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        """Parameters of the estimator, with the single precision that is usual in training."""
-        chosen = {"learning_rate": self.learning_rate, "beta": self.beta, **self.budget.training}
-        return {**chosen, "batch_size": 64, "dtype": "float32", "random_state": self.random_state}
-
 
 class FloatBackprop(_Trained):
     """Bilinear network of the paper with real weights."""
-
-    def _system(self) -> Any:
-        from qsdp.baselines.backprop import BackpropClassifier
-
-        return BackpropClassifier(_NEURONS, **self._options)
-
-    def _network(self) -> Any:
-        return self.model_.network_
 
     def bits(self) -> int:
         """Return the bits of both layers."""
@@ -95,19 +90,25 @@ class FloatBackprop(_Trained):
 class RoundedBackprop(_Trained):
     """Baseline of the paper: second layer 1/m in training, then signs and one scale; validated after rounding."""
 
-    certified = True
-
-    def _system(self) -> Any:
-        from qsdp.baselines.backprop import BackpropClassifier
-
-        return BackpropClassifier(_NEURONS, second_layer="fixed", **self._options)
+    settings, certified = MappingProxyType({"second_layer": "fixed"}), True
 
     def _network(self) -> Any:
         return self.model_.quantized(scale="shared")
 
-    def predict(self, X: FloatArray) -> npt.NDArray[Any]:
-        """Return the labels of the rounded network."""
-        return _labels_of(self.classes_, self.network_.predict(self.model_.network_inputs(X)))
+
+class StraightThrough(_Trained):
+    """Quantization-aware training of a bilinear network with a free second layer, from trained real weights."""
+
+    system, settings, certified = "StraightThroughClassifier", MappingProxyType({"start": "float"}), True
+
+
+class RoundedReLU(_Trained):
+    """ReLU network whose first layer is rounded to signs with a scale per neuron; validated after rounding."""
+
+    system, neurons = "ReLUNetworkClassifier", 2 * _NEURONS
+
+    def _network(self) -> Any:
+        return self.model_.quantized()
 
 
 class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -125,49 +126,13 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         search = clone(self.search).fit(X, y)
         self.choice_ = search.choice_
         self.classes_ = search.classes_
-        model = search.best_estimator_.model_
-        matched = distill(model, X, _NEURONS, refine="polish", random_state=self.random_state)
+        matched = distill(search.best_estimator_.model_, X, _NEURONS, refine="polish", random_state=self.random_state)
         self.network_: BilinearNetwork | PolynomialNetwork = matched.network
         return self
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return the labels of the distilled network."""
-        return _labels_of(self.classes_, self.network_.predict(np.asarray(X, dtype=np.float64)))
-
-
-class StraightThrough(_Trained):
-    """Quantization-aware training of a bilinear network with a free second layer, from trained real weights."""
-
-    certified = True
-
-    def _system(self) -> Any:
-        from qsdp.baselines.straight_through import StraightThroughClassifier
-
-        return StraightThroughClassifier(_NEURONS, start="float", **self._options)
-
-    def _network(self) -> Any:
-        return self.model_.network_
-
-
-class RoundedReLU(_Trained):
-    """ReLU network whose first layer is rounded to signs with a scale per neuron; validated after rounding."""
-
-    def _system(self) -> Any:
-        from qsdp.baselines import ReLUNetworkClassifier
-
-        return ReLUNetworkClassifier(2 * _NEURONS, **self._options)
-
-    def _network(self) -> Any:
-        return self.model_.quantized()
-
-    def predict(self, X: FloatArray) -> npt.NDArray[Any]:
-        """Return the labels of the rounded network."""
-        return _labels_of(self.classes_, self.network_.predict(np.asarray(X, dtype=np.float64)))
-
-
-def _labels_of(classes: npt.NDArray[Any], outputs: FloatArray) -> npt.NDArray[Any]:
-    labels: npt.NDArray[Any] = classes[choose_classes(outputs)]
-    return labels
+        return _labels(self, self.network_, X)
 
 
 def _search(kind: type[_Trained], rates: list[float]) -> Any:
@@ -178,12 +143,6 @@ def _search(kind: type[_Trained], rates: list[float]) -> Any:
         return InteriorSearch(kind(random_state=seed), grid, folds)
 
     return build
-
-
-def _matched(rates: list[float]) -> Any:
-    """Return a function that builds the same search for a float network, to be distilled."""
-    build = _search(FloatBackprop, rates)
-    return lambda folds, seed: MatchedBackprop(build(folds, seed), seed)
 
 
 def _choice(model: Any) -> dict[str, float]:
@@ -203,17 +162,21 @@ def _method(name: str, what: str, kind: type[_Trained], rates: list[float], *, q
     )
 
 
-_SIGNS = "trained in float, signs taken"
-_BINARY = "250 bilinear neurons, binary in training, free second layer"
-
 TRAINED = (
-    _method("backprop-rounded", f"250 bilinear neurons, {_SIGNS}", RoundedBackprop, [0.01, 0.03, 0.1]),
-    _method("straight-through", _BINARY, StraightThrough, [0.03, 0.1, 0.3]),
-    _method("relu-rounded", f"500 ReLU neurons, {_SIGNS}", RoundedReLU, [0.1, 0.3, 1.0]),
+    _method(
+        "backprop-rounded", "250 bilinear neurons, trained in float, signs taken", RoundedBackprop, [0.01, 0.03, 0.1]
+    ),
+    _method(
+        "straight-through",
+        "250 bilinear neurons, binary in training, free second layer",
+        StraightThrough,
+        [0.03, 0.1, 0.3],
+    ),
+    _method("relu-rounded", "500 ReLU neurons, trained in float, signs taken", RoundedReLU, [0.1, 0.3, 1.0]),
     UCIMethod(
         "backprop-matched",
         "the network of 'backprop', its outputs matched by 250 polished binary neurons",
-        _matched([0.03, 0.1, 0.3]),
+        lambda folds, seed: MatchedBackprop(_search(FloatBackprop, [0.03, 0.1, 0.3])(folds, seed), seed),
         lambda model: int(model.network_.n_bits),
         quantized=True,
         chosen=_choice,
