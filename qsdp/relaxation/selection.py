@@ -159,7 +159,7 @@ class _Search:
 
     def clearly_fewer_wrong(self, share: float) -> float:
         """Return a smaller share at which clearly fewer rows are in the wrong class, or the share itself."""
-        if self.codes is None:
+        if self.codes is None or self.deadline.over:
             return share
         best = share
         for smaller in SHARES[SHARES.index(share) + 1 :]:

@@ -155,16 +155,17 @@ def test_no_fold_begins_when_time_is_over() -> None:
 
 
 def outputs_with(n_wrong: int, n: int = 100) -> FloatArray:
-    """Return outputs of which the last are in the wrong class."""
-    return np.where(np.arange(n) < n - n_wrong, 0.5, -0.5)
+    """Return outputs of which the last are in the wrong class, or the first where the number is negative."""
+    right = np.arange(n) < n - n_wrong if n_wrong >= 0 else np.arange(n) >= -n_wrong
+    return np.where(right, 0.5, -0.5)
 
 
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
         ((20, 20), START),  # none less
-        ((20, 17, 17), START),  # three of a hundred less may be chance
-        ((20, 15, 9, 9), 0.005),  # eleven are not
+        ((20, -17, 17), START),  # three less of 37 that changed may be chance
+        ((20, -13, -9, 9), 0.005),  # eleven less of 29 are not
         ((20, 22, 0), START),  # nobody looks behind what is worse
         ((20, 15, 10, 5, 3, 2), 0.001),
     ],
@@ -176,6 +177,9 @@ def test_smaller_shares_of_clearly_fewer_wrong_classes(wrong: tuple[int, ...], e
     search.measure(START)
     assert search.clearly_fewer_wrong(START) == expected
     assert search_of([fold], codes=None).clearly_fewer_wrong(START) == START
+    over = Deadline(1e6)
+    over.expire()
+    assert search_of([fold], deadline=over).clearly_fewer_wrong(START) == START
 
 
 def test_what_was_measured_in_part_is_measured_in_full_once() -> None:
