@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,6 +35,8 @@ GRIDS = {
     "eta": ("RLS, eta 0.01", "RLS, eta 0.1", "RLS", "RLS, eta 10"),
 }
 
+#: Records by parameters.
+Groups = defaultdict[Any, list[Record]]
 #: Method of `train_network`, loss and options.
 Method = tuple[str, str, dict[str, Any]]
 
@@ -216,6 +219,10 @@ def by_seed(records: Iterable[Record], name: str, epoch: int) -> dict[int, float
     return {seed: worst if value is None or math.isnan(value) else value for seed, value in found.items()}
 
 
+#: What is said of curves on which a method is ahead.
+AHEAD = {"loss": "training loss is lower", "test": "test accuracy is higher"}
+
+
 def ahead(ours: Sequence[Record], theirs: Sequence[Record], name: str, epoch: int, margin: float = 0.0) -> Evidence:
     """Return the evidence that ours has the higher score, or the lower loss, at an epoch."""
     less = name == "loss"
@@ -257,26 +264,15 @@ def method_claims(
         for place, groups in cells.items():
             both = {name: groups[name] for name in (ours, theirs)}
             prefix = f"{place}: " if len(cells) > 1 else ""
-            parts |= leads(both, points, prefix)
+            for name, epoch, margin in points:
+                words = "test accuracy is not half a point lower" if margin else AHEAD[name]
+                parts[f"{prefix}{words} after {epoch} epochs"] = ahead(*both.values(), name, epoch, margin)
             figures += [f"{prefix}{listed(both, name, epoch)}" for name, epoch, _ in points]
         claim = judged(source, statement.format(ours=ours, loss=loss), parts, "; ".join(figures))
         made.append(replace(claim, group=f"{ours} converges faster and better than Adam", case=case))
         for place, groups in cells.items():
             made += improvement_claims(source, groups, ours, curves, place, signs)
     return made
-
-
-def leads(
-    both: Mapping[str, Records], points: Iterable[tuple[str, int, float]], prefix: str = ""
-) -> dict[str, Evidence]:
-    """Return the evidence that the first of two methods is ahead of the second at some points."""
-    words = {"loss": "training loss is lower", "test": "test accuracy is higher"}
-    return {
-        f"{prefix}{'test accuracy is not half a point lower' if margin else words[name]} after {epoch} epochs": ahead(
-            *both.values(), name, epoch, margin
-        )
-        for name, epoch, margin in points
-    }
 
 
 def improvement_claims(
@@ -335,16 +331,9 @@ def listed(groups: Mapping[Any, Sequence[Record]], name: str, epoch: int, digits
 
 
 def by(records: Iterable[Record], *names: str) -> Groups:
-    """Return records by one parameter, or by the values of several."""
+    """Return records by one parameter, or by the values of several; empty lists for groups that are missing."""
     groups = grouped(records, *names)
-    return Groups({key[0]: group for key, group in groups.items()} if len(names) == 1 else groups)
-
-
-class Groups(dict[Any, list[Record]]):
-    """Records by parameters, empty lists for groups that are missing."""
-
-    def __missing__(self, key: Any) -> list[Record]:
-        return []
+    return defaultdict(list, {key[0]: group for key, group in groups.items()} if len(names) == 1 else groups)
 
 
 # -- pictures ---------------------------------------------------------------------------------------------
