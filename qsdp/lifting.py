@@ -43,7 +43,8 @@ def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
     r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), for blocks of rows that `n_jobs` threads share."""
     values = np.empty(len(X))
-    strips = _strips(S)
+    # Of few rows strips take longer to make than they save.
+    strips = _strips(S) if len(X) > 2 * len(S) else [(slice(0, len(S)), S)]
 
     def evaluate(rows: slice) -> None:
         x = X[rows]
@@ -69,7 +70,10 @@ def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
 
 def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
     """Return a symmetric matrix with one more row and column."""
-    return np.block([[M, edge[:, None]], [edge[None, :], np.array([[corner]])]])
+    d = len(M)
+    whole = np.empty((d + 1, d + 1))
+    whole[:d, :d], whole[:d, d], whole[d, :d], whole[d, d] = M, edge, edge, corner
+    return whole
 
 
 @dataclass(frozen=True, eq=False)

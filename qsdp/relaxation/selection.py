@@ -235,18 +235,20 @@ class _Fold:
     training: TrainingProblem
     held_out: TrainingProblem
     share: float
-    last: Relaxation | None = None
+    #: For the smallest and the largest beta so far; never the zero point, which is no start: it has no scale.
+    solved: list[Relaxation] = field(default_factory=list)
     reductions: Reductions = field(default_factory=Reductions)
 
     def predict(self, beta: float, deadline: Deadline) -> FloatArray:
         """Return the outputs of the relaxation for `beta` of all samples, at the samples held out."""
         problem = self.training.with_beta(self.share * beta)
         settings = Settings(_TOL, "two-block", None, deadline=deadline, reductions=self.reductions)
-        self.last = solve_with(problem, "auto", settings, "tight", start=self.last, quiet=True)
-        # The zero point is no start: it has no scale.
-        prediction = self.last.predict(self.held_out.X)
-        if not np.any(self.last.rho_stack > 0.0):
-            self.last = None
+        nearest = min(self.solved, key=lambda one: abs(np.log(one.problem.beta / problem.beta)), default=None)
+        relaxation = solve_with(problem, "auto", settings, "tight", start=nearest, quiet=True)
+        if np.any(relaxation.rho_stack > 0.0):
+            solved = sorted([*self.solved, relaxation], key=lambda one: one.problem.beta)
+            self.solved = [*solved[:1], *solved[1:][-1:]]
+        prediction = relaxation.predict(self.held_out.X)
         loss = problem.loss
         if not (loss.labels or loss.coupled):
             # A quadratic function of a far-off row can be anything; no target is beyond those seen.

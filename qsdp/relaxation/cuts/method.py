@@ -15,7 +15,15 @@ import numpy as np
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.newton import CutNewton
-from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, diagonals, largest_steps, scaling
+from qsdp.relaxation.solvers.interior.cone import (
+    LinAlgError,
+    centred,
+    largest_step,
+    predicted_product,
+    predictor_reach,
+    primal_step,
+    scaling,
+)
 from qsdp.relaxation.solvers.interior.fits import Fit
 
 __all__ = ["CutState", "follow"]
@@ -74,28 +82,29 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
     missing = cuts.values(Y) - state.r - s
     excess = float(z.sum() - g.sum()) - dual_radius
 
-    def direction(R: FloatArray, aim: FloatArray, error: FloatArray, slack_aim: FloatArray) -> _CutDirection:
-        """Return the scaled steps of Y and of the dual matrices, and the steps of the rest."""
+    def direction(R: FloatArray, error: FloatArray, slack_aim: FloatArray) -> _CutDirection:
+        """Return the scaled steps of the dual matrices, and the steps of the rest."""
         dq, dg, dz, dr = newton.solve(R, error[0], off, slack_aim - missing, excess)
         fit.direct(dq[None])
         change = transposed @ newton.dual_matrices(dq, dg, dz) @ G
-        return _CutDirection(np.stack([aim - change, change]), dz, dr, dg, slack_aim - s / g * dg)
+        return _CutDirection(change, dz, dr, dg, slack_aim - s / g * dg)
 
-    ahead = direction(-Y, diagonals(-values), fit.error(0.0, corrected=False), -s)
-    reach = min(1.0, ahead.reach(values, g, s), fit.reach())
-    there = diagonals(values) + reach * ahead.steps
-    predicted = float(np.vdot(there[0], there[1])) + fit.products_after(reach)
+    ahead = direction(-Y, fit.error(0.0, corrected=False), -s)
+    reach = min(predictor_reach(ahead.change, values), ahead.reach(g, s), fit.reach())
+    predicted = predicted_product(ahead.change, values, reach) + fit.products_after(reach)
     predicted = (predicted + float((g + reach * ahead.dg) @ (s + reach * ahead.ds))) / n_pairs
     away = mu + fit.distance() / n_pairs
     centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
-    aim = centred(values, centre, ahead.steps[0], ahead.steps[1])
+    aim = centred(values, centre, primal_step(ahead.change, values), ahead.change)
     error = fit.error(centre, corrected=True)
-    best = direction(G @ aim @ transposed, aim, error, (centre - ahead.dg * ahead.ds) / g - s)
-    step = min(1.0, _TO_BOUNDARY * min(best.reach(values, g, s), fit.reach()))
+    best = direction(G @ aim @ transposed, error, (centre - ahead.dg * ahead.ds) / g - s)
+    scaled = aim - best.change
+    within = largest_step((scaled, best.change), values, 1.0 / _TO_BOUNDARY)
+    step = _TO_BOUNDARY * min(within, best.reach(g, s), fit.reach())
     if not step > _NO_STEP:
         raise LinAlgError("no step")
     fit.keep()
-    moved = Y + step * (G @ best.steps[0] @ transposed)
+    moved = Y + step * (G @ scaled @ transposed)
     state.Y = 0.5 * (moved + moved.swapaxes(-1, -2))
     state.r, state.z = state.r + step * best.dr, z + step * best.dz
     state.weights, state.slacks = g + step * best.dg, s + step * best.ds
@@ -105,15 +114,15 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
 
 @dataclass(frozen=True)
 class _CutDirection:
-    """Scaled steps of Y and of the dual matrices, those of z and r, and those of weights and slacks."""
+    """Scaled steps of the dual matrices, those of z and r, and those of weights and slacks."""
 
-    steps: FloatArray
+    change: FloatArray
     dz: FloatArray
     dr: float
     dg: FloatArray
     ds: FloatArray
 
-    def reach(self, values: FloatArray, g: FloatArray, s: FloatArray) -> float:
-        """Return how far matrices, weights and slacks stay in their cones."""
+    def reach(self, g: FloatArray, s: FloatArray) -> float:
+        """Return how far weights and slacks stay positive."""
         lowest = min(float((self.dg / g).min(initial=0.0)), float((self.ds / s).min(initial=0.0)))
-        return min(largest_steps(self.steps, values), -1.0 / lowest if lowest < 0.0 else np.inf)
+        return -1.0 / lowest if lowest < 0.0 else np.inf

@@ -7,11 +7,23 @@ both to the same diagonal matrix, :math:`G^{-1} Y G^{-T} = G^T D G = \Lambda`. A
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dsyevr
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["LinAlgError", "centred", "diagonal_of", "diagonals", "largest_steps", "scaling"]
+__all__ = [
+    "LinAlgError",
+    "centred",
+    "diagonal_of",
+    "largest_step",
+    "predicted_product",
+    "predictor_reach",
+    "primal_step",
+    "scaling",
+]
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -38,11 +50,66 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (L @ V) / np.sqrt(values)[..., None, :], values
 
 
-def largest_steps(scaled: FloatArray, values: FloatArray) -> float:
-    r"""Return the largest t for which all :math:`\Lambda + t S` stay positive semidefinite, infinite if all t do."""
+def predictor_reach(change: FloatArray, values: FloatArray) -> float:
+    r"""Return the largest t up to one for which the dual and the primal matrices are semidefinite along the predictor.
+
+    These are :math:`\Lambda + t S` and :math:`\Lambda - t (\Lambda + S)`, as their scaled steps add up to
+    :math:`-\Lambda`: where e is an eigenvalue of :math:`\Lambda^{-1/2} S \Lambda^{-1/2}`, -1 - e is that of the other.
+    """
+    eigenvalues = np.linalg.eigvalsh(change * _inverses(values))
+    lowest = min(float(eigenvalues[..., 0].min()), -1.0 - float(eigenvalues[..., -1].max()))
+    return min(1.0, -1.0 / lowest) if lowest < 0.0 else 1.0
+
+
+def predicted_product(change: FloatArray, values: FloatArray, reach: float) -> float:
+    """Return the inner product of the primal and the dual matrices that far along the predictor."""
+    product = (1.0 - reach) * float(np.vdot(values, values))
+    return product - reach**2 * (float(np.vdot(diagonal_of(change), values)) + float(np.vdot(change, change)))
+
+
+def primal_step(change: FloatArray, values: FloatArray) -> FloatArray:
+    r"""Return the scaled step of the primal matrices along the predictor, :math:`-\Lambda - S`."""
+    step = -change
+    diagonal_of(step)[...] -= values
+    return step
+
+
+def largest_step(steps: Iterable[FloatArray], values: FloatArray, most: float) -> float:
+    r"""Return the largest t up to `most` for which all :math:`\Lambda + t S` of several stacks S stay semidefinite.
+
+    A matrix whose eigenvalues are no lower than those met before is found out by its Cholesky factorisation, which
+    takes a fifth of the time of the lowest eigenvalue.
+    """
+    inverses, lowest = _inverses(values), -1.0 / most
+    for scaled in steps:
+        for matrix in (scaled * inverses).reshape(-1, *scaled.shape[-2:]):
+            shifted = matrix.copy()
+            diagonal_of(shifted)[...] -= lowest
+            factor, info = dpotrf(shifted.T, clean=0, overwrite_a=1)
+            # What is not a number reaches the last entry, without a failure.
+            if info != 0 or not factor[-1, -1] > 0.0:
+                lowest = min(lowest, _lowest_eigenvalue(matrix))
+    return -1.0 / lowest
+
+
+def _inverses(values: FloatArray) -> FloatArray:
     roots = 1.0 / np.sqrt(values)
-    lowest = np.linalg.eigvalsh(scaled * (roots[..., :, None] * roots[..., None, :]))[..., 0].min()
-    return -1.0 / float(lowest) if lowest < 0.0 else np.inf
+    inverses: FloatArray = roots[..., :, None] * roots[..., None, :]
+    return inverses
+
+
+def _lowest_eigenvalue(matrix: FloatArray) -> float:
+    """Return the lowest eigenvalue of a symmetric matrix, which is overwritten.
+
+    Raises
+    ------
+    LinAlgError
+        It is not finite.
+    """
+    eigenvalues, _, _, _, info = dsyevr(matrix.T, compute_v=0, range="I", il=1, iu=1, overwrite_a=1)
+    if info != 0 or not np.isfinite(eigenvalues[0]):
+        raise LinAlgError("a step has no eigenvalues")
+    return float(eigenvalues[0])
 
 
 def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray) -> FloatArray:
@@ -53,14 +120,8 @@ def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray)
     return aim
 
 
-def diagonals(values: FloatArray) -> FloatArray:
-    """Return diagonal matrices of shape (..., N, N)."""
-    matrices = np.zeros((*values.shape, values.shape[-1]))
-    diagonal_of(matrices)[...] = values
-    return matrices
-
-
 def diagonal_of(matrices: FloatArray) -> FloatArray:
-    """Return the diagonals (..., N) of matrices, to be written to; through indices that takes several times longer."""
-    diagonal: FloatArray = np.einsum("...ii->...i", matrices)
+    """Return the diagonals (..., N) of matrices, to be written to; indices, or `einsum`, take several times longer."""
+    diagonal: FloatArray = matrices.diagonal(0, -2, -1)
+    diagonal.setflags(write=True)
     return diagonal

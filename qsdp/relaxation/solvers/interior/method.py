@@ -24,7 +24,16 @@ import numpy as np
 from qsdp._utils.deadline import EIGENVECTORS
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
-from qsdp.relaxation.solvers.interior.cone import LinAlgError, centred, diagonal_of, diagonals, largest_steps, scaling
+from qsdp.relaxation.solvers.interior.cone import (
+    LinAlgError,
+    centred,
+    diagonal_of,
+    largest_step,
+    predicted_product,
+    predictor_reach,
+    primal_step,
+    scaling,
+)
 from qsdp.relaxation.solvers.interior.fits import Fit
 from qsdp.relaxation.solvers.interior.newton import Newton
 
@@ -131,31 +140,31 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     off = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2) - state.r[:, None]
     excess = z.sum(axis=1) - dual_radius
 
-    def direction(R: FloatArray, aim: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the scaled steps of Y and of the dual matrices, stacked, and those of z and r."""
+    def direction(R: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the scaled steps of the dual matrices, and those of z and r."""
         dq, dz, dr = newton.solve(R, error, off, excess)
         fit.direct(dq)
-        change = transposed @ _dual_matrices(newton.adjoint(dq), dz) @ G
-        return np.stack([aim - change, change]), dz, dr
+        return transposed @ _dual_matrices(newton.adjoint(dq), dz) @ G, dz, dr
 
-    steps, _, _ = direction(-Y, diagonals(-values), fit.error(0.0, corrected=False))
-    reach = min(1.0, largest_steps(steps, values), fit.reach())
-    there = diagonals(values) + reach * steps
-    predicted = (float(np.vdot(there[0], there[1])) + fit.products_after(reach)) / n_pairs
+    change, _, _ = direction(-Y, fit.error(0.0, corrected=False))
+    reach = min(predictor_reach(change, values), fit.reach())
+    predicted = (predicted_product(change, values, reach) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
     centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
-    best = _Direction(steps, z, state.r, 0.0)
+    scaled = primal_step(change, values)
+    best = _Direction(scaled, z, state.r, 0.0)
     for _ in range(1 + _extra_corrections(newton, values)):
-        aim = centred(values, centre, steps[0], steps[1])
-        steps, dz, dr = direction(G @ aim @ transposed, aim, fit.error(centre, corrected=True))
-        step = min(1.0, _TO_BOUNDARY * min(largest_steps(steps, values), fit.reach()))
+        aim = centred(values, centre, scaled, change)
+        change, dz, dr = direction(G @ aim @ transposed, fit.error(centre, corrected=True))
+        scaled = aim - change
+        step = _TO_BOUNDARY * min(largest_step((scaled, change), values, 1.0 / _TO_BOUNDARY), fit.reach())
         if not step > best.step:
             break
-        best = _Direction(steps, dz, dr, step)
+        best = _Direction(scaled, dz, dr, step)
         fit.keep()
     if not best.step > _NO_STEP:
         raise LinAlgError("no step")
-    moved = Y + best.step * (G @ best.steps[0] @ transposed)
+    moved = Y + best.step * (G @ best.scaled @ transposed)
     state.Y = 0.5 * (moved + moved.swapaxes(-1, -2))
     state.r = state.r + best.step * best.dr
     state.z = z + best.step * best.dz
@@ -164,9 +173,9 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
 
 
 class _Direction(NamedTuple):
-    """Scaled steps of Y and of the dual matrices, those of z and r, and how far to go."""
+    """The scaled step of Y, those of z and r, and how far to go."""
 
-    steps: FloatArray
+    scaled: FloatArray
     dz: FloatArray
     dr: FloatArray
     step: float

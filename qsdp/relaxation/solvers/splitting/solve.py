@@ -383,7 +383,8 @@ def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatA
     positive = np.empty_like(matrices)
     for k, matrix in enumerate(matrices):
         deadline.require(EIGENVECTORS * float(len(matrix)) ** 3)
-        values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
+        # Of all vectors, divide and conquer takes an eighth less than the driver that SciPy chooses.
+        values, vectors = scipy.linalg.eigh(matrix, check_finite=False, driver="evd")
         first = int(np.searchsorted(values, 0.0))
         # The smaller of the two products.
         if 2 * first > len(values):
