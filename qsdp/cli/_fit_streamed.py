@@ -71,7 +71,7 @@ def fit_streamed(
         check_neurons(options.n_neurons, training.target.n_outputs(loss))
     checkpoint = checkpoint_name(path, file, sampling, training, activation)
     options = replace(options, verbose=True)
-    few = options.problem(training.X, training.y, sample.weights(training))
+    few = training.problem(options, sample.stands_for)
     if loss.quadratic:
         with stage(f"Reading {file}: statistics of {training.X.shape[1]} inputs") as bar:
             statistics = statistics_of(

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from qsdp._utils.validation import errors_of
 from qsdp.distributed import RowBlocks, Rows, is_collection, statistics_of_blocks
 from qsdp.estimators.inputs import check_targets_of_frame
@@ -25,9 +23,10 @@ _SAMPLE, _SEED = 20_000, 0
 
 
 def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Return data, targets and weights as they are; of Dask collections those of a sample, and all blocks.
+    """Return data, targets and weights as they are; of Dask collections those of a sample, with what to train on.
 
-    The weights of a sample make it stand for all rows. Entries of X may be missing if the flag says so.
+    That is all blocks, and how many of their rows one of the sample stands for. Entries of X may be missing if the flag
+    says so.
     """
     if not is_collection(X):
         if is_collection(y):
@@ -35,10 +34,7 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
         return X, y, sample_weight, {}
     blocks = RowBlocks(X, y, sample_weight)
     rows, n_samples = blocks.sample(_SAMPLE, _SEED, missing=missing)
-    weights = rows.weights
-    if len(rows) < n_samples:
-        weights = (np.ones(len(rows)) if weights is None else weights) * (n_samples / len(rows))
-    return rows.X, rows.y, weights, {"blocks": blocks}
+    return rows.X, rows.y, rows.weights, {"blocks": blocks, "stands_for": n_samples / len(rows)}
 
 
 def train_on_blocks(estimator: Any, blocks: RowBlocks, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:

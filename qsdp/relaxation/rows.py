@@ -59,11 +59,14 @@ class Cells:
         The distinct row of every cell, not decreasing; the order of cells does not depend on that of the samples.
     counts : ndarray of int of shape (c,)
         The number of rows in every cell, at least one.
+    rows : ndarray of shape (n,)
+        The number of rows that every sample is, of which `counts` are the sums; it may be a fraction.
     """
 
     cell: npt.NDArray[np.intp]
     group: npt.NDArray[np.intp]
     counts: npt.NDArray[np.int64]
+    rows: FloatArray
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows) -> Cells:
@@ -72,6 +75,8 @@ class Cells:
         distinct, cell = np.unique(keys, axis=0, return_inverse=True)
         cell = cell.ravel()
         numbers = problem.sample_weight if problem.repetitions is None else problem.repetitions
-        whole = numbers is not None and np.all(numbers == np.rint(numbers)) and numbers.sum() < _LARGEST
-        counts = np.bincount(cell, numbers if whole else None).astype(np.int64)
-        return cls(cell, distinct[:, 0].astype(np.intp), counts // np.gcd.reduce(counts))
+        if numbers is None or not np.all(numbers == np.rint(numbers)) or numbers.sum() >= _LARGEST:
+            numbers = np.ones(problem.n_samples)
+        counts = np.bincount(cell, numbers).astype(np.int64)
+        divisor = np.gcd.reduce(counts)
+        return cls(cell, distinct[:, 0].astype(np.intp), counts // divisor, numbers / divisor)

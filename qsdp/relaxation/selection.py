@@ -167,8 +167,9 @@ class _ShareSearch:
             if self.deadline.over or self._gains(best, smaller).sum() <= 0.0:
                 break
             best = smaller
-        gains = self._gains(share, best)
-        return best if gains.sum() > _CLEARLY * np.sqrt(np.square(gains).sum()) else share
+        gains, rows = self._gains(share, best), np.concatenate([fold.held_out_rows for fold in self.folds])
+        # A sample of several rows gains as much as these do, each of them a draw of its own.
+        return best if gains.sum() > _CLEARLY * np.sqrt((np.square(gains) / rows).sum()) else share
 
     def _gains(self, share: float, other: float) -> FloatArray:
         """Return the weights of rows wrong at one share less those of rows wrong at another."""
@@ -223,17 +224,21 @@ def held_out_predictions(
     The folds are those of `choose_beta`; where there are too few distinct samples for any, one of all samples at
     themselves. No fold but the first begins after the deadline.
     """
-    for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, 1.0)]):
+    for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, np.ones(problem.n_samples), 1.0)]):
         if k == 0 or not deadline.over:
             yield fold.held_out, fold.predict(problem.beta, deadline)
 
 
 @dataclass
 class _Fold:
-    """A training part and the samples held out, with what a solve leaves for the next."""
+    """A training part and its share of the weight, the samples held out and how many rows each of them is.
+
+    And what a solve leaves for the next.
+    """
 
     training: TrainingProblem
     held_out: TrainingProblem
+    held_out_rows: FloatArray
     share: float
     #: For the smallest and the largest beta so far; never the zero point, which is no start: it has no scale.
     solved: list[Relaxation] = field(default_factory=list)
@@ -275,7 +280,8 @@ def _folds(problem: TrainingProblem) -> list[_Fold]:
         share = np.where(used, held_out / cells.counts, 0.0)[cells.cell]
         rest = np.where(used, 1.0 - held_out / cells.counts, 0.0)[cells.cell]
         training, weight = _part(problem, rest)
-        folds.append(_Fold(training, _part(problem, share)[0], weight))
+        held_out_rows = (share * cells.rows)[share > 0.0]
+        folds.append(_Fold(training, _part(problem, share)[0], held_out_rows, weight))
     return folds
 
 

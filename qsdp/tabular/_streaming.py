@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
-from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import Loss, Squared
@@ -78,13 +77,10 @@ class SampledRows:
     n_train: int
     n_test: int
 
-    def weights(self, training: Training) -> FloatArray | None:
-        """Return the weights with which the sample of training rows stands for all of them."""
-        if self.n_train == len(self.train):
-            return training.weights
-        weights = np.ones(len(training.y)) if training.weights is None else training.weights
-        scaled: FloatArray = weights * (self.n_train / len(self.train))
-        return scaled
+    @property
+    def stands_for(self) -> float:
+        """How many training rows one of the sample stands for."""
+        return self.n_train / len(self.train)
 
 
 def sample_file(path: str | os.PathLike[str], sampling: Sampling, size: int, bar: ProgressBar = NO_BAR) -> SampledRows:

@@ -13,6 +13,7 @@ from cli_program import figure, number, refused, run
 from torch_devices import devices_of_products, needs_torch
 
 from qsdp._utils.progress import NO_BAR
+from qsdp.cli import _fit_streamed
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.tabular import Sampling, load_model, network_inputs, read_table, table_batches
@@ -153,6 +154,25 @@ def test_other_losses_are_fitted_on_a_sample_and_certified_on_all(
     # Without the rows the same dual vector bounds networks of other levels.
     finer = model.resample(50, 0, levels=4)
     assert 0.0 < finer.lower_bound <= solve_relaxation(problem.with_levels(4)).objective * (1.0 + 1e-9)
+
+
+def test_rows_of_a_sample_count_by_their_own_weights(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def run_on_statistics(statistics: Any, few: TrainingProblem, options: Any) -> Any:
+        seen.append(few)
+        return trained(statistics, few, options)
+
+    trained = _fit_streamed.run_on_statistics
+    monkeypatch.setattr(_fit_streamed, "run_on_statistics", run_on_statistics)
+    monkeypatch.setattr(_fit_streamed, "_SAMPLE", 70)
+    command = ["fit", data, "--target", "y", "--drop", "label", *STREAMED, "--refine", "none"]
+    for column in (["--weights", "w"], ["--drop", "w"]):
+        assert run(*command, *column, "--output", f"{column[0][2:]}.qsdp").exit_code == 0
+        few = seen.pop()
+        assert set(few.repetitions) == ({1.0, 2.0} if "--weights" in column else {1.0})
+        ((train, _),) = Sampling("y", "w" if "--weights" in column else None, 0.2, 0).parts(data, NO_BAR)
+        np.testing.assert_allclose(few.sample_weight, few.repetitions * len(train) / 70, rtol=1e-15)
 
 
 def test_what_cannot_be_streamed(data: Path) -> None:

@@ -123,6 +123,17 @@ def test_polish_and_resample_need_no_other_rows(largest: int, monkeypatch: pytes
     assert pickle.loads(pickle.dumps(there)).predict(X[:3]).shape == (3,)
 
 
+def test_rows_of_a_sample_count_by_their_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qsdp.estimators.blocks._SAMPLE", 150)
+    X, y = rows()
+    counts = np.random.default_rng(1).integers(1, 4, N_ROWS).astype(float)
+    for weights in ([counts], []):
+        kept = QuantizedNetworkRegressor(**FAST).fit(*blocks(X, y, *weights)).result_.kept
+        assert set(kept.repetitions) == ({1.0, 2.0, 3.0} if weights else {1.0})
+        # That one stands for several does not make it so many rows.
+        np.testing.assert_allclose(kept.sample_weight, kept.repetitions * N_ROWS / 150, rtol=1e-15)
+
+
 def test_several_labels_and_empty_blocks() -> None:
     X, y = rows()
     Y = np.column_stack([y > 0.0, X[:, 3] > 0.0]).astype(int)

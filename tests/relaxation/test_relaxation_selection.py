@@ -28,6 +28,7 @@ def test_cells_are_rows_of_equal_inputs_and_targets() -> None:
     np.testing.assert_array_equal(cells.cell, [2, 0, 1, 2, 0])
     np.testing.assert_array_equal(cells.group, [0, 1, 1])
     np.testing.assert_array_equal(cells.counts, [2, 1, 2])
+    np.testing.assert_array_equal(cells.rows, np.ones(5))
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,7 @@ def test_whole_weights_count_rows(weights: Any, repetitions: Any, expected: list
     problem = problem.with_repetitions(None if repetitions is None else np.array(repetitions))
     cells = cells_of(problem)
     np.testing.assert_array_equal(cells.counts[cells.cell], expected)
+    np.testing.assert_array_equal(cells.rows, expected)
 
 
 def weight_of_rows(problem: TrainingProblem) -> dict[tuple[float, ...], float]:
@@ -130,6 +132,7 @@ class Fold:
     def __post_init__(self) -> None:
         n = len(next(iter(self.outputs.values())))
         self.held_out = TrainingProblem(np.arange(1.0, n + 1.0)[:, None], np.ones(n), beta=1.0)
+        self.held_out_rows = np.ones(n)
 
     def predict(self, beta: float, deadline: Deadline) -> FloatArray:
         self.seen.append(beta)
@@ -180,6 +183,33 @@ def test_smaller_shares_of_clearly_fewer_wrong_classes(wrong: tuple[int, ...], e
     over = Deadline(1e6)
     over.expire()
     assert search_of([fold], deadline=over).clearly_fewer_wrong(START) == START
+
+
+@pytest.mark.parametrize(("repetitions", "expected"), [(None, START), (np.full(20, 5.0), 0.01)])
+def test_samples_of_several_rows_are_as_clear_as_these(repetitions: Any, expected: float) -> None:
+    # Three samples less of nine that changed: 15 > sqrt(45) of their rows, and 15 = sqrt(225) where each is one.
+    X, y = np.arange(1.0, 21.0)[:, None], np.ones(20)
+    outputs = dict(zip((START, 0.01, 0.005), map(outputs_with, (6, -3, 20), [20] * 3), strict=True))
+    fold = Fold(outputs)
+    fold.held_out = TrainingProblem(X, y, beta=1.0, sample_weight=np.full(20, 5.0))
+    fold.held_out_rows = np.ones(20) if repetitions is None else repetitions
+    search = search_of([fold])
+    search.measure(START)
+    assert search.clearly_fewer_wrong(START) == expected
+
+
+@pytest.mark.parametrize("seed", [7, 30])
+def test_classes_of_weighted_samples_take_the_beta_of_repeated_ones(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 60))
+    X = np.column_stack([rng.standard_normal((n, 4)), np.ones(n)])
+    scores = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.7 * rng.standard_normal(n)
+    y, counts = np.where(scores > 0.0, 1.0, -1.0), rng.integers(1, 6, n)
+    counts[0] = 1
+    loss = "logistic" if seed == 7 else "squared"
+    weighted = TrainingProblem(X, y, beta=1.0, loss=loss, sample_weight=counts.astype(float))
+    repeated = TrainingProblem(np.repeat(X, counts, axis=0), np.repeat(y, counts), beta=1.0, loss=loss)
+    assert choose_beta(weighted) == pytest.approx(choose_beta(repeated), rel=1e-3)
 
 
 def test_what_was_measured_in_part_is_measured_in_full_once() -> None:
