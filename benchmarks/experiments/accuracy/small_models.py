@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians
+from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians, percent
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
@@ -162,6 +162,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [
         _all_models(grid),
         Table("Where which model is the best compressor", headings, fronts, "Mean accuracy and bits over splits."),
+        _of_sets(grid),
     ]
 
 
@@ -190,6 +191,18 @@ def _all_models(grid: Grid) -> Table:
     )
     headings = ["model", "test, %", "bits", "without the encoding", "sets above boosting", "seconds"]
     return Table("Accuracy and bits of all models", headings, rows, note)
+
+
+def _of_sets(grid: Grid) -> Table:
+    chosen = (DEFAULT, STANDARD, "logistic", "tree", "boosting")
+
+    def both(of: list[dict[str, Any]]) -> str:
+        return f"{percent([one['test'] for one in of])} ({np.mean([one['bits'] for one in of]):,.0f})"
+
+    rows = [[name, *(both(models[model]) for model in chosen)] for name, models in grid.items()]
+    return Table(
+        "Accuracy and bits on every set", ["set", *chosen], rows, "Test accuracy, %, and mean bits over splits."
+    )
 
 
 # -- claims ----------------------------------------------------------------------------------------------
