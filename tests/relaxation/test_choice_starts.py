@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import qsdp
@@ -14,7 +15,8 @@ from qsdp.relaxation.selection import _Fold
 
 def test_the_choice_of_beta_starts_from_the_nearest_beta(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = qsdp.datasets.make_planted(n=60, d=4, n_neurons=2, noise=0.3, random_state=0)
-    fold = _Fold(qsdp.TrainingProblem(X[:40], y[:40], beta=1.0), qsdp.TrainingProblem(X[40:], y[40:], beta=1.0), 0.5)
+    training, held_out = (qsdp.TrainingProblem(X[rows], y[rows], beta=1.0) for rows in (slice(40), slice(40, None)))
+    fold = _Fold(training, held_out, np.ones(20), 0.5)
     solve, starts = selection.solve_with, []
 
     def noted(problem: Any, *arguments: Any, start: Any, **options: Any) -> Any:
