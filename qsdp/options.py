@@ -256,13 +256,20 @@ class TrainingOptions(Options):
         return Deadline.after(REFINEMENT_TIME) if unasked else deadline
 
     def problem(
-        self, X: Any, y: Any, sample_weight: Any = None, repetitions: FloatArray | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        repetitions: FloatArray | None = None,
+        stands_for: float = 1.0,
     ) -> TrainingProblem:
         """Return the problem of weighted samples, which has no more outputs than there are to be neurons.
 
         Its beta is 1 where that of the options is a share; see `beta_choice`. What is left of the weights without
-        those of classes, if there are any, says how many rows a sample stands for.
+        those of classes, if there are any, says how many rows a sample stands for, each of them for so many of others.
         """
+        if stands_for != 1.0:
+            sample_weight = stands_for * (np.ones(len(y)) if sample_weight is None else sample_weight)
         problem = TrainingProblem(
             X,
             y,

@@ -139,60 +139,17 @@ def solve_and_sample(
     return run_pipeline(options.problem(X, y, sample_weight), options)
 
 
-def run_pipeline(problem: TrainingProblem, options: TrainingOptions, start: Relaxation | None = None) -> QSDPResult:
-    """Do what `solve_and_sample` does for a problem of the options, see `TrainingOptions.problem`.
-
-    The relaxation starts from another one, such as that of other data, if it is of the same shape and not zero.
-    """
-    return _run(problem, options, start)
-
-
-def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
-    """Do what `solve_and_sample` does for the rows that statistics have seen.
-
-    A problem of `few` of the rows, weighted to stand for all, tells beta; networks of many inputs are polished on it.
-    """
-    return _run(few, options, statistics=statistics)
-
-
-def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:
-    """Do what `solve_and_sample` does for a problem of `few` rows, weighted to stand for all, and certify it on all.
-
-    Parameters
-    ----------
-    few : TrainingProblem
-    batches : callable
-        Returns an iterator over all rows, see `certify`.
-    options : TrainingOptions
-    """
-    if options.refine == "exact":
-        raise InvalidInputError(
-            f"refine must be one of {', '.join(name for name in REFINEMENTS if name != 'exact')} for rows in batches "
-            f"and a loss other than 'squared'; got 'exact', which is exact for rows that are held"
-        )
-    deadline = options.deadline()
-    result = _run(few, options)
-    timings = dict(result.timings)
-    with timed_stage(timings, "certify"):
-        certificate = certify(
-            result.network,
-            batches,
-            result.relaxation,
-            beta=result.problem.beta,
-            passes=_PASSES,
-            time_limit=deadline.time_limit,
-            verbose=options.verbose,
-        )
-    return replace(result, certificate=certificate, timings=timings, kept=result.problem)
-
-
-def _run(
+def run_pipeline(
     problem: TrainingProblem,
     options: TrainingOptions,
     start: Relaxation | None = None,
     statistics: SufficientStatistics | None = None,
 ) -> QSDPResult:
-    """Solve, sample and certify a problem, or that of statistics of which the problem's rows are a sample."""
+    """Do what `solve_and_sample` does for a problem of the options, see `TrainingOptions.problem`.
+
+    Or for that of statistics, of which the problem's rows are a sample. The relaxation starts from another one, such as
+    that of other data, if it is of the same shape and not zero.
+    """
     deadline = options.deadline()
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
@@ -222,6 +179,45 @@ def _run(
         )
         result = sample_from(relaxation, options, rng, deadline, kept, expected_loss)
     return result.timed("beta", timings["beta"]) if timings else result
+
+
+def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
+    """Do what `solve_and_sample` does for the rows that statistics have seen.
+
+    A problem of `few` of the rows, weighted to stand for all, tells beta; networks of many inputs are polished on it.
+    """
+    return run_pipeline(few, options, statistics=statistics)
+
+
+def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:
+    """Do what `solve_and_sample` does for a problem of `few` rows, weighted to stand for all, and certify it on all.
+
+    Parameters
+    ----------
+    few : TrainingProblem
+    batches : callable
+        Returns an iterator over all rows, see `certify`.
+    options : TrainingOptions
+    """
+    if options.refine == "exact":
+        raise InvalidInputError(
+            f"refine must be one of {', '.join(name for name in REFINEMENTS if name != 'exact')} for rows in batches "
+            f"and a loss other than 'squared'; got 'exact', which is exact for rows that are held"
+        )
+    deadline = options.deadline()
+    result = run_pipeline(few, options)
+    timings = dict(result.timings)
+    with timed_stage(timings, "certify"):
+        certificate = certify(
+            result.network,
+            batches,
+            result.relaxation,
+            beta=result.problem.beta,
+            passes=_PASSES,
+            time_limit=deadline.time_limit,
+            verbose=options.verbose,
+        )
+    return replace(result, certificate=certificate, timings=timings, kept=result.problem)
 
 
 def _leads(start: Relaxation, problem: TrainingProblem) -> bool:
@@ -254,7 +250,13 @@ def sample_from(
         reserved = kept_time <= _JOINING_TIME * limit.left
         if joins and reserved:
             limit = limit.before(kept_time)
-        network = _enough_neurons(relaxation, covariance, options, rng, limit, kept, expected_loss, timings, stages)
+        found: list[BilinearNetwork] = []
+        try:
+            network = _enough_neurons(
+                relaxation, covariance, options, rng, limit, kept, expected_loss, timings, stages, found
+            )
+        except KeyboardInterrupt as interrupt:
+            network = _best_found(found, interrupt, problem)
         in_time = (reserved and not deadline.over) or deadline.affords(joining_operations(problem))
         if joins and in_time and network.objective(problem) < relaxation.objective:
             with timed_stage(timings, "solve"):
@@ -289,33 +291,18 @@ def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline
     return deadline.share(0.5) if options.refine in LIMITED else deadline
 
 
-def _enough_neurons(
-    relaxation: Relaxation,
-    covariance: SignCovariance | list[SignCovariance],
-    options: TrainingOptions,
-    rng: np.random.Generator,
-    limit: Deadline,
-    kept: TrainingProblem | None,
-    expected_loss: float,
-    timings: dict[str, float],
-    stages: Any,
+def _best_found(
+    found: list[BilinearNetwork], interrupt: KeyboardInterrupt, problem: TrainingProblem
 ) -> BilinearNetwork:
-    """Return a network of as many neurons as the options say, or as it takes; refined unless by "exact".
-
-    An interrupt ends the search with the best network that there is, if any, and a warning.
-    """
-    found: list[BilinearNetwork] = []
-    try:
-        return _searched(relaxation, covariance, options, rng, limit, kept, expected_loss, timings, stages, found)
-    except KeyboardInterrupt as interrupt:
-        if isinstance(interrupt, Interrupted):
-            found.append(interrupt.network)
-        if not found:
-            raise
-        return best_at_interrupt(found, relaxation.problem)
+    """Return the best network that there is when a search is interrupted, with a warning; else raise the interrupt."""
+    if isinstance(interrupt, Interrupted):
+        found.append(interrupt.network)
+    if not found:
+        raise interrupt
+    return best_at_interrupt(found, problem)
 
 
-def _searched(
+def _enough_neurons(
     relaxation: Relaxation,
     covariance: SignCovariance | list[SignCovariance],
     options: TrainingOptions,
@@ -327,7 +314,10 @@ def _searched(
     stages: Any,
     found: list[BilinearNetwork],
 ) -> BilinearNetwork:
-    """Return the network of `_enough_neurons`, and add every one on the way to those found."""
+    """Return a network of as many neurons as the options say, or as it takes; refined unless by "exact".
+
+    Every network on the way is added to those found.
+    """
     problem, refines = relaxation.problem, options.refine not in {"none", "exact"}
     grows = options.n_neurons is None and options.refine != "exact"
     tries = grows and options.refine == "polish"

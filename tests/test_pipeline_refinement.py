@@ -167,7 +167,7 @@ def test_devices_of_training_are_refused_before_any_work(monkeypatch):
     with pytest.raises(SolverError, match="solver 'interior' takes no device"):
         qsdp.solve_and_sample(X, Y, solver="interior", device="there")
     monkeypatch.undo()
-    monkeypatch.setattr("qsdp.pipeline._run", None)
+    monkeypatch.setattr("qsdp.pipeline.solve_relaxation", None)
     monkeypatch.setitem(sys.modules, "torch", None)
     for train in (qsdp.solve_and_sample, qsdp.QuantizedNetworkRegressor(device="cuda").fit):
         with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):

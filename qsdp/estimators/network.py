@@ -171,9 +171,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         **routed: Any,
     ) -> QSDPResult:
         """Train on inputs and targets of the samples that count, or on all blocks of which those are a sample."""
-        if routed.get("stands_for", 1.0) > 1.0:
-            weights = (np.ones(len(target)) if weights is None else weights) * routed["stands_for"]
-        problem = options.problem(inputs, target, weights, samples.repetitions)
+        problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
         if "blocks" in routed:
             return train_on_blocks(copy.copy(self), routed["blocks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None

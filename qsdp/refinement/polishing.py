@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revi
 __all__ = ["MOST_SWEEPS", "Interrupted", "best_at_interrupt", "improve", "polish"]
 
 Callback = Callable[[int, float], object]
+_P = ParamSpec("_P")
 
 MOST_SWEEPS = 50
 
@@ -45,11 +48,25 @@ _SMALL_DATA = 2**17
 class Interrupted(KeyboardInterrupt):
     """An interrupt from the keyboard in the midst of a polish that has gained something: the best network so far."""
 
-    def __init__(self, network: BilinearNetwork) -> None:
+    def __init__(self, network: BilinearNetwork, problem: TrainingProblem) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.problem = network, problem
 
 
+def _ended_by_interrupts(improve: Callable[_P, BilinearNetwork]) -> Callable[_P, BilinearNetwork]:
+    """Return the function that, where another raises `Interrupted`, returns the best network so far, with a warning."""
+
+    @wraps(improve)
+    def polish(*arguments: _P.args, **options: _P.kwargs) -> BilinearNetwork:
+        try:
+            return improve(*arguments, **options)
+        except Interrupted as interrupt:
+            return best_at_interrupt([interrupt.network], interrupt.problem)
+
+    return polish
+
+
+@_ended_by_interrupts
 def polish(
     network: BilinearNetwork,
     problem: TrainingProblem,
@@ -152,43 +169,6 @@ def polish(
     >>> polished.n_bits == network.n_bits
     True
     """
-    try:
-        return improve(
-            network,
-            problem,
-            max_sweeps=max_sweeps,
-            restarts=restarts,
-            time_limit=time_limit,
-            random_state=random_state,
-            callback=callback,
-            n_jobs=n_jobs,
-            device=device,
-            verbose=verbose,
-        )
-    except Interrupted as interrupt:
-        return best_at_interrupt([interrupt.network], problem)
-
-
-def improve(
-    network: BilinearNetwork,
-    problem: TrainingProblem,
-    *,
-    max_sweeps: int = MOST_SWEEPS,
-    restarts: int = 0,
-    time_limit: float | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
-    n_jobs: int | None = None,
-    device: str | None = None,
-    verbose: bool = False,
-) -> BilinearNetwork:
-    """Do what `polish` does, for a method of which it is a part.
-
-    Raises
-    ------
-    Interrupted
-        It was interrupted, which the method must know, and has gained something.
-    """
     check_fits(network, problem)
     check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
@@ -225,8 +205,12 @@ def improve(
         best.offer(run.network())
         if best.network is network:
             raise
-        raise Interrupted(best.network) from None
+        raise Interrupted(best.network, problem) from None
     return best.network
+
+
+#: `polish` for a method of which it is a part, which must know of an interrupt: it raises `Interrupted`.
+improve: Callable[..., BilinearNetwork] = inspect.unwrap(polish)
 
 
 def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProblem) -> BilinearNetwork:

@@ -52,9 +52,9 @@ class Training:
 
     def problem(self, options: TrainingOptions, stands_for: float = 1.0) -> TrainingProblem:
         """Return the problem of training, of rows that stand for so many each."""
-        given, ones = self.weighting.read(self.train), np.ones(len(self.y))
-        weights = self.weights if stands_for == 1.0 else stands_for * (ones if self.weights is None else self.weights)
-        return options.problem(self.X, self.y, weights, ones if given is None else given)
+        given = self.weighting.read(self.train)
+        repetitions = np.ones(len(self.y)) if given is None else given
+        return options.problem(self.X, self.y, self.weights, repetitions, stands_for)
 
     def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
         """Return the model of a `result` trained on X and y, with `options` as far as it does not know them."""

@@ -144,8 +144,8 @@ class Fold:
 CODES = _Codes(np.array([-1.0]), np.array([1.0]), one_each=False)
 
 
-def search_of(folds: list[Fold], codes: _Codes | None = CODES, deadline: Deadline = NEVER) -> Any:
-    return _ShareSearch(folds, 1.0, codes, deadline)  # type: ignore[arg-type]
+def search_of(folds: list[Any], codes: _Codes | None = CODES, deadline: Deadline = NEVER) -> Any:
+    return _ShareSearch(folds, 1.0, codes, deadline)
 
 
 def test_no_fold_begins_when_time_is_over() -> None:
