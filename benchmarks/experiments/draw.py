@@ -44,7 +44,9 @@ def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "",
 
     rows = -(-len(panels) // 4)
     width = -(-len(panels) // rows)
-    figure, axes = subplots(rows, width, figsize=(4.5 * width + 2.0, height * rows), squeeze=False)
+    # Of dozens of panels a picture is a megabyte otherwise.
+    dpi = 120 if rows < 4 else 70
+    figure, axes = subplots(rows, width, figsize=(4.5 * width + 2.0, height * rows), squeeze=False, dpi=dpi)
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     # Ten strong colours first, then ten light ones.
     colours = sorted(mpl.colormaps["tab20"].colors, key=lambda colour: mpl.colormaps["tab20"].colors.index(colour) % 2)

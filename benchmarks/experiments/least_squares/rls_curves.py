@@ -153,10 +153,7 @@ def plot(records: Records) -> Any:
             groups = _rls.by(where(records, network=network, **short), "method")
             if network != "RNN" or panel in _rls.PANELS:
                 panels[f"{network}, {panel}"] = {label: groups[label] for label in labels}
-    figure = _rls.draw_panels(panels)
-    # Of so many panels a megabyte otherwise.
-    figure.set_dpi(60)
-    return figure
+    return _rls.draw_panels(panels)
 
 
 # -- claims ------------------------------------------------------------------------------------------------
