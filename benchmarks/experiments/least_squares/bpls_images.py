@@ -76,8 +76,8 @@ PRINTED_SECONDS = {"BPLS": "2.87", "Adam": "3578", "NAG": "3301", "SGD": "3267",
 
 #: Optimiser, rate, minibatch, epochs and trainings of softmax hidden layers; the rates of the paper, and one more.
 COMPETITORS = (
-    *((name, 1e-3, 32, 40, 2) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
-    ("Adam", 1e-2, 32, 40, 2),
+    *((name, 1e-3, 32, 40, 10) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
+    ("Adam", 1e-2, 32, 40, 10),
     *((name, 1e-3, 1, 4, 1) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
 )
 #: The same of sigmoid hidden layers.

@@ -1,7 +1,7 @@
 """Figures 2 to 5 of recursive least squares: the paper's fully connected network, and one for each column on digits.
 
 MNIST: 784-512-10, ReLU, as in the paper, which has 100 epochs and five repetitions; here all methods run for 5 epochs,
-twice, and two of them for 20 epochs, once; k and eta are swept over 3 epochs, once. On digits: fully connected,
+and two of them for 20, once; k and eta are swept over 3 epochs. On digits: fully connected,
 64-128-10, ReLU, 100 epochs; convolutional, 1-16-16-pool-32-pool, kernels 3 x 3 with padding 1, then 128-64-10, ReLU,
 30 epochs, where the paper has a mini-VGG on CIFAR-10; recurrent, 8 steps of 8 pixels, two stacked layers of 64 LSTM or
 RNN units and a linear output of the last step, 40 epochs or 150, where the paper has LSTMs on IMDB, and so gamma is
@@ -44,8 +44,8 @@ RECURRENT = (*_rls.METHODS, "RLS, eta 10", "RLS, k for k T")
 LONG = ("Adam", "RLS", "RLS+M+R")
 #: Networks, methods, epochs and seeds.
 PLAN: tuple[tuple[str, Iterable[str], int, int], ...] = (
-    ("MNIST", (*_rls.METHODS, "SGD 0.1"), 5, 2),
-    ("MNIST", SWEPT, 3, 1),
+    ("MNIST", (*_rls.METHODS, "SGD 0.1"), 5, 10),
+    ("MNIST", SWEPT, 3, 10),
     ("MNIST", ("Adam", "RLS"), 20, 1),
     ("dense", [label for label in METHODS if label != "RLS, k for k T"], 100, 10),
     ("convolutional", dict.fromkeys((*_rls.METHODS, "SGD 1.0", *SWEPT)), 30, 10),
