@@ -81,7 +81,7 @@ COMPETITORS = (
     *((name, 1e-3, 1, 4, 1) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
 )
 #: The same of sigmoid hidden layers.
-SIGMOID_COMPETITORS = tuple((name, 1e-3, 32, 40, 1) for name in ("Adam", "SGD"))
+SIGMOID_COMPETITORS = tuple((name, 1e-3, 32, 40, 10) for name in ("Adam", "SGD"))
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
