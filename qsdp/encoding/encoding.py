@@ -96,6 +96,10 @@ class Encoding(Summarized):
         pairs = zip(self.expressions, factors.tolist(), strict=True)
         return replace(self, expressions=tuple(replace(one, scale=one.scale / factor) for one, factor in pairs))
 
+    def restricted(self, inputs: Sequence[int] | npt.NDArray[np.intp]) -> Encoding:
+        """Return the encoding of some of the inputs, by their numbers."""
+        return replace(self, expressions=tuple(self.expressions[k] for k in inputs))
+
     def renamed(self, names: Sequence[str]) -> Encoding:
         """Return the encoding of columns with other names."""
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real, check_sample_weight
 from qsdp.encoding.encoding import Encoding
@@ -14,7 +15,12 @@ from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, beta_max, solve_relaxation
 
-__all__ = ["fit_scales", "row_scale", "scaled_to_rows", "supervised_scales"]
+__all__ = ["fit_scales", "restricted_to", "row_scale", "scaled_to_rows", "supervised_scales"]
+
+#: Why a column whose inputs do not help has none.
+NO_GAIN = "no gain"
+
+IntArray = npt.NDArray[np.intp]
 
 
 def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
@@ -51,6 +57,15 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
 def scaled_to_rows(encoding: Encoding, inputs: FloatArray, sample_weight: FloatArray | None = None) -> Encoding:
     """Return the encoding with all inputs times the `row_scale` of those of training."""
     return encoding.scaled(np.full(encoding.width, row_scale(inputs, sample_weight=sample_weight)))
+
+
+def restricted_to(
+    encoding: Encoding, inputs: FloatArray, kept: IntArray, sample_weight: FloatArray | None = None
+) -> tuple[Encoding, dict[str, str]]:
+    """Return the encoding of some of its inputs (n, width), scaled to rows anew, and why columns now have none."""
+    few = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
+    unused = sorted(set(encoding.used) - set(few.used))
+    return few, {encoding.columns[position].name: NO_GAIN for position in unused}
 
 
 def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: float = 8.0) -> FloatArray:

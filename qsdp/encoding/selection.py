@@ -16,7 +16,7 @@ from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import Cells, DistinctRows
 
-__all__ = ["first_clear_best", "left_out_errors"]
+__all__ = ["LeftOut", "first_clear_best", "left_out_errors", "ridge_scales"]
 
 #: Distinct rows used at most: a thousand tell gains of a hundredth from chance, in half a second for an encoding.
 _MOST_ROWS = 1000
@@ -63,27 +63,16 @@ def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     ndarray of shape (min(k, 1000),)
         Multiplied by the weights, and summed over equal rows. For other inputs the same rows are left out.
     """
-    kept = np.random.default_rng(0).permutation(rows.count)[:_MOST_ROWS]
-    sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
-    targets = regression_targets(problem.y.reshape(problem.n_samples, -1), problem.loss, problem.sample_weight)
-    weights, means = _means(targets, sample_weight, rows.group)
-    cells = Cells.of(problem, rows)
-    place = np.full(rows.count, -1)
-    place[kept] = np.arange(len(kept))
-    used = place[cells.group] >= 0
-    in_cells, of_cells = _means(targets, sample_weight, cells.cell)
-    left_out = _LeftOut(
-        place=place[cells.group][used],
-        shares=(in_cells / (cells.counts * weights[cells.group]))[used],
-        weights=in_cells[used],
-        deviations=(of_cells - means[cells.group])[used],
-    )
-    roots = np.sqrt(weights[kept])[:, None]
-    inputs = problem.X[rows.first[kept]]
+    left_out = LeftOut.of(problem, rows)
+    inputs = problem.X[left_out.samples]
+    kernels = (quadratic_map(scale * inputs, problem.activation).inner_products() for scale in ridge_scales(problem))
+    return min((left_out.best(kernel)[1] for kernel in kernels), key=np.sum)
+
+
+def ridge_scales(problem: TrainingProblem) -> tuple[float, ...]:
+    """Return the scales of the inputs of a problem between which regressions choose."""
     # Without a lift a scale multiplies all of the kernel, and strengths are relative to it.
-    scales = _SCALES if problem.lifted else _SCALES[:1]
-    kernels = (quadratic_map(scale * inputs, problem.activation).inner_products() for scale in scales)
-    return min((left_out.errors(roots * kernel * roots.T, roots, means[kept]) for kernel in kernels), key=np.sum)
+    return _SCALES if problem.lifted else _SCALES[:1]
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -93,13 +82,21 @@ def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class _LeftOut:
+class LeftOut:
     """Rows to be left out one by one, as cells of equal rows with equal targets.
 
     Attributes
     ----------
+    samples : ndarray of int of shape (k,)
+        A sample of every distinct row.
+    row_weights : ndarray of shape (k,)
+        Of all samples of a distinct row.
+    means : ndarray of shape (k, C)
+        Of their targets.
     place : ndarray of int of shape (c,)
         Which of the k distinct rows the rows of a cell are.
+    counts : ndarray of int of shape (c,)
+        Rows in a cell.
     shares : ndarray of shape (c,)
         Of the weight of this distinct row, the share of one row of the cell.
     weights : ndarray of shape (c,)
@@ -108,36 +105,62 @@ class _LeftOut:
         Of the targets of a cell from the mean of the distinct row.
     """
 
+    samples: npt.NDArray[np.intp]
+    row_weights: FloatArray
+    means: FloatArray
     place: npt.NDArray[np.intp]
+    counts: npt.NDArray[np.int64]
     shares: FloatArray
     weights: FloatArray
     deviations: FloatArray
 
-    def errors(self, kernel: FloatArray, roots: FloatArray, means: FloatArray) -> FloatArray:
-        """Return the squared errors, summed over equal rows, of the strength for which they are smallest.
+    @classmethod
+    def of(cls, problem: TrainingProblem, rows: DistinctRows) -> LeftOut:
+        """Return those of a problem, a thousand distinct rows at most, whose targets have no outliers."""
+        kept = np.random.default_rng(0).permutation(rows.count)[:_MOST_ROWS]
+        sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
+        targets = regression_targets(problem.y.reshape(problem.n_samples, -1), problem.loss, problem.sample_weight)
+        weights, means = _means(targets, sample_weight, rows.group)
+        cells = Cells.of(problem, rows)
+        place = np.full(rows.count, -1)
+        place[kept] = np.arange(len(kept))
+        used = place[cells.group] >= 0
+        in_cells, of_cells = _means(targets, sample_weight, cells.cell)
+        return cls(
+            samples=rows.first[kept],
+            row_weights=weights[kept],
+            means=means[kept],
+            place=place[cells.group][used],
+            counts=cells.counts[used],
+            shares=(in_cells / (cells.counts * weights[cells.group]))[used],
+            weights=in_cells[used],
+            deviations=(of_cells - means[cells.group])[used],
+        )
+
+    def best(self, kernel: FloatArray) -> tuple[float, FloatArray]:
+        """Return the strength of the smallest errors, over the mean eigenvalue, and them, summed over equal rows.
 
         Parameters
         ----------
         kernel : ndarray of shape (k, k)
-            Of distinct rows, multiplied by the roots of their weights on both sides.
-        roots : ndarray of shape (k, 1)
-        means : ndarray of shape (k, C)
-            Of their targets.
+            Of distinct rows.
         """
-        eigenvalues, basis = np.linalg.eigh(kernel)
+        roots = np.sqrt(self.row_weights)[:, None]
+        eigenvalues, basis = np.linalg.eigh(roots * kernel * roots.T)
         eigenvalues = np.maximum(eigenvalues, 0.0)
-        squares, coordinates = np.square(basis), basis.T @ (roots * means)
+        squares, coordinates = np.square(basis), basis.T @ (roots * self.means)
+        unit = float(eigenvalues.mean()) or 1.0
 
         def errors(strength: float) -> FloatArray:
             # One minus H in the basis: never zero, as its difference from one might be.
-            left = strength / (eigenvalues + strength)
+            left = unit * strength / (eigenvalues + unit * strength)
             residuals = basis @ (left[:, None] * coordinates) / roots
             own = (1.0 - self.shares) + self.shares * (squares @ left)[self.place]
             squared = np.square(self.deviations + residuals[self.place]).sum(axis=1)
             return np.bincount(self.place, self.weights * squared / own**2).astype(float)
 
-        strengths = (eigenvalues.mean() or 1.0) * _STRENGTHS
-        return min(map(errors, strengths.tolist()), key=np.sum)
+        found = ((strength, errors(strength)) for strength in _STRENGTHS.tolist())
+        return min(found, key=lambda one: float(one[1].sum()))
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:

@@ -114,7 +114,7 @@ class ThresholdEncoder(_Encoder):
     is_binary_ : bool
         True.
     dropped_ : dict of str to str
-        Columns without an input, and why: "constant" or "no values".
+        Columns without an input, and why: "constant", "no values", or "no gain" where an estimator left them out.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
@@ -201,7 +201,7 @@ class TableEncoder(_Encoder):
     is_binary_ : bool
         Whether every input is a bit, all as 0 and 1 or all as -1 and +1.
     dropped_ : dict of str to str
-        Columns without an input, and why: "constant" or "no values".
+        Columns without an input, and why: "constant", "no values", or "no gain" where an estimator left them out.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.

@@ -23,7 +23,9 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.distributed import Rows, is_collection, map_rows
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
+from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.fitting import AUTO
+from qsdp.encoding.scales import restricted_to
 from qsdp.encoding.selection import first_clear_best
 from qsdp.estimators.blocks import rows_here, train_on_blocks
 from qsdp.estimators.explanation import Explained
@@ -180,7 +182,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def _chosen_encoder(
         self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any, deadline: Deadline
     ) -> Any:
-        """Return the encoder of the rules for "auto" that does best on rows left out."""
+        """Return the encoder of the rules for "auto" that does best on rows left out, with the inputs that help."""
         rule = EncodingRule.recommended("standard", counting.X.shape[1])
         standard = fit_rule(rule, counting.X, counting.weights)
         encoded = standard.transform(counting.X)
@@ -196,7 +198,14 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoder.transform(counting.X))
 
-        return first_clear_best(candidates(), rows, deadline)[0]
+        encoder, problem = first_clear_best(candidates(), rows, deadline)
+        width = encoder.encoding_.width
+        kept = useful_inputs(problem, rows, width, deadline)
+        if len(kept) < width:
+            inputs = problem.X[:, :width]
+            encoder.encoding_, unused = restricted_to(encoder.encoding_, inputs, kept, counting.weights)
+            encoder.dropped_ = {**encoder.dropped_, **unused}
+        return encoder
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the units of the targets in training."""

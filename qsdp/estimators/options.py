@@ -59,7 +59,8 @@ class EstimatorOptions(TrainingOptions):
         is farther than three deviations off, "thresholds" makes bits of them, up to three a column, and "both" puts
         those beside each other. "auto" begins with the first and takes 5 and 20 thresholds a column beside the numbers,
         as long as the errors of ridge regressions at rows left out clearly fall; fewer of tables that are wide, or long
-        and of many outputs, and 240 of all columns at most. Categories of data frames and missing entries become bits.
+        and of many outputs, and 240 of all columns at most. Inputs without which such regressions are no worse on rows
+        held out are left out. Categories of data frames and missing entries become bits.
         All are scaled to rows of norm 1.5 about. Or a transformer of scikit-learn, of which a clone is fitted.
         """,
         check_encoding,

@@ -189,8 +189,8 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
     def to_integer_form(self) -> IntegerForm:
         r"""Return the same function as quadratic forms of integers: fewer bits, for many neurons.
 
-        Where the neurons of an output share the magnitude :math:`|\alpha|`, its matrix is :math:`|\alpha| / 2` times
-        one of integers.
+        Where the neurons of an output share the magnitude :math:`|\alpha|`, its matrix is :math:`|\alpha|` times one of
+        integers, since the two products of weights that an entry adds up in halves have one parity.
 
         Raises
         ------
@@ -200,9 +200,9 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         if not self.shared_alpha:
             raise InvalidInputError("alpha must be shared by the neurons of an output for a form of integers")
         alpha = self.alpha.reshape(self.n_neurons, -1)
-        # Exact: sums of products of integers of seven bits.
-        matrices = np.rint(2.0 * form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
-        scales = 0.5 * np.abs(alpha).max(axis=0, initial=0.0)
+        # Exact: sums of products of integers of seven bits, halved in pairs of one parity.
+        matrices = np.rint(form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
+        scales = np.abs(alpha).max(axis=0, initial=0.0)
         return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.alpha.ndim == 2)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:

@@ -34,8 +34,8 @@ IntArray = npt.NDArray[np.int64]
 class IntegerForm(Summarized, ReadOnlyArrays):
     r"""The function :math:`f_k(x) = s_k \langle \mathcal{X}, T_k \rangle` with symmetric matrices of integers.
 
-    What `BilinearNetwork.to_integer_form` returns: with :math:`\alpha_j = \pm 2 s_k` for the neurons of output k,
-    :math:`T_k = \sum_j \mathrm{sign}(\alpha_j) (u_j v_j^T + v_j u_j^T)`.
+    What `BilinearNetwork.to_integer_form` returns: with :math:`\alpha_j = \pm s_k` for the neurons of output k,
+    :math:`T_k = \sum_j \mathrm{sign}(\alpha_j) (u_j v_j^T + v_j u_j^T) / 2`.
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class IntegerForm(Summarized, ReadOnlyArrays):
     >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> form = network.to_integer_form()
     >>> form.matrices[0], form.scales, form.n_bits
-    (array([[ 4, -2],
-           [-2,  0]]), array([0.25]), 76)
+    (array([[ 2, -1],
+           [-1,  0]]), array([0.5]), 73)
     >>> form.predict([[3.0, 1.0]])
     array([6.])
     """

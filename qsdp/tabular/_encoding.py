@@ -14,7 +14,7 @@ import numpy.typing as npt
 from qsdp._utils.stored import checked
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding import Encoding, EncodingRule, InputColumn
-from qsdp.encoding.scales import scaled_to_rows
+from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.tabular._checks import ENCODER_CHECKS, MAX_VALUES
 from qsdp.tabular._reading import LARGEST, DataTable
@@ -68,6 +68,11 @@ class TabularEncoder:
         symbolic = {column.name for column in self.columns if column.categories is not None}
         learned = self._learned(training, names, symbolic, rule)
         return replace(learned, dropped={**self.dropped, **learned.dropped})
+
+    def restricted(self, inputs: FloatArray, kept: npt.NDArray[np.intp]) -> TabularEncoder:
+        """Return the encoder of some of its inputs (n, width) in training, scaled anew."""
+        encoding, unused = restricted_to(self.encoding, inputs, kept)
+        return TabularEncoder(encoding.trimmed(), {**self.dropped, **unused})
 
     @property
     def columns(self) -> tuple[InputColumn, ...]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
+from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.selection import first_clear_best
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
@@ -48,6 +50,11 @@ class Training:
     def by_rule(self, rule: EncodingRule, activation: PolynomialActivation | None) -> Training:
         """Return the same with inputs by another rule."""
         encoder = self.encoder.by_rule(self.train, rule)
+        return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
+
+    def restricted(self, kept: npt.NDArray[np.intp], activation: PolynomialActivation | None) -> Training:
+        """Return the same with some of the inputs."""
+        encoder = self.encoder.restricted(self.X[:, : self.encoder.width], kept)
         return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
 
     def problem(self, options: TrainingOptions, stands_for: float = 1.0) -> TrainingProblem:
@@ -169,7 +176,7 @@ def prepare(
 
 
 def choose_encoding(training: Training, options: TrainingOptions) -> Training:
-    """Return the table by the rule for "auto" that does best on rows left out.
+    """Return the table by the rule for "auto" that does best on rows left out, with the inputs that help.
 
     Parameters
     ----------
@@ -182,4 +189,7 @@ def choose_encoding(training: Training, options: TrainingOptions) -> Training:
     activation = get_activation(options.activation)
     tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
     candidates = ((one, one.problem(options)) for one in tables)
-    return first_clear_best(candidates, rows, options.choice_deadline(options.deadline()))[0]
+    deadline = options.choice_deadline(options.deadline())
+    best, problem = first_clear_best(candidates, rows, deadline)
+    kept = useful_inputs(problem, rows, best.encoder.width, deadline)
+    return best if len(kept) == best.encoder.width else best.restricted(kept, activation)

@@ -18,7 +18,7 @@ from qsdp.tabular import load_model, read_table
 
 def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
-    result = run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price")
+    result = run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--encoding", "standard")
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
     assert figure(text, "data") == (

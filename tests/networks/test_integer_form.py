@@ -50,8 +50,8 @@ def test_a_form_is_the_network_in_integers(
         exact = np.zeros(matrix.shape, dtype=object)
         for u, v, weight in zip(network.U.astype(object), network.V.astype(object), alpha[:, k], strict=True):
             exact += int(np.sign(weight)) * (np.outer(u, v) + np.outer(v, u))
-        assert matrix.tolist() == exact.tolist()
-        assert form.scales[k] == 0.5 * np.abs(alpha[:, k]).max()
+        assert (2 * matrix).tolist() == exact.tolist()
+        assert form.scales[k] == np.abs(alpha[:, k]).max()
     assert form.n_inputs == network.n_inputs
     assert form.n_outputs == network.n_outputs
     assert form.n_bits == network.form_bits

@@ -12,8 +12,10 @@ import pytest
 from tabular_data import table
 
 from qsdp.activations import get_activation
+from qsdp.encoding.scales import NO_GAIN
+from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.tabular import Holdout, prepare, read_table
+from qsdp.tabular import Holdout, choose_encoding, prepare, read_table
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,19 @@ def test_the_constant_column_is_there_unless_the_activation_has_one(csv_file: Pa
         X = prepare(read, "label", drop=["price"], activation=get_activation(name)).X
         assert X.shape[1] == plain.encoder.width + n_more
         np.testing.assert_array_equal(X[:, : plain.encoder.width], plain.X[:, :-1])
+
+
+def test_a_chosen_encoding_has_the_inputs_that_help(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(150, 6))
+    lines = [",".join(map(repr, [*row, row[0] * row[1] + row[0]])) for row in X.tolist()]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,e,f,y", *lines]))
+    options = EstimatorOptions(random_state=0)
+    standard = prepare(read_table(tmp_path / "t.csv"), "y", activation=get_activation(options.activation))
+    chosen = choose_encoding(standard, options)
+    names = [column.name for column in chosen.encoder.columns]
+    assert {"a", "b"} <= set(names) < set("abcdef")
+    assert chosen.encoder.dropped == {name: NO_GAIN for name in "abcdef" if name not in names}
+    np.testing.assert_array_equal(chosen.X, chosen.encoder.encode(chosen.train))
 
 
 def test_classes_without_a_training_row_are_left_out_with_a_warning() -> None:

@@ -1,0 +1,176 @@
+"""Inputs that predict as well without the others, by quadratic ridge regression on rows held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.validation import FloatArray
+from qsdp.activations import PolynomialActivation
+from qsdp.encoding.selection import LeftOut, ridge_scales
+from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.relaxation.rows import DistinctRows
+
+__all__ = ["useful_inputs"]
+
+#: Folds, and distinct rows below which no input is left out.
+_FOLDS, _LEAST_ROWS = 5, 20
+
+#: Share of the inputs that is left out at once, and how many stay at least.
+_LEFT_OUT, _LEAST_INPUTS = 0.25, 2
+
+#: Standard errors of paired differences by which errors must be larger than the least for the search to end.
+_HOPELESS = 3.0
+
+#: Changes of the error by less than this share of it are rounding.
+_ROUNDING = 1e-9
+
+IntArray = npt.NDArray[np.intp]
+
+
+def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, deadline: Deadline = NEVER) -> IntArray:
+    r"""Return which of the first `n_inputs` columns of a problem predict best, fewest where that makes no difference.
+
+    Recursive elimination, cross-validated: a quadratic ridge regression, as in `left_out_errors`, is fitted again and
+    again, each time without the quarter of the inputs that matters least to its predictions. How many of them stay is
+    decided on rows held out, fold by fold, outside of which the inputs are ranked too: inputs ranked on all rows
+    seem better there than they are. Rows are dealt to the folds one by one, equal ones, too.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its beta does not matter. Columns after the first ones, such as a constant, stay.
+    rows : DistinctRows
+        Of the problem's samples, by these or other inputs; a thousand of them at most are used.
+    n_inputs : int
+    deadline : Deadline
+        When it has passed, what is best by then is returned.
+
+    Returns
+    -------
+    ndarray of int
+        Ascending.
+    """
+    best = np.arange(n_inputs)
+    if rows.count < _LEAST_ROWS or n_inputs <= _LEAST_INPUTS:
+        return best
+    elimination = _Elimination.of(problem, rows, n_inputs)
+    # Of all rows first, then of those outside of each fold.
+    inputs, least = [best] * (1 + _FOLDS), np.full(0, np.inf)
+    while not deadline.over:
+        errors, importances = elimination.measure(inputs)
+        worse = errors - least if len(least) else np.zeros(1)
+        if worse.mean() <= _ROUNDING * errors.mean():
+            best, least = inputs[0], errors
+        elif worse.mean() > _HOPELESS * worse.std(ddof=1) / np.sqrt(len(worse)):
+            break
+        count = max(_LEAST_INPUTS, int((1.0 - _LEFT_OUT) * len(inputs[0])))
+        if count == len(inputs[0]):
+            break
+        inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
+    return best
+
+
+def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:
+    """Return so many inputs of the largest importances, ascending."""
+    return np.sort(inputs[np.argsort(-importances, kind="stable")[:count]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Elimination:
+    """Distinct rows, and how their weights are divided between training parts and folds.
+
+    Attributes
+    ----------
+    left_out : LeftOut
+    X : ndarray of shape (k, N)
+        Inputs of the distinct rows, at the better scale.
+    activation : PolynomialActivation or None
+    n_inputs : int
+    held_out : ndarray of shape (folds, c)
+        The weight of every cell that a fold holds out.
+    """
+
+    left_out: LeftOut
+    X: FloatArray
+    activation: PolynomialActivation | None
+    n_inputs: int
+    held_out: FloatArray
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> _Elimination:
+        """Return that of a problem."""
+        left_out = LeftOut.of(problem, rows)
+        X = problem.X[left_out.samples]
+
+        def error(scale: float) -> float:
+            return float(left_out.best(quadratic_map(scale * X, problem.activation).inner_products())[1].sum())
+
+        scale = min(ridge_scales(problem), key=error)
+        order = np.argsort(left_out.place, kind="stable")
+        ends = np.empty_like(left_out.counts)
+        ends[order] = np.cumsum(left_out.counts[order])
+        # Every fifth row, from number k on, of those of the cell.
+        later = np.arange(_FOLDS - 1, -1, -1)[:, None]
+        dealt = (ends + later) // _FOLDS - (ends - left_out.counts + later) // _FOLDS
+        held_out = dealt / left_out.counts * left_out.weights
+        return cls(left_out, scale * X, problem.activation, n_inputs, held_out)
+
+    def measure(self, inputs: list[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
+        """Return the squared errors (k,) at rows held out, and the importances of the inputs, each ranked on its rows.
+
+        Parameters
+        ----------
+        inputs : list of ndarray of int
+            Those of all rows first, then those of each training part.
+        """
+        left_out = self.left_out
+        strength, _ = left_out.best(quadratic_map(self._columns(inputs[0]), self.activation).inner_products())
+        targets = left_out.means[left_out.place] + left_out.deviations
+        errors = np.zeros(len(left_out.samples))
+        importances = [self._fit(inputs[0], left_out.weights, targets, strength)[1]]
+        for own, held_out in zip(inputs[1:], self.held_out, strict=True):
+            predictions, sizes = self._fit(own, left_out.weights - held_out, targets, strength)
+            squared = np.square(predictions[left_out.place] - targets).sum(axis=1)
+            errors += np.bincount(left_out.place, held_out * squared, minlength=len(errors))
+            importances.append(sizes)
+        return errors, importances
+
+    def _columns(self, inputs: IntArray) -> FloatArray:
+        return np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]])
+
+    def _fit(
+        self, inputs: IntArray, cell_weights: FloatArray, targets: FloatArray, strength: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what a regression of some inputs on weighted cells predicts for all rows, and their importances."""
+        place, count = self.left_out.place, len(self.X)
+        weights = np.bincount(place, cell_weights, minlength=count).astype(float)
+        training = weights > 0.0
+        weights = weights[training]
+        sums = np.stack([np.bincount(place, cell_weights * one, minlength=count) for one in targets.T], axis=1)
+        X, roots = self._columns(inputs), np.sqrt(weights)[:, None]
+        kernel = quadratic_map(X, self.activation).inner_products()
+        own = roots * kernel[np.ix_(training, training)] * roots.T
+        own[np.diag_indices(len(own))] += strength * (float(np.trace(own)) / len(own) or 1.0)
+        dual = roots * scipy.linalg.solve(own, sums[training] / roots, assume_a="pos")
+        sizes = _importances(X[training], dual, weights, self.activation)
+        return kernel[:, training] @ dual, sizes[: len(inputs)]
+
+
+def _importances(
+    X: FloatArray, dual: FloatArray, weights: FloatArray, activation: PolynomialActivation | None
+) -> FloatArray:
+    """Return by how much predictions change if a column is replaced by its mean, squared and summed over rows."""
+    a, b, _ = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
+    deviations = X - np.average(X, axis=0, weights=weights)
+    importances = np.zeros(X.shape[1])
+    for one in dual.T:
+        # The predictions are x'Sx + s'x and a constant, S and s sums over rows.
+        slopes = 2.0 * a**2 * np.linalg.multi_dot([X, X.T * one, X]) + 0.5 * b**2 * (one @ X)
+        changes = deviations * (slopes - deviations * (a**2 * (one @ np.square(X))))
+        importances += weights @ np.square(changes)
+    return importances

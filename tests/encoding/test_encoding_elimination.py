@@ -1,0 +1,131 @@
+"""Inputs that are left out: errors and importances against regressions by least squares, and what is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import qsdp
+from qsdp import TrainingProblem
+from qsdp._utils.deadline import Deadline
+from qsdp._utils.validation import FloatArray
+from qsdp.encoding.elimination import _FOLDS, _Elimination, useful_inputs
+from qsdp.encoding.scales import NO_GAIN
+from qsdp.relaxation.rows import DistinctRows
+
+RELU = (0.0937, 0.5, 0.4688)
+
+
+def features(X: FloatArray, activation: tuple[float, float, float] | None) -> FloatArray:
+    """Return features whose inner products are those of the matrices of the rows."""
+    a, b, c = activation or (1.0, 0.0, 0.0)
+    products = np.stack([np.outer(x, x).ravel() for x in X])
+    return np.hstack([a * products, np.sqrt(0.5) * b * X, np.full((len(X), 1), c)])
+
+
+def predictions(
+    training: FloatArray, y: FloatArray, weights: FloatArray, others: FloatArray, strength: float
+) -> FloatArray:
+    """Return what a ridge regression on features predicts, by least squares."""
+    root = np.sqrt(weights)[:, None]
+    mean = float(np.sum((root * training) ** 2)) / len(training)
+    lhs = np.vstack([root * training, np.sqrt(strength * mean) * np.eye(training.shape[1])])
+    rhs = np.vstack([root * y, np.zeros((training.shape[1], y.shape[1]))])
+    found: FloatArray = others @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+    return found
+
+
+@pytest.mark.parametrize("activation", [None, RELU])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_errors_and_importances_are_those_of_regressions_on_folds(
+    activation: tuple[float, float, float] | None, n_outputs: int
+) -> None:
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(23, 4)), rng.uniform(0.5, 2.0, size=23)
+    y = rng.normal(size=(23, n_outputs)) + X[:, :1] ** 2
+    problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
+    elimination = _Elimination.of(problem, DistinctRows.of(X), 4)
+    # Inputs may differ between folds; the strength is that of all rows.
+    inputs = [np.array(own) for own in ([0, 2], [0, 1], [0, 2], [1, 3], [2, 3], [0, 3])]
+    errors, importances = elimination.measure(inputs)
+    order = elimination.left_out.samples
+    X, y, weights = elimination.X, y[order], weights[order]
+    kernel = features(X[:, inputs[0]], activation)
+    strength, _ = elimination.left_out.best(kernel @ kernel.T)
+    for own, found, fold in zip(inputs, importances, [None, *range(_FOLDS)], strict=True):
+        training = np.ones(23, dtype=bool) if fold is None else np.arange(23) % _FOLDS != fold
+        rows = X[:, own]
+        of_training, others = features(rows[training], activation), features(rows, activation)
+        predicted = predictions(of_training, y[training], weights[training], others, strength)
+        squared = weights * np.square(predicted - y).sum(axis=1)
+        np.testing.assert_allclose(errors[~training], squared[~training], rtol=1e-7)
+        for k, importance in enumerate(found):
+            moved = rows[training]
+            moved[:, k] = np.average(moved[:, k], weights=weights[training])
+            after = predictions(of_training, y[training], weights[training], features(moved, activation), strength)
+            changes = np.square(predicted[training] - after).sum(axis=1)
+            assert importance == pytest.approx(weights[training] @ changes, rel=1e-6)
+
+
+def planted(n: int = 200, d: int = 12, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+    """Return data whose targets depend on the first two columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, X[:, 0] * X[:, 1] + X[:, 0] + 0.3 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_inputs_without_a_say_are_left_out(seed: int) -> None:
+    X, y = planted(seed=seed)
+    kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X), 12)
+    assert {0, 1} <= set(kept.tolist())
+    assert len(kept) <= 4
+
+
+def test_columns_after_the_inputs_stay() -> None:
+    # Without the constant column the function would be even, and could not follow the first column.
+    X, y = planted()
+    with_constant = np.hstack([X, np.ones((len(X), 1))])
+    problem, rows = TrainingProblem(with_constant, y, beta=1.0), DistinctRows.of(X)
+    kept = useful_inputs(problem, rows, 12)
+    assert {0, 1} <= set(kept.tolist()) < set(range(12))
+    elimination = _Elimination.of(problem, rows, 12)
+    errors, _ = elimination.measure([kept] * (1 + _FOLDS))
+    assert errors.mean() < 0.3 * np.var(y)
+
+
+def test_all_inputs_stay_where_rows_are_few_or_time_is_over() -> None:
+    X, y = planted(n=19)
+    assert useful_inputs(TrainingProblem(X, y, beta=1.0), DistinctRows.of(X), 12).tolist() == list(range(12))
+    X, y = planted()
+    problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.of(X)
+    assert useful_inputs(problem, rows, 12, Deadline.after(1e-9)).tolist() == list(range(12))
+    assert useful_inputs(problem, rows, 2).tolist() == [0, 1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), factor=st.integers(1, 3))
+def test_weights_are_repetitions_and_the_order_is_none(seed: int, factor: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = planted(n=30, d=6, seed=seed)
+    counts = factor * rng.integers(1, 4, size=30)
+    weighted = TrainingProblem(X, y, beta=1.0, activation=RELU, sample_weight=counts.astype(float))
+    again = rng.permutation(np.repeat(np.arange(30), counts))
+    repeated = TrainingProblem(X[again], y[again], beta=1.0, activation=RELU)
+    one, other = (useful_inputs(each, DistinctRows.of(each.X), 6) for each in (weighted, repeated))
+    assert one.tolist() == other.tolist()
+
+
+def test_estimators_take_the_inputs_that_help_and_say_so() -> None:
+    X, y = planted()
+    model = qsdp.QuantizedNetworkRegressor(random_state=0).fit(X, y)
+    encoding = model.encoder_.encoding_
+    assert {0, 1} <= set(encoding.used)
+    assert model.network_.n_inputs == encoding.width
+    unused = set(range(12)) - set(encoding.used)
+    assert unused
+    assert model.encoder_.dropped_ == {f"x{k}": NO_GAIN for k in sorted(unused)}
+    size = float(np.sqrt(np.mean(np.square(model.encoder_.transform(X)).sum(axis=1))))
+    assert 1.5 / np.sqrt(2.0) <= size <= 1.5 * np.sqrt(2.0)
