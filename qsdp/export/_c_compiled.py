@@ -114,10 +114,10 @@ def compile_model(
         C=model.network.n_outputs,
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        for own, contents in {**files, "rows.c": rows.encode("ascii")}.items():
+        for own, contents in {**files, f"{name}_rows.c": rows.encode("ascii")}.items():
             (Path(folder) / own).write_bytes(contents)
         library = Path(folder) / f"{name}.so"
-        command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / "rows.c")]
+        command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / f"{name}_rows.c")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ExportError(f"{path} refused the code: {done.stderr.strip():.400}")

@@ -102,14 +102,17 @@ class VerilogSource(Summarized):
         MissingPackageError
             There is no ``iverilog``.
         InvalidInputError
-            A network alone has no columns.
+            A network alone has no columns, or rows have another shape.
         """
         if shutil.which("iverilog") is None:
             raise MissingPackageError("simulate needs Icarus Verilog: install iverilog")
         words = self.words if check_flag("columns", columns) else None
         if columns and words is None:
             raise InvalidInputError("columns must be False for a network alone, whose inputs are bits")
-        bits = np.asarray(rows, dtype=np.uint8) if words is None else words.packed(rows)
+        given, d = np.asarray(rows), self.model.n_bits if words is None else self.model.description.n_columns
+        if given.ndim != 2 or given.shape[1] != d or not len(given):
+            raise InvalidInputError(f"rows must have shape (n, {d}), n >= 1; got {given.shape}")
+        bits = given.astype(np.uint8) if words is None else words.packed(given)
         bench = bench_text(self.name, self.model, words, len(bits), registered=check_flag("registered", registered))
         lines_of_bits = "\n".join("".join(map(str, row[::-1])) for row in bits.tolist())
         with tempfile.TemporaryDirectory() as folder:

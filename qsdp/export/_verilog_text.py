@@ -68,7 +68,7 @@ endmodule
 """)
 
 _BENCH = Template("""
-module bench;
+module ${module}_bench;
     reg [$last_in:0] rows [0:$last_row];
     reg [$last_in:0] row;
     reg clock;
