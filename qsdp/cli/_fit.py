@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from qsdp._utils.memory import main_memory
 from qsdp._utils.validation import FloatArray, check_choice, check_real
-from qsdp.cli._fit_streamed import fit_streamed, memory_bytes
+from qsdp.cli._fit_streamed import fit_streamed
 from qsdp.cli._options import (
     ACTIVATION,
     BETA,
@@ -60,6 +62,9 @@ from qsdp.tabular import (
     prepare,
     read_table,
 )
+
+#: Bytes of a machine that does not tell its own.
+_UNKNOWN_MEMORY = 2**33
 
 
 def fit(
@@ -134,7 +139,8 @@ def fit(
         "class_weight": class_weight,
         "encoding": "standard" if encoding == AUTO else encoding,
     }
-    if held_bytes(file) > memory * memory_bytes():
+    there = main_memory()
+    if held_bytes(file) > memory * (there if math.isfinite(there) else _UNKNOWN_MEMORY):
         sampling = Sampling(target, weights, test_size, seed)
         training, sample, model, result, scores = fit_streamed(file, sampling, columns, options, path)
         rows = f"streamed: {sample.n_train} training + {sample.n_test} test rows"

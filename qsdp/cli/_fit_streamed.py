@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,17 +32,6 @@ from qsdp.tabular import (
 
 #: Rows that tell the encoding, scores, and beta, on which networks are polished, or trained with other losses.
 _SAMPLE = 20_000
-
-#: Memory of a machine that does not tell its own.
-_MEMORY = 2**33
-
-
-def memory_bytes() -> int:
-    """Return the memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return _MEMORY
 
 
 def fit_streamed(
