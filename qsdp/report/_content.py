@@ -147,8 +147,8 @@ def _residuals(rows: ScoredRows) -> list[Block]:
     quantiles = np.quantile(np.abs(errors), [0.5, 0.9, 0.99]).tolist()
     name = rows.model.target.name
     facts = [
-        ("root mean square error", format_number(float(np.sqrt(np.mean(errors**2))), 4)),
-        ("mean absolute error", format_number(float(np.mean(np.abs(errors))), 4)),
+        ("root mean square error", format_number(float(np.sqrt(np.average(errors**2, weights=rows.weights))), 4)),
+        ("mean absolute error", format_number(float(np.average(np.abs(errors), weights=rows.weights)), 4)),
         ("half, 90 %, 99 % of errors are below", ", ".join(format_number(value, 4) for value in quantiles)),
     ]
     shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(np.intp)
