@@ -18,7 +18,7 @@ import typer
 from qsdp._utils.files import writing_whole
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
-from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._flags import Force, ModelFile
 from qsdp.cli._streams import destination, say, stage
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.report.figures import show_score
