@@ -127,9 +127,9 @@ def dimension_bounds(widths: Sequence[int], family: str = "fan") -> DimensionBou
     return DimensionBounds(min(free, ambient), free, ambient, printed)
 
 
-def modular_rank(matrix: IntArray, prime: int = PRIME) -> int:
-    """Return the rank of an integer matrix modulo a prime below 2^31.5, by elimination."""
-    A = np.array(matrix, dtype=np.int64) % prime
+def modular_rank(matrix: IntArray) -> int:
+    """Return the rank of an integer matrix modulo the prime, by elimination."""
+    A = np.array(matrix, dtype=np.int64) % PRIME
     rank = 0
     for column in range(A.shape[1]):
         rows = np.flatnonzero(A[rank:, column])
@@ -137,9 +137,9 @@ def modular_rank(matrix: IntArray, prime: int = PRIME) -> int:
             continue
         pivot = rank + rows[0]
         A[[rank, pivot]] = A[[pivot, rank]]
-        A[rank] = A[rank] * pow(int(A[rank, column]), -1, prime) % prime
+        A[rank] = A[rank] * pow(int(A[rank, column]), -1, PRIME) % PRIME
         below = A[rank + 1 :, column].copy()
-        A[rank + 1 :] = (A[rank + 1 :] - below[:, None] * A[rank] % prime) % prime
+        A[rank + 1 :] = (A[rank + 1 :] - below[:, None] * A[rank] % PRIME) % PRIME
         rank += 1
         if rank == len(A):
             break
