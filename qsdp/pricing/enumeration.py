@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.numeric import EPS
-from qsdp._utils.validation import FloatArray
-from qsdp.pricing.sign_vectors import IntArray, attained, sign_table, signs_of
+from qsdp._utils.validation import FloatArray, IntArray
+from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
 
 __all__ = ["Enumeration", "fits"]
 

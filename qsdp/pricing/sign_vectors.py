@@ -6,11 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, IntArray
 
-__all__ = ["IntArray", "attained", "sign_table", "signs_of", "tail_order"]
-
-IntArray = npt.NDArray[np.int64]
+__all__ = ["attained", "sign_table", "signs_of", "tail_order"]
 
 
 def sign_table(bits: int) -> FloatArray:

@@ -8,17 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from qsdp._utils.validation import RandomState, check_choice, check_integer, check_random_state
+from qsdp._utils.validation import IntArray, RandomState, check_choice, check_integer, check_random_state
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["PRIME", "DimensionBounds", "FamilyDimension", "dimension_bounds", "family_dimension", "modular_rank"]
 
 #: Products of two residues fit into 64 bits.
 PRIME = 2**31 - 1
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
