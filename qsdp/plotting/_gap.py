@@ -76,10 +76,6 @@ class GapDisplay(Display):
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot`` for every line.
-
-        Returns
-        -------
-        GapDisplay
         """
         check_axes(ax)
         groups = records if isinstance(records, Mapping) else {"": records}
@@ -107,10 +103,6 @@ class GapDisplay(Display):
             Passed to ``Axes.plot`` for every line.
         **options
             Passed to `qsdp.solve_relaxation`, such as `tol` and `time_limit`.
-
-        Returns
-        -------
-        GapDisplay
         """
         check_axes(ax)
         own = ["auto", *(name for name, backend in BACKENDS.items() if backend.certified)]
@@ -130,10 +122,6 @@ class GapDisplay(Display):
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot`` for every line.
-
-        Returns
-        -------
-        GapDisplay
         """
         check_axes(ax)
         check_instance("result", result, ColumnGenerationResult)
