@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from qsdp._utils.files import write_together
+from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
@@ -77,12 +77,7 @@ class CSource(Summarized):
         InvalidInputError
             One of them exists, unless `force` allows to overwrite it.
         """
-        files = {Path(directory) / name: contents for name, contents in self.files().items()}
-        for path in files:
-            if path.exists() and not force:
-                raise InvalidInputError(f"{str(path)!r} exists; overwrite it with force=True")
-        write_together(files)
-        return list(files)
+        return write_into(directory, self.files(), force=force)
 
     def compile(self, *, compiler: str | None = None) -> CompiledModel:
         """Return the model as functions of Python over the compiled code.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.files import write_together
+from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
@@ -77,10 +77,7 @@ class VerilogSource(Summarized):
         InvalidInputError
             It exists, unless `force` allows to overwrite it.
         """
-        path = Path(directory) / f"{self.name}.v"
-        if path.exists() and not force:
-            raise InvalidInputError(f"{str(path)!r} exists; overwrite it with force=True")
-        write_together({path: self.source.encode("ascii")})
+        (path,) = write_into(directory, self.files(), force=force)
         return path
 
     def simulate(
