@@ -69,9 +69,7 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
         layers.append(_horner(select, second, shifted[:, power], carry))
         select = np.hstack([identity, nothing, nothing])
         second = np.hstack([nothing, identity, -identity])
-    width = 2 * n
     output = np.concatenate([np.ones(n), -np.ones(n)])[None, :]
-    assert layers[-1]["wr"].shape[0] == width
     layers.append(_layer(wr=output, br=np.array([rows[0][0]])))
     return layers
 
