@@ -20,9 +20,10 @@ from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.cli._flags import Force, ModelFile
 from qsdp.cli._streams import destination, say, stage
+from qsdp.estimators.classes import class_scores
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.report.figures import show_score
-from qsdp.tabular import DataTable, RunningScore, TabularModel, class_scores, load_model, table_batches
+from qsdp.tabular import DataTable, RunningScore, TabularModel, load_model, table_batches
 
 #: Entries of a batch of rows, 2 MiB as numbers: a batch fits the caches, and costs little beside its rows.
 _BATCH_ENTRIES = 2**18

@@ -17,7 +17,7 @@ from qsdp.certificates import Certificate
 from qsdp.report import make_report
 from qsdp.report._blocks import BarChart, Curve, Grid, Scatter, Section, TextTable
 from qsdp.report._charts import _Axis, curve_svg, scatter_svg
-from qsdp.report._measure import rows_of
+from qsdp.report._measure import scored_rows
 from qsdp.tabular import load_model, read_table
 
 VOID = {"meta", "br"}
@@ -65,7 +65,7 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
     assert not re.search(r"https?:|\bsrc=|url\(|@import|\bon\w+=", text)
     assert model.objective is not None
     share = f"{100 * Certificate(model.lower_bound, model.objective).relative_gap:.3g} %"
-    parts, trained_on = rows_of(model, table)
+    parts, trained_on = scored_rows(model, table)
     shown = [f"{model.lower_bound:.6g}", f"{model.objective:.6g}", share, f"{model.network.n_bits:,} bits"]
     shown += [
         f"{model.network.form_bits:,} bits",
