@@ -15,7 +15,7 @@ from qsdp._utils.memory import main_memory
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli import _flags as flags
 from qsdp.cli._fit_streamed import fit_streamed, score_of
-from qsdp.cli._reports import listing, print_facts, print_figures, score_figures, time_figure
+from qsdp.cli._reports import first_names, print_facts, print_figures, score_figures, time_figure
 from qsdp.cli._streams import destination, interrupts, say, stage
 from qsdp.encoding.fitting import AUTO
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
@@ -226,13 +226,13 @@ def _reading_facts(file: Path, rows: str, training: Training, drop: Sequence[str
     elif training.y.ndim == 1:
         meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
     else:
-        meaning = f"{target.name!r}, {len(target.classes)} classes: {listing([repr(c) for c in target.classes])}"
+        meaning = f"{target.name!r}, {len(target.classes)} classes: {first_names([repr(c) for c in target.classes])}"
     facts = [
         ("data", f"{file}: {rows}, d = {encoder.width} encoded columns"),
         ("target", meaning),
         ("weights", _weights_fact(training)),
-        ("numeric", listing(numeric)),
-        ("categorical", listing(categorical)),
-        ("dropped", listing(dropped)),
+        ("numeric", first_names(numeric)),
+        ("categorical", first_names(categorical)),
+        ("dropped", first_names(dropped)),
     ]
     return [(label, text) for label, text in facts if text]

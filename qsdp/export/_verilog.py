@@ -20,7 +20,7 @@ from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export._bit_model import BitModel, bit_model
-from qsdp.export._verilog_text import KEYWORDS, bench_text, output_width, source_text
+from qsdp.export._verilog_text import KEYWORDS, bench_text, output_width, verilog_source
 from qsdp.export._words import Words, column_words
 
 __all__ = ["VerilogSource", "to_verilog"]
@@ -180,10 +180,6 @@ def to_verilog(
         Scales of columns by name: the word of an entry is the nearest integer to scale times it. By default the power
         of ten that has one decimal more than the thresholds.
 
-    Returns
-    -------
-    VerilogSource
-
     Raises
     ------
     ExportError
@@ -215,7 +211,7 @@ def to_verilog(
     if found.description.encoding is None and scales is not None:
         raise InvalidInputError("scales are for columns; a network alone takes bits, see values")
     words = None if found.description.encoding is None else column_words(found.description, scales)
-    return VerilogSource(name, source_text(name, found, words), found, words)
+    return VerilogSource(name, verilog_source(name, found, words), found, words)
 
 
 def _signed(text: str, width: int, k: int) -> int:
