@@ -15,11 +15,13 @@ from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
+from qsdp.networks.bilinear import NETWORK_KINDS
 from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.report._blocks import Block, Paragraph, Section, TextTable
 from qsdp.report._content import bound_bar, sizes_table
 from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.statistics import SufficientStatistics
+from qsdp.statistics.files import STATISTICS_KIND
 from qsdp.tabular import TabularModel, load_model, versions
 
 __all__ = ["PlainFile", "load_file", "read_plain"]
@@ -32,10 +34,8 @@ _CERTIFICATE = b"qsdp certificate "
 #: Readers of the other files, by what they hold.
 _READERS: dict[str, Callable[[Any], Any]] = {
     MODEL_KIND: load_model,
-    "bilinear-network": load_network,
-    "polynomial-network": load_network,
-    "integer-form": load_network,
-    "sufficient statistics": SufficientStatistics.load,
+    **dict.fromkeys(NETWORK_KINDS, load_network),
+    STATISTICS_KIND: SufficientStatistics.load,
 }
 
 #: Terms of a function that are listed.
