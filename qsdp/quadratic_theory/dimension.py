@@ -70,10 +70,6 @@ def family_dimension(
     n_draws : int, default=2
         The largest rank of as many draws.
 
-    Returns
-    -------
-    FamilyDimension
-
     Examples
     --------
     >>> from qsdp.quadratic_theory import family_dimension

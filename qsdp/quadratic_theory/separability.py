@@ -76,10 +76,6 @@ def separate(X: Any, positive: Any, family: str = "qnn") -> Separation:
         Booleans, or labels of two values of which the larger is positive.
     family : {"qnn", "fan_compact", "power_only", "form_only", "linear"}, default="qnn"
 
-    Returns
-    -------
-    Separation
-
     Raises
     ------
     InvalidInputError

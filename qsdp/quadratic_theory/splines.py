@@ -40,10 +40,6 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
     spline : scipy.interpolate.PPoly
         A continuous piecewise polynomial of degree d with numbers as values, a `CubicSpline` for one.
 
-    Returns
-    -------
-    list of Parameters
-
     Notes
     -----
     Fan et al., Proposition 1; equation (16) counts :math:`s_0(x_0)` twice.

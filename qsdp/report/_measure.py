@@ -110,17 +110,9 @@ class Sizes:
 
 
 def measure_sizes(model: TabularModel, rows: ScoredRows, table: DataTable | None, n_draws: int) -> Sizes:
-    """Sample networks of several sizes from the solution of a model.
+    """Sample `n_draws` networks of each size from the solution of a model, with scores on rows.
 
-    Parameters
-    ----------
-    model : TabularModel
-    rows : ScoredRows
-        Those of the scores.
-    table : DataTable or None
-        That of training, for gaps.
-    n_draws : int
-        Networks of each size.
+    The table is that of training, for gaps; None leaves them out.
     """
     rng = np.random.default_rng(model.holdout.seed)
     problem = None if table is None else model.problem(table)
