@@ -56,13 +56,13 @@ class PairDisplay:
     ax_: npt.NDArray[Any]
     figure_: Figure | SubFigure
     #: Width and height of a new figure.
-    size_ = (8.4, 4.0)
+    _size = (8.4, 4.0)
 
     def plot(self: AnyPair, ax: Sequence[Axes] | None = None, **image_kw: Any) -> AnyPair:
         """Draw on two given axes, or on those of a new figure, and return the display."""
         check_pair(ax)
         if ax is None:
-            _, ax = require_matplotlib().subplots(1, 2, figsize=self.size_, layout="constrained")
+            _, ax = require_matplotlib().subplots(1, 2, figsize=self._size, layout="constrained")
         assert ax is not None
         self.ax_ = np.array(list(ax), dtype=object)
         self.figure_ = self.ax_[0].figure

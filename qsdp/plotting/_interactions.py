@@ -62,7 +62,7 @@ class InteractionDisplay(PairDisplay):
         self.output = check_integer("output", output, minimum=0, maximum=len(effects.outputs) - 1)
         self.n_columns = check_integer("n_columns", n_columns, minimum=1)
         height = 1.7 + 0.34 * max(min(self.n_columns, len(effects.columns)), 6)
-        self.size_ = 2.1 * height, height
+        self._size = 2.1 * height, height
 
     @classmethod
     def from_effects(
