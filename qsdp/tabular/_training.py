@@ -56,10 +56,10 @@ class Training:
         repetitions = np.ones(len(self.y)) if given is None else given
         return options.problem(self.X, self.y, self.weights, repetitions, stands_for)
 
-    def model(self, result: QSDPResult, options: TrainingOptions) -> TabularModel:
+    def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
         """Return the model of a `result` trained on X and y, with `options` as far as it does not know them."""
         solution, network, problem = Solution.of(result), result.network, result.problem
-        used = vars(options) | {"n_neurons": options.n_neurons or network.n_neurons}
+        used = {} if options is None else vars(options) | {"n_neurons": options.n_neurons or network.n_neurons}
         used |= {name: getattr(problem, name) for name in ("loss", "beta", "levels", "activation")}
         used |= {"refine": result.refine, "shaping": solution.shaping}
         return TabularModel(
@@ -70,7 +70,7 @@ class Training:
             solution=solution,
             loss=problem.loss.name,
             beta=problem.beta,
-            allocation=options.allocation,
+            allocation="equal" if options is None else options.allocation,
             lower_bound=solution.best_bound,
             objective=result.certificate.objective,
             holdout=self.holdout,
