@@ -17,7 +17,7 @@ import qsdp
 from qsdp._utils.options import Options, documented, option
 from qsdp._utils.validation import check_integer
 from qsdp.cli import app
-from qsdp.cli._options import ARGUMENTS
+from qsdp.cli._flags import ARGUMENTS
 from qsdp.estimators import (
     ClassifierCrossValidationOptions,
     ClassifierOptions,

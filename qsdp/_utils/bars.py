@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-__all__ = ["Bars", "make_console"]
+__all__ = ["Bars"]
 
 
 #: Seconds between two lines where bars cannot be drawn, at least, and as a share of the time gone by.
@@ -29,7 +29,9 @@ class Bars:
         # Names may be those of files, with brackets that are no markup.
         name, figures = (TextColumn(text, markup=False) for text in ("{task.description:7}", "{task.fields[figures]}"))
         columns = name, BarColumn(), TimeElapsedColumn(), figures
-        self.progress = Progress(*columns, console=console or make_console(), transient=transient)
+        self.progress = Progress(
+            *columns, console=console or Console(stderr=True, highlight=False), transient=transient
+        )
         self._drawn = self.progress.console.is_terminal or self.progress.console.is_jupyter
         self._began = time.monotonic()
         self._next_line = _LINE_SECONDS
@@ -59,8 +61,3 @@ class Bars:
             if self.progress.console.is_jupyter:
                 # On terminals rich does it itself; a widget would keep what was there a moment ago.
                 self.progress.refresh()
-
-
-def make_console() -> Console:
-    """Return the console of the standard error."""
-    return Console(stderr=True, highlight=False)

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["write_together", "write_whole", "writing_whole"]
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["write_into", "write_together", "write_whole", "writing_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
@@ -33,6 +35,22 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         for path in temporary.values():
             path.unlink(missing_ok=True)
         raise
+
+
+def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *, force: bool) -> list[Path]:
+    """Write files by their names into a directory, all or none, and return their paths.
+
+    Raises
+    ------
+    InvalidInputError
+        One of them exists, unless `force` allows to overwrite it.
+    """
+    paths = [Path(directory) / name for name in files]
+    for path in paths:
+        if path.exists() and not force:
+            raise InvalidInputError(f"{str(path)!r} exists; overwrite it with force=True")
+    write_together(dict(zip(paths, files.values(), strict=True)))
+    return paths
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import scipy.sparse
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 #: Magnitudes whose squares, products and sums stay representable in double precision.
 _SMALLEST, _LARGEST = 1e-100, 1e100

@@ -113,20 +113,8 @@ def bound_over_rows(
 ) -> tuple[float, float, bool, RowsProof]:
     """Return objective and lower bound over the rows of batches, whether pricing was exact, and the proof.
 
-    Parameters
-    ----------
-    network : BilinearNetwork
-    batches : iterable, or callable that returns one
-        Of ``(X, y)`` or ``(X, y, sample_weight)``.
-    relaxation : Relaxation
-        Of some rows, as few as are solved in memory.
-    beta : float or None
-        Of all rows; None is the relaxation's times the ratio of the weights.
-    passes : int
-    exact, verified : bool
-    deadline : Deadline
-        After it no pass is begun.
-    bar : ProgressBar
+    The arguments are those of `certify`, checked; the relaxation is that of some rows, as few as are solved in memory.
+    After the deadline no pass is begun.
     """
     loss, few = relaxation.problem.loss, relaxation.problem
     if verified:

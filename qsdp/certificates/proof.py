@@ -32,7 +32,7 @@ from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
-from qsdp.pricing.shifts import bordered, free_matrix
+from qsdp.pricing.shifts import free_matrix, homogenized
 from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
 
@@ -178,7 +178,7 @@ def _check_cuts(cuts: LeafCuts, size: int) -> None:
 def leaf_matrix(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> FloatArray:
     """Return the matrix B of a leaf, of side ``1 + N + N - k``."""
     k = len(leaf.signs)
-    return bordered(M[:, order[:k]] @ leaf.signs.astype(np.float64), free_matrix(M[order[k:]]))
+    return homogenized(M[:, order[:k]] @ leaf.signs.astype(np.float64), free_matrix(M[order[k:]]))
 
 
 def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:

@@ -72,7 +72,8 @@ class Scores:
     def slopes(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
         """Return minus the derivatives of the multipliers, outputs of coupled losses each for itself."""
         if self.step == 0.0:
-            return fit.curvature(prediction).diagonal
+            defined = fit.loss.has_curvature
+            return fit.curvature(prediction).diagonal if defined else fit.typical_curvature(prediction, 0.0)
         change = 0.25 * self.step
         ends = [self.multipliers(prediction + sign * change, fit) for sign in (-1.0, 1.0)]
         return np.maximum(ends[0] - ends[1], 0.0) / (2.0 * change)

@@ -16,7 +16,7 @@ from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate, guarded
 from qsdp.certificates import certify as certify_network
-from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._flags import Force, ModelFile
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.column_generation import column_generation

@@ -13,30 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from qsdp._utils.validation import check_choice
 from qsdp.activations import PolynomialActivation
-from qsdp.cli._options import (
-    ACTIVATION,
-    BETA,
-    ENCODING_NAMES,
-    JOBS,
-    LOSS,
-    SEED,
-    ActivationName,
-    Allocation,
-    Beta,
-    EncodingName,
-    Jobs,
-    Levels,
-    LossName,
-    Neurons,
-    Refinement,
-    Seed,
-    TimeLimit,
-    Tolerance,
-    check_loss_of_numbers,
-    check_neurons,
-    parse_activation,
-    training_options,
-)
+from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
@@ -48,18 +25,18 @@ from qsdp.report.figures import SINGLE, Figure, certificate_figures, network_fac
 
 def demo(
     dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "iris",
-    encoding: EncodingName = "standard",
-    neurons: Neurons = EstimatorOptions.n_neurons,
-    beta: Beta = BETA,
-    loss: LossName = LOSS,
-    levels: Levels = EstimatorOptions.levels,
-    activation: ActivationName = ACTIVATION,
-    allocation: Allocation = EstimatorOptions.allocation,
-    refine: Refinement = EstimatorOptions.refine,
-    tol: Tolerance = EstimatorOptions.tol,
-    time_limit: TimeLimit = EstimatorOptions.time_limit,
-    seed: Seed = SEED,
-    jobs: Jobs = JOBS,
+    encoding: flags.EncodingName = "standard",
+    neurons: flags.Neurons = EstimatorOptions.n_neurons,
+    beta: flags.Beta = flags.BETA,
+    loss: flags.LossName = flags.LOSS,
+    levels: flags.Levels = EstimatorOptions.levels,
+    activation: flags.ActivationName = flags.ACTIVATION,
+    allocation: flags.Allocation = EstimatorOptions.allocation,
+    refine: flags.Refinement = EstimatorOptions.refine,
+    tol: flags.Tolerance = EstimatorOptions.tol,
+    time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
+    seed: flags.Seed = flags.SEED,
+    jobs: flags.Jobs = flags.JOBS,
 ) -> None:
     """Train a network on a bundled data set, beside a linear model, and show its gap to the global optimum.
 
@@ -67,15 +44,15 @@ def demo(
     """
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
-    check_choice("--encoding", encoding, ENCODING_NAMES)
-    options = training_options({**locals(), "activation": parse_activation(activation)})
+    check_choice("--encoding", encoding, flags.ENCODING_NAMES)
+    options = flags.training_options({**locals(), "activation": flags.parse_activation(activation)})
     numbers = tasks[dataset] == "regression"
     if numbers:
-        check_loss_of_numbers(loss, f"the target of {dataset}")
+        flags.check_loss_of_numbers(loss, f"the target of {dataset}")
     with stage(f"Loading {dataset}"):
         X, X_test, y, y_test = load_dataset(dataset).split(seed)
         outputs = np.ndim(y) if numbers else len(np.unique(y))
-        check_neurons(neurons, outputs if outputs > 2 or get_loss(loss).coupled else 1)
+        flags.check_neurons(neurons, outputs if outputs > 2 or get_loss(loss).coupled else 1)
     given = {name: getattr(options, name) for name in TrainingOptions.declared()}
     given |= {"activation": options.activation if "," in activation else activation, "encoding": encoding}
     with stage(f"Training with {X.shape[1]} columns"):

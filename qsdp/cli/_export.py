@@ -10,7 +10,7 @@ import typer
 
 from qsdp._utils.files import write_together
 from qsdp._utils.validation import check_choice
-from qsdp.cli._options import Force
+from qsdp.cli._flags import Force
 from qsdp.cli._reports import print_facts
 from qsdp.cli._streams import destination, stage
 from qsdp.exceptions import InvalidInputError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,37 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from qsdp._utils.validation import FloatArray, check_choice, check_real
-from qsdp.cli._fit_streamed import fit_streamed, memory_bytes
-from qsdp.cli._options import (
-    ACTIVATION,
-    BETA,
-    ENCODING_NAMES,
-    JOBS,
-    LOSS,
-    SEED,
-    ActivationName,
-    Allocation,
-    Beta,
-    Device,
-    EncodingName,
-    Force,
-    Jobs,
-    Levels,
-    LossName,
-    Neurons,
-    Refinement,
-    Seed,
-    Shaping,
-    Solver,
-    TimeLimit,
-    Tolerance,
-    check_loss_of_numbers,
-    check_neurons,
-    parse_activation,
-    training_options,
-)
-from qsdp.cli._reports import listing, print_facts, print_figures, score_figures, time_figure
+from qsdp._utils.memory import main_memory
+from qsdp._utils.validation import check_choice, check_real
+from qsdp.cli import _flags as flags
+from qsdp.cli._fit_streamed import fit_streamed, score_of
+from qsdp.cli._reports import first_names, print_facts, print_figures, score_figures, time_figure
 from qsdp.cli._streams import destination, interrupts, say, stage
 from qsdp.encoding.fitting import AUTO
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
@@ -51,7 +26,6 @@ from qsdp.report.figures import certificate_figures, network_fact, size_figures
 from qsdp.result import QSDPResult
 from qsdp.tabular import (
     TASKS,
-    DataTable,
     Sampling,
     TabularModel,
     Training,
@@ -61,13 +35,16 @@ from qsdp.tabular import (
     read_table,
 )
 
+#: Bytes of a machine that does not tell its own.
+_UNKNOWN_MEMORY = 2**33
+
 
 def fit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file with a header line, or Parquet.")],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
-    encoding: EncodingName = EstimatorOptions.encoding,
+    encoding: flags.EncodingName = EstimatorOptions.encoding,
     weights: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of sample weights >= 0; it is no input.")
     ] = None,
@@ -75,21 +52,21 @@ def fit(
         str | None,
         typer.Option(metavar="balanced", help=ClassifierOptions.declared()["class_weight"].summary),
     ] = None,
-    neurons: Neurons = EstimatorOptions.n_neurons,
-    beta: Beta = BETA,
-    loss: LossName = LOSS,
-    levels: Levels = EstimatorOptions.levels,
-    activation: ActivationName = ACTIVATION,
-    allocation: Allocation = EstimatorOptions.allocation,
-    solver: Solver = EstimatorOptions.solver,
-    shaping: Shaping = EstimatorOptions.shaping,
-    refine: Refinement = EstimatorOptions.refine,
-    tol: Tolerance = EstimatorOptions.tol,
-    time_limit: TimeLimit = EstimatorOptions.time_limit,
+    neurons: flags.Neurons = EstimatorOptions.n_neurons,
+    beta: flags.Beta = flags.BETA,
+    loss: flags.LossName = flags.LOSS,
+    levels: flags.Levels = EstimatorOptions.levels,
+    activation: flags.ActivationName = flags.ACTIVATION,
+    allocation: flags.Allocation = EstimatorOptions.allocation,
+    solver: flags.Solver = EstimatorOptions.solver,
+    shaping: flags.Shaping = EstimatorOptions.shaping,
+    refine: flags.Refinement = EstimatorOptions.refine,
+    tol: flags.Tolerance = EstimatorOptions.tol,
+    time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
-    seed: Seed = SEED,
-    jobs: Jobs = JOBS,
-    device: Device = EstimatorOptions.device,
+    seed: flags.Seed = flags.SEED,
+    jobs: flags.Jobs = flags.JOBS,
+    device: flags.Device = EstimatorOptions.device,
     memory: Annotated[
         float, typer.Option(help="Share of the machine's memory that the rows may take; a larger file is streamed.")
     ] = 0.25,
@@ -97,7 +74,7 @@ def fit(
         Path | None,
         typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
     ] = None,
-    force: Force = False,
+    force: flags.Force = False,
     keep_partial: Annotated[
         bool, typer.Option("--keep-partial", help="Save what an interrupted training has, too.")
     ] = False,
@@ -113,17 +90,17 @@ def fit(
     statistics of all of them; killed, the same command goes on where the statistics were last saved. With other losses
     the sample is trained on, and the network certified on all rows.
     """
-    sigma = parse_activation(activation)
-    options = training_options({**locals(), "activation": sigma})
+    sigma = flags.parse_activation(activation)
+    options = flags.training_options({**locals(), "activation": sigma})
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
     if class_weight is not None:
         check_choice("--class-weight", class_weight, ["balanced"])
     if task == "regression":
-        check_loss_of_numbers(loss, f"target {target!r}")
+        flags.check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
-    check_choice("--encoding", encoding, ENCODING_NAMES)
+    check_choice("--encoding", encoding, flags.ENCODING_NAMES)
     check_real("--memory", memory)
     columns: dict[str, Any] = {
         "task": task,
@@ -134,7 +111,8 @@ def fit(
         "class_weight": class_weight,
         "encoding": "standard" if encoding == AUTO else encoding,
     }
-    if held_bytes(file) > memory * memory_bytes():
+    there = main_memory()
+    if held_bytes(file) > memory * (there if math.isfinite(there) else _UNKNOWN_MEMORY):
         sampling = Sampling(target, weights, test_size, seed)
         training, sample, model, result, scores = fit_streamed(file, sampling, columns, options, path)
         rows = f"streamed: {sample.n_train} training + {sample.n_test} test rows"
@@ -142,7 +120,7 @@ def fit(
         return
     with stage(f"Reading {file}"):
         training = prepare(read_table(file), target, **columns, test_size=test_size, seed=seed)
-        check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
+        flags.check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
     began = time.perf_counter()
     if encoding == AUTO:
         with stage("Choosing thresholds"):
@@ -216,12 +194,9 @@ def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
 
 
 def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:
-    def score(outputs: FloatArray, table: DataTable) -> float:
-        return model.target.score(outputs, model.target.truth(table), model.weighting.read(table))
-
-    scores = [("training rows", score(model.network.predict(training.X), training.train))]
+    scores = [("training rows", score_of(model, training.train, model.network.predict(training.X)))]
     if len(training.test):
-        scores.append(("test rows", score(model.outputs(training.test), training.test)))
+        scores.append(("test rows", score_of(model, training.test)))
     return scores
 
 
@@ -251,13 +226,13 @@ def _reading_facts(file: Path, rows: str, training: Training, drop: Sequence[str
     elif training.y.ndim == 1:
         meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
     else:
-        meaning = f"{target.name!r}, {len(target.classes)} classes: {listing([repr(c) for c in target.classes])}"
+        meaning = f"{target.name!r}, {len(target.classes)} classes: {first_names([repr(c) for c in target.classes])}"
     facts = [
         ("data", f"{file}: {rows}, d = {encoder.width} encoded columns"),
         ("target", meaning),
         ("weights", _weights_fact(training)),
-        ("numeric", listing(numeric)),
-        ("categorical", listing(categorical)),
-        ("dropped", listing(dropped)),
+        ("numeric", first_names(numeric)),
+        ("categorical", first_names(categorical)),
+        ("dropped", first_names(dropped)),
     ]
     return [(label, text) for label, text in facts if text]

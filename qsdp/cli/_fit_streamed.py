@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qsdp.cli._options import check_neurons
+from qsdp._utils.validation import FloatArray
+from qsdp.cli._flags import check_neurons
 from qsdp.cli._streams import interrupts, stage
 from qsdp.estimators import warn_of_gap
 from qsdp.exceptions import InvalidInputError
@@ -19,6 +19,7 @@ from qsdp.pipeline import run_on_batches, run_on_statistics
 from qsdp.result import QSDPResult
 from qsdp.tabular import (
     STREAMED,
+    DataTable,
     Holdout,
     SampledRows,
     Sampling,
@@ -33,17 +34,6 @@ from qsdp.tabular import (
 
 #: Rows that tell the encoding, scores, and beta, on which networks are polished, or trained with other losses.
 _SAMPLE = 20_000
-
-#: Memory of a machine that does not tell its own.
-_MEMORY = 2**33
-
-
-def memory_bytes() -> int:
-    """Return the memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return _MEMORY
 
 
 def fit_streamed(
@@ -99,7 +89,7 @@ def fit_streamed(
         holdout = Holdout(sampling.seed, sampling.test_size)
         model = replace(training.model(result, options), digest=STREAMED, holdout=holdout)
         scores = [
-            (name, _score(model, table))
+            (name, score_of(model, table))
             for name, table in (("sampled training rows", sample.train), ("sampled test rows", sample.test))
             if len(table)
         ]
@@ -108,5 +98,7 @@ def fit_streamed(
     return training, sample, model, result, scores
 
 
-def _score(model: TabularModel, table: Any) -> float:
-    return model.target.score(model.outputs(table), model.target.truth(table), model.weighting.read(table))
+def score_of(model: TabularModel, table: DataTable, outputs: FloatArray | None = None) -> float:
+    """Return the weighted score of a model on rows, of which the outputs may be known."""
+    outputs = model.outputs(table) if outputs is None else outputs
+    return model.target.score(outputs, model.target.truth(table), model.weighting.read(table))

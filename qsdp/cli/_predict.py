@@ -9,6 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -17,11 +18,12 @@ import typer
 from qsdp._utils.files import writing_whole
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
-from qsdp.cli._options import Force, ModelFile
+from qsdp.cli._flags import Force, ModelFile
 from qsdp.cli._streams import destination, say, stage
+from qsdp.estimators.classes import class_scores
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.report.figures import show_score
-from qsdp.tabular import DataTable, RunningScore, TabularModel, class_scores, load_model, table_batches
+from qsdp.tabular import DataTable, RunningScore, TabularModel, load_model, table_batches
 
 #: Entries of a batch of rows, 2 MiB as numbers: a batch fits the caches, and costs little beside its rows.
 _BATCH_ENTRIES = 2**18
@@ -46,16 +48,10 @@ def predict(
     read, predicted and written a batch after the other: files may be of any size.
     """
     path = None if output is None else destination(output, force=force, inputs=[file, model_file])
-    with stage("Predicting") as bar:
-        model = load_model(model_file)
-        if path is not None:
-            with writing_whole(path) as stream:
-                verdict = _write_predictions(model, file, stream, bar)
-        else:
-            waiting = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed below)
-            verdict = _write_predictions(model, file, waiting, bar)
-    if path is None:
-        with waiting:
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as waiting:
+        with stage("Predicting") as bar, nullcontext(waiting) if path is None else writing_whole(path) as stream:
+            verdict = _write_predictions(load_model(model_file), file, stream, bar)
+        if path is None:
             waiting.seek(0)
             shutil.copyfileobj(waiting, sys.stdout.buffer)
             sys.stdout.flush()

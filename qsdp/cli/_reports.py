@@ -53,6 +53,6 @@ def time_figure(result: QSDPResult) -> Figure:
     return "time", f"{sum(result.timings.values()):.2f} s", ", ".join(stages)
 
 
-def listing(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     more = f", ... ({len(names)} in all)" if len(names) > _MAX_LISTED else ""
     return ", ".join(names[:_MAX_LISTED]) + more

@@ -9,7 +9,7 @@ import typer
 
 from qsdp._utils.validation import check_integer
 from qsdp.certificates import Certificate
-from qsdp.cli._options import Force, ModelFile, check_neurons
+from qsdp.cli._flags import Force, ModelFile, check_neurons
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.problem import check_levels

@@ -82,7 +82,7 @@ class PricingResult:
 
 @dataclass(frozen=True)
 class Round:
-    """Progress after a round; objective and bound are those of one output where outputs are trained apart."""
+    """Progress after a round; objective and bound are those of one `output` where outputs are trained apart."""
 
     number: int
     objective: float
@@ -91,6 +91,7 @@ class Round:
     n_columns: int
     n_neurons: int
     seconds: float
+    output: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ class ColumnGenerationResult(Summarized, Gap):
         Why the loop ended; "optimal" is a relative gap of at most `tol`, recomputed from the data, of an objective
         whose own rounding is no larger.
     history : list of Round
-        Objective, bound, gap, columns, neurons and seconds after every round.
+        Objective, bound, gap, columns, neurons and seconds after every round, and of which output.
     seconds : float
     """
 

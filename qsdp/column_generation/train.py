@@ -122,8 +122,8 @@ def column_generation(
             parts, ones = [], problem.parts
 
             def report(one: Round, part: int) -> None:
-                """Keep and show a round, numbered over all parts, and call back."""
-                history.append(replace(one, number=len(history) + 1))
+                """Keep and show a round of a part, numbered over all of them, and call back."""
+                history.append(replace(one, number=len(history) + 1, output=part))
                 bar.gap(history[-1], part, len(ones))
                 if callback is not None:
                     callback(history[-1])

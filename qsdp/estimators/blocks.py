@@ -40,14 +40,7 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
 def train_on_blocks(estimator: Any, blocks: RowBlocks, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
     """Train on the statistics of all rows with a squared loss, else on few rows; and certify on all.
 
-    Parameters
-    ----------
-    estimator : QuantizedNetworkClassifier or QuantizedNetworkRegressor
-        That has learned all but its network.
-    blocks : RowBlocks
-    few : TrainingProblem
-        Of the sample that it has learned from.
-    options : TrainingOptions
+    The estimator has learned all but its network from a sample of the rows, whose problem is `few`.
     """
     encode = _BlockEncoder(estimator)
     if few.loss.quadratic:

@@ -16,6 +16,7 @@ from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from qsdp._utils.deadline import Deadline
@@ -32,7 +33,6 @@ from qsdp.activations import PolynomialActivation
 from qsdp.distributed import Rows, is_collection
 from qsdp.encoding.columns import is_frame
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
-from qsdp.estimators.inputs import rows_of
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -114,18 +114,16 @@ class _CrossValidated:
                 "X and y must be held in memory for cross-validation; got a collection of Dask, which "
                 f"{self._plain.__name__} takes"
             )
+        score = {} if sample_weight is None else {"sample_weight": sample_weight}
         if not get_config()["enable_metadata_routing"]:
             if params:
                 raise InvalidInputError(
                     f"fit takes {', '.join(params)} only with sklearn.set_config(enable_metadata_routing=True)"
                 )
-            score = {} if sample_weight is None else {"sample_weight": sample_weight}
             return self._fit_to(X, y, sample_weight, split={}, score=score)
         routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
         if self.scoring is not None:
             score = routed.scorer.score
-        else:
-            score = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self._fit_to(X, y, sample_weight, split=routed.splitter.split, score=score)
 
     def get_metadata_routing(self: Any) -> MetadataRouter:
@@ -175,7 +173,7 @@ class _CrossValidated:
                     delayed(_fold_scores)(
                         fold,
                         seconds,
-                        rows_of(samples.X, test),
+                        _safe_indexing(samples.X, test),
                         samples.y[test],
                         seed,
                         member,

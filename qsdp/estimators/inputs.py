@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_array, column_or_1d
+from sklearn.utils import check_array, column_or_1d
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.encoding import EncodingRule, TableEncoder
@@ -23,7 +23,6 @@ __all__ = [
     "check_targets_of_frame",
     "fit_encoder",
     "fit_rule",
-    "rows_of",
 ]
 
 ENCODINGS = (AUTO, *NUMBERS, "none")
@@ -36,11 +35,6 @@ def check_encoding(name: str, encoding: Any) -> None:
     elif isinstance(encoding, type) or not all(hasattr(encoding, method) for method in ("fit", "transform")):
         allowed = ", ".join(f'"{name}"' for name in ENCODINGS)
         raise InvalidTypeError(f"{name} must be {allowed} or a transformer of scikit-learn; got {encoding!r:.60}")
-
-
-def rows_of(X: Any, rows: Any) -> Any:
-    """Return some rows of an array or a data frame."""
-    return _safe_indexing(X, rows)
 
 
 def check_kind_of_array(X: Any, *, frames: bool) -> None:

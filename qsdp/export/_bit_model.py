@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_integer, check_matrix
+from qsdp._utils.validation import FloatArray, IntArray, check_integer, check_matrix
 from qsdp.encoding import Encoding, Expression
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._model import ModelDescription, describe
 
 __all__ = ["BitModel", "bit_model"]
 
-IntArray = npt.NDArray[np.int64]
 BitArray = npt.NDArray[np.uint8]
 
 #: Parts of the smallest number that are tried as the unit.

@@ -10,12 +10,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from qsdp._utils.files import write_together
+from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._c_compiled import CompiledModel, compile_model
-from qsdp.export._c_source import entry_points, input_type, source_text
+from qsdp.export._c_source import c_source, column_type, entry_points
 from qsdp.export._c_text import comment, identifiers
 from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
 from qsdp.export._model import described
@@ -77,12 +77,7 @@ class CSource(Summarized):
         InvalidInputError
             One of them exists, unless `force` allows to overwrite it.
         """
-        files = {Path(directory) / name: contents for name, contents in self.files().items()}
-        for path in files:
-            if path.exists() and not force:
-                raise InvalidInputError(f"{str(path)!r} exists; overwrite it with force=True")
-        write_together(files)
-        return list(files)
+        return write_into(directory, self.files(), force=force)
 
     def compile(self, *, compiler: str | None = None) -> CompiledModel:
         """Return the model as functions of Python over the compiled code.
@@ -161,10 +156,6 @@ def to_c(
         Whether weights are packed into bits. Else they take the narrowest integers, of 8 bits at least, which suits
         processors with vector instructions.
 
-    Returns
-    -------
-    CSource
-
     Raises
     ------
     ExportError
@@ -199,7 +190,7 @@ def to_c(
     found = integer_model(
         model, input_range=input_range, scales=scales, column_width=column_width, width=width, layout=layout
     )
-    source = source_text(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
+    source = c_source(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
     return CSource(name, _header(found, name, packed), source, found, packed)
 
 
@@ -210,7 +201,7 @@ def _header(model: IntegerModel, name: str, packed: bool) -> str:
         f"#define {upper}_OUTPUTS {model.network.n_outputs}",
     ]
     if model.inputs is not None:
-        macros.append(f"#define {upper}_MISSING {input_type(model).removesuffix('_t').upper()}_MIN")
+        macros.append(f"#define {upper}_MISSING {column_type(model).removesuffix('_t').upper()}_MIN")
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
         f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
@@ -280,7 +271,7 @@ def _column_macros(model: IntegerModel, upper: str) -> str:
         else:
             lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model.inputs, position)}."]))
             lines.append(f"#define {upper}_FIXED_{own}(entry) {upper}_ROUND({_times('(entry)', scale)})")
-    rounding = f"#define {upper}_ROUND(value) (({input_type(model)})((value) < 0 ? (value) - 0.5 : (value) + 0.5))\n"
+    rounding = f"#define {upper}_ROUND(value) (({column_type(model)})((value) < 0 ? (value) - 0.5 : (value) + 0.5))\n"
     return "\n".join(lines) + "\n" + (rounding if any(model.inputs.scales) else "") + "\n"
 
 

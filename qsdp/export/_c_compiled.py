@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
-from qsdp.export._c_source import input_type, output_type
+from qsdp.export._c_source import column_type, output_type
 from qsdp.export._integer_model import IntegerModel
 
 __all__ = ["FLAGS", "CompiledModel", "compile_model", "find_compiler"]
@@ -68,7 +68,7 @@ class CompiledModel:
             raise InvalidInputError(
                 f"columns must be integers from {low} to {high}; found {given.min()}, {given.max()}"
             )
-        read, written = (kind(self.model).removesuffix("_t") for kind in (input_type, output_type))
+        read, written = (kind(self.model).removesuffix("_t") for kind in (column_type, output_type))
         rows = np.ascontiguousarray(given, dtype=read)
         outputs = np.empty((len(rows), self.model.network.n_outputs), dtype=written)
         first, last = (ctypes.c_void_p(array.ctypes.data) for array in (rows, outputs))
@@ -108,16 +108,16 @@ def compile_model(
     path = find_compiler(compiler)
     rows = _ROWS.substitute(
         name=name,
-        x=input_type(model),
+        x=column_type(model),
         total=output_type(model),
         columns=model.description.n_columns,
         C=model.network.n_outputs,
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        for own, contents in {**files, "rows.c": rows.encode("ascii")}.items():
+        for own, contents in {**files, f"{name}_rows.c": rows.encode("ascii")}.items():
             (Path(folder) / own).write_bytes(contents)
         library = Path(folder) / f"{name}.so"
-        command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / "rows.c")]
+        command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / f"{name}_rows.c")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ExportError(f"{path} refused the code: {done.stderr.strip():.400}")

@@ -7,9 +7,10 @@ from textwrap import indent
 
 import numpy as np
 
+from qsdp._utils.validation import IntArray
 from qsdp.export import _c_templates as templates
 from qsdp.export._c_text import Tables, counter_type, literal
-from qsdp.export._fixed_point import Bits, IntArray
+from qsdp.export._fixed_point import Bits
 from qsdp.export._integer_model import Inputs
 
 __all__ = ["encoding_functions"]

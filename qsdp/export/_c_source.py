@@ -8,10 +8,10 @@ from qsdp.export._c_text import Tables, class_type, counter_type, literal, signe
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._layout import Layout, type_width
 
-__all__ = ["entry_points", "input_type", "output_type", "source_text"]
+__all__ = ["c_source", "column_type", "entry_points", "output_type"]
 
 
-def input_type(model: IntegerModel) -> str:
+def column_type(model: IntegerModel) -> str:
     """Return the type of the columns."""
     low, high = model.input_range
     return signed(type_width(max(-low - 1, high, 1)))
@@ -24,7 +24,7 @@ def output_type(model: IntegerModel) -> str:
 
 def entry_points(model: IntegerModel, name: str) -> list[str]:
     """Return the declarations of the functions, without semicolons."""
-    columns = f"const {input_type(model)} column[{model.description.n_columns}]"
+    columns = f"const {column_type(model)} column[{model.description.n_columns}]"
     C = model.network.n_outputs
     found = [f"void {name}_outputs({columns}, {output_type(model)} output[{C}])"]
     if model.description.decision == "labels":
@@ -34,7 +34,7 @@ def entry_points(model: IntegerModel, name: str) -> list[str]:
     return found
 
 
-def source_text(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
+def c_source(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
     """Return the source file below a comment, with weights packed into bits or in the narrowest type."""
     tables, types = Tables(), _types(model)
     outputs, *decisions = entry_points(model, name)
@@ -62,8 +62,8 @@ def source_text(model: IntegerModel, name: str, head: str, *, packed: bool) -> s
 def _types(model: IntegerModel) -> dict[str, object]:
     """Return the types and sizes that the templates share."""
     network, layout, n = model.network, model.layout, model.description.n_columns
-    x = input_type(model) if model.inputs is None else signed(type_width(max(int(model.inputs.largest.max()), 1)))
-    column = input_type(model)
+    x = column_type(model) if model.inputs is None else signed(type_width(max(int(model.inputs.largest.max()), 1)))
+    column = column_type(model)
     return {
         "x": x,
         "column": column,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import check_real
+from qsdp._utils.validation import IntArray, check_real
 from qsdp.encoding import Expression, InputColumn
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._model import ModelDescription
@@ -32,7 +32,6 @@ __all__ = [
     "numbers",
 ]
 
-IntArray = npt.NDArray[np.int64]
 #: Of every expression of a number, in the units of its column: None for one of a bit.
 Limits = list[tuple[Fraction, Fraction] | None]
 #: Of every column: None for categories and for columns that are not used.

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_matrix
+from qsdp._utils.validation import FloatArray, IntArray, check_choice, check_integer, check_matrix
 from qsdp.encoding.expressions import KINDS
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._fixed_point import (
     Bits,
-    IntArray,
     Limits,
     Numbers,
     Scales,

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns
 
 __all__ = ["IntegerNetwork", "integer_network"]
 
-IntArray = npt.NDArray[np.int64]
 
 #: Relative error below which a number counts as a multiple of a unit.
 _EXACT = 1e-12

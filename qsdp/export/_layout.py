@@ -8,13 +8,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.export._integer_network import IntegerNetwork
 from qsdp.networks.storage import bits_of_integers
 
 __all__ = ["LAYOUTS", "Layout", "layouts", "type_width"]
 
-IntArray = npt.NDArray[np.int64]
 ByteArray = npt.NDArray[np.uint8]
 
 LAYOUTS = ("neurons", "form")

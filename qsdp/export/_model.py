@@ -18,7 +18,8 @@ from qsdp.export._steps import identity, through_steps
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
-from qsdp.networks.storage import read_archive
+from qsdp.networks.bilinear import NETWORK_KINDS
+from qsdp.networks.storage import MODEL_KIND, read_archive
 
 if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["ModelDescription", "describe", "described", "load_exportable"]
 
 Network = BilinearNetwork | PolynomialNetwork | IntegerForm
-
-#: Kinds of the files that can be exported.
-_TABULAR, _NETWORKS = "tabular-model", ("bilinear-network", "polynomial-network", "integer-form")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,8 +208,8 @@ def load_exportable(path: str | os.PathLike[str]) -> Any:
     StorageError
         The file is damaged, of another version or of another kind.
     """
-    kind, _, _ = read_archive(path, _TABULAR, *_NETWORKS)
-    if kind in _NETWORKS:
+    kind, _, _ = read_archive(path, MODEL_KIND, *NETWORK_KINDS)
+    if kind in NETWORK_KINDS:
         return load_network(path)
     from qsdp.tabular import load_model
 

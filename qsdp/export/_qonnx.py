@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.exceptions import ExportError
 from qsdp.export._integer_model import checked_range
 from qsdp.export._model import describe
@@ -31,8 +31,6 @@ _DIGITS = range(15, 5, -1)
 _ROUNDING = 1e-12
 
 _RANGE = (-128, 127)
-
-IntArray = npt.NDArray[np.int64]
 
 
 def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:

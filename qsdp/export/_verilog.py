@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.files import write_together
+from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export._bit_model import BitModel, bit_model
-from qsdp.export._verilog_text import KEYWORDS, bench_text, output_width, source_text
+from qsdp.export._verilog_text import KEYWORDS, bench_text, output_width, verilog_source
 from qsdp.export._words import Words, column_words
 
 __all__ = ["VerilogSource", "to_verilog"]
@@ -77,10 +77,7 @@ class VerilogSource(Summarized):
         InvalidInputError
             It exists, unless `force` allows to overwrite it.
         """
-        path = Path(directory) / f"{self.name}.v"
-        if path.exists() and not force:
-            raise InvalidInputError(f"{str(path)!r} exists; overwrite it with force=True")
-        write_together({path: self.source.encode("ascii")})
+        (path,) = write_into(directory, self.files(), force=force)
         return path
 
     def simulate(
@@ -102,14 +99,17 @@ class VerilogSource(Summarized):
         MissingPackageError
             There is no ``iverilog``.
         InvalidInputError
-            A network alone has no columns.
+            A network alone has no columns, or rows have another shape.
         """
         if shutil.which("iverilog") is None:
             raise MissingPackageError("simulate needs Icarus Verilog: install iverilog")
         words = self.words if check_flag("columns", columns) else None
         if columns and words is None:
             raise InvalidInputError("columns must be False for a network alone, whose inputs are bits")
-        bits = np.asarray(rows, dtype=np.uint8) if words is None else words.packed(rows)
+        given, d = np.asarray(rows), self.model.n_bits if words is None else self.model.description.n_columns
+        if given.ndim != 2 or given.shape[1] != d or not len(given):
+            raise InvalidInputError(f"rows must have shape (n, {d}), n >= 1; got {given.shape}")
+        bits = given.astype(np.uint8) if words is None else words.packed(given)
         bench = bench_text(self.name, self.model, words, len(bits), registered=check_flag("registered", registered))
         lines_of_bits = "\n".join("".join(map(str, row[::-1])) for row in bits.tolist())
         with tempfile.TemporaryDirectory() as folder:
@@ -180,10 +180,6 @@ def to_verilog(
         Scales of columns by name: the word of an entry is the nearest integer to scale times it. By default the power
         of ten that has one decimal more than the thresholds.
 
-    Returns
-    -------
-    VerilogSource
-
     Raises
     ------
     ExportError
@@ -215,7 +211,7 @@ def to_verilog(
     if found.description.encoding is None and scales is not None:
         raise InvalidInputError("scales are for columns; a network alone takes bits, see values")
     words = None if found.description.encoding is None else column_words(found.description, scales)
-    return VerilogSource(name, source_text(name, found, words), found, words)
+    return VerilogSource(name, verilog_source(name, found, words), found, words)
 
 
 def _signed(text: str, width: int, k: int) -> int:

@@ -15,7 +15,7 @@ from qsdp.export._c_text import comment
 from qsdp.export._model import described
 from qsdp.export._words import Comparison, Words
 
-__all__ = ["KEYWORDS", "bench_text", "output_width", "source_text"]
+__all__ = ["KEYWORDS", "bench_text", "output_width", "verilog_source"]
 
 #: Words of Verilog-2005 and the most common ones of SystemVerilog, which are no names of modules.
 KEYWORDS = frozenset(
@@ -68,7 +68,7 @@ endmodule
 """)
 
 _BENCH = Template("""
-module bench;
+module ${module}_bench;
     reg [$last_in:0] rows [0:$last_row];
     reg [$last_in:0] row;
     reg clock;
@@ -89,7 +89,7 @@ endmodule
 """)
 
 
-def source_text(name: str, model: BitModel, words: Words | None) -> str:
+def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
     """Return the file of a model: its modules from bits and, where it has them, from the words of columns."""
     parts = [f"{comment(_facts(name, model, words))}\n{_module(name, model)}", _registered(name, model, None)]
     if words is not None:

@@ -14,7 +14,7 @@ from qsdp.exceptions import InvalidInputError
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Curvature", "Linearization", "Loss"]
+__all__ = ["ClassLoss", "Curvature", "Linearization", "Loss"]
 
 _LABELS_SHOWN = 5
 
@@ -272,9 +272,15 @@ class Loss(abc.ABC):
                 f"found {shown or 'nothing'}{more}"
             )
 
-    def _check_unit_scale(self, scale: float) -> None:
+
+class ClassLoss(Loss):
+    """A loss of labels or classes, which are never scaled."""
+
+    def rescaled(self, scale: float) -> tuple[Loss, float]:
+        """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused."""
         if check_real("scale", scale, strict=True) != 1.0:
             raise InvalidInputError(f"scale must be 1 for the {self.name} loss; got {scale!r}")
+        return self, 1.0
 
 
 #: Curvatures below count as that: the loss no longer depends on such a prediction.

@@ -12,7 +12,7 @@ from scipy.special import logsumexp, rel_entr, softmax, xlogy
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._base import LEAST_CURVATURE, Curvature, Linearization, Loss
+from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
@@ -22,7 +22,7 @@ _NEWTON_STEPS = 60
 
 
 @dataclass(frozen=True)
-class CrossEntropy(Loss):
+class CrossEntropy(ClassLoss):
     r"""Cross-entropy :math:`\log \sum_k e^{t_k} - t_y` of the outputs t of a sample of class y.
 
     Targets are one-hot rows, predictions and duals have their shape (n, C). The conjugate is the negative
@@ -95,11 +95,6 @@ class CrossEntropy(Loss):
 
         values = cp.log_sum_exp(prediction, axis=1) - cp.sum(cp.multiply(prediction, target), axis=1)
         return cp.sum(values if np.isscalar(weight) else cp.multiply(np.ravel(weight), values))
-
-    def rescaled(self, scale: float) -> tuple[Loss, float]:
-        """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused, labels are never scaled."""
-        self._check_unit_scale(scale)
-        return self, 1.0
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         r"""Return :math:`\mathrm{Diag}(p) - p p^T` with the probabilities p."""

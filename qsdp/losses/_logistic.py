@@ -10,14 +10,14 @@ import numpy as np
 from scipy.special import expit, rel_entr, wrightomega, xlog1py, xlogy
 
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._base import LEAST_CURVATURE, Curvature, Linearization, Loss
+from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, both_entropies, secant_slope, shrinkage
 
 __all__ = ["Logistic"]
 
 
 @dataclass(frozen=True)
-class Logistic(Loss):
+class Logistic(ClassLoss):
     """Logistic loss ``log(1 + exp(-m))``; conjugate ``p log p + (1 - p) log(1 - p)`` for ``0 <= p <= 1``."""
 
     name: ClassVar[str] = "logistic"
@@ -82,11 +82,6 @@ class Logistic(Loss):
 
         values = cp.logistic(-cp.multiply(target, prediction))
         return cp.sum(values if np.isscalar(weight) else cp.multiply(weight, values))
-
-    def rescaled(self, scale: float) -> tuple[Loss, float]:
-        """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused, labels are never scaled."""
-        self._check_unit_scale(scale)
-        return self, 1.0
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         """Return ``s(t) s(-t)`` with the sigmoid s."""

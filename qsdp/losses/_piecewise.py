@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.losses._base import Curvature, Loss
+from qsdp.losses._base import ClassLoss, Curvature, Loss
 
 __all__ = ["Absolute", "Hinge", "Huber", "PiecewiseQuadratic", "Squared", "SquaredHinge"]
 
@@ -131,15 +131,10 @@ class PiecewiseQuadratic(Loss):
         return np.nextafter(low * weight, 0.0), np.nextafter(high * weight, 0.0)
 
 
-class _LabelLoss(PiecewiseQuadratic):
-    """What the losses of the margin ``m = y t`` share."""
+class _MarginLoss(ClassLoss, PiecewiseQuadratic):
+    """A loss of the margin ``m = y t``."""
 
     labels: ClassVar[bool] = True
-
-    def rescaled(self, scale: float) -> tuple[Loss, float]:
-        """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused, labels are never scaled."""
-        self._check_unit_scale(scale)
-        return self, 1.0
 
 
 @dataclass(frozen=True)
@@ -284,7 +279,7 @@ class Huber(PiecewiseQuadratic):
 
 
 @dataclass(frozen=True)
-class Hinge(_LabelLoss):
+class Hinge(_MarginLoss):
     """Hinge loss ``max(0, 1 - m)`` of the margin ``m = y t``; conjugate ``-p`` for ``0 <= p = -y u <= 1``."""
 
     name: ClassVar[str] = "hinge"
@@ -313,7 +308,7 @@ class Hinge(_LabelLoss):
 
 
 @dataclass(frozen=True)
-class SquaredHinge(_LabelLoss):
+class SquaredHinge(_MarginLoss):
     """Squared hinge loss ``max(0, 1 - m)^2``; conjugate ``-p + p^2 / 4`` for ``p = -y u >= 0``."""
 
     name: ClassVar[str] = "squared_hinge"

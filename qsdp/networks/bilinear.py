@@ -37,9 +37,12 @@ from qsdp.networks.weights import (
 )
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 
-__all__ = ["BilinearNetwork", "from_polynomial", "load_network", "to_polynomial"]
+__all__ = ["NETWORK_KINDS", "BilinearNetwork", "from_polynomial", "load_network", "to_polynomial"]
 
 KIND = "bilinear-network"
+
+#: Kinds of the files that `load_network` reads, besides those of models of tables.
+NETWORK_KINDS = (KIND, POLYNOMIAL_KIND, INTEGER_KIND)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

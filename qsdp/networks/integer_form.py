@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summarized, Summary, format_bits
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, read_only
+from qsdp._utils.validation import FloatArray, IntArray, ReadOnlyArrays, check_matrix, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import StorageError
 from qsdp.networks.quadratic_form import QuadraticForm
@@ -26,8 +26,6 @@ KIND = "integer-form"
 
 #: Bits of an integer at most, so that it is exact as a float, and the side of a matrix that is read from a file.
 _MOST_BITS, _MOST_INPUTS = 54, 2**15
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

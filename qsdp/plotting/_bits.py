@@ -176,10 +176,6 @@ class BitsDisplay(Display):
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot``.
-
-        Returns
-        -------
-        BitsDisplay
         """
         check_axes(ax)
         groups = networks if isinstance(networks, Mapping) else {"networks": networks}

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError
+from qsdp.relaxation import Relaxation
+from qsdp.shaping import SignCovariance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 AnyDisplay = TypeVar("AnyDisplay", bound="Display")
+AnyPair = TypeVar("AnyPair", bound="PairDisplay")
 
 #: Palette of Okabe and Ito without its yellow, which is hard to see on white; the colours differ in lightness, too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -42,6 +46,30 @@ class Display:
         return self
 
     def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        """Draw on empty axes."""
+        raise NotImplementedError
+
+
+class PairDisplay:
+    """Base class of displays with two pairs of axes beside each other."""
+
+    ax_: npt.NDArray[Any]
+    figure_: Figure | SubFigure
+    #: Width and height of a new figure.
+    _size = (8.4, 4.0)
+
+    def plot(self: AnyPair, ax: Sequence[Axes] | None = None, **image_kw: Any) -> AnyPair:
+        """Draw on two given axes, or on those of a new figure, and return the display."""
+        check_pair(ax)
+        if ax is None:
+            _, ax = require_matplotlib().subplots(1, 2, figsize=self._size, layout="constrained")
+        assert ax is not None
+        self.ax_ = np.array(list(ax), dtype=object)
+        self.figure_ = self.ax_[0].figure
+        self._draw(image_kw)
+        return self
+
+    def _draw(self, style: dict[str, Any]) -> None:
         """Draw on empty axes."""
         raise NotImplementedError
 
@@ -128,6 +156,15 @@ def check_sizes(sizes: Sequence[int] | None, least: int) -> list[int]:
     return sorted(checked)
 
 
-def check_output(output: object, vector: bool, n_outputs: int) -> int:
-    """Return the index of an output, from 0."""
-    return check_integer("output", output, minimum=0, maximum=n_outputs - 1 if vector else 0)
+def output_blocks(
+    relaxation: Relaxation, covariance: SignCovariance | list[SignCovariance] | None, output: int
+) -> tuple[FloatArray, FloatArray, SignCovariance | None]:
+    r"""Return :math:`V / \rho` and :math:`Z / \rho` of one output of a relaxation, and its covariance."""
+    check_instance("relaxation", relaxation, Relaxation)
+    problem = relaxation.problem
+    k = check_integer("output", output, minimum=0, maximum=problem.n_outputs - 1 if problem.vector else 0)
+    scale = float(relaxation.rho_stack[k]) or 1.0
+    one = covariance[k] if isinstance(covariance, list) else covariance
+    if one is not None:
+        check_instance("covariance", one, SignCovariance)
+    return relaxation.V_stack[k] / scale, relaxation.Z_stack[k] / scale, one

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.plotting._canvas import check_instance, check_output, check_pair, require_matplotlib
+from qsdp.plotting._canvas import PairDisplay, check_instance, check_pair, output_blocks
 from qsdp.relaxation import Relaxation
 from qsdp.result import QSDPResult
 from qsdp.shaping import SignCovariance
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CovarianceDisplay"]
 
 
-class CovarianceDisplay:
+class CovarianceDisplay(PairDisplay):
     r"""Covariance before and after shaping, as two images on one colour scale.
 
     Before: :math:`[[V, Z], [Z^T, W]] / \rho`, the solution of the relaxation, of unit diagonal. After: Q with
@@ -77,29 +77,16 @@ class CovarianceDisplay:
         ax : sequence of two Axes, optional
         **image_kw
             Passed to ``Axes.imshow`` for both images.
-
-        Returns
-        -------
-        CovarianceDisplay
         """
         check_pair(ax)
-        check_instance("relaxation", relaxation, Relaxation)
-        k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
-        one = covariance[k] if isinstance(covariance, list) else covariance
-        Z, V, rho = (stack[k] for stack in (relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack))
-        before = np.block([[V, Z], [Z.T, V]]) / (float(rho) or 1.0)
+        V, Z, one = output_blocks(relaxation, covariance, output)
+        assert one is not None
+        before = np.block([[V, Z], [Z.T, V]])
         titles = r"$[[V, Z], [Z^T, W]] / \rho$", f"$Q$, {one.method}, $c$ = {one.constant:.3g}"
         return cls(before=before, after=one.Q, titles=titles).plot(ax, **image_kw)
 
-    def plot(self, ax: Sequence[Axes] | None = None, **image_kw: Any) -> CovarianceDisplay:
-        """Draw on two given axes, or on those of a new figure, and return the display."""
-        check_pair(ax)
-        if ax is None:
-            _, ax = require_matplotlib().subplots(1, 2, figsize=(8.4, 4.0), layout="constrained")
-        assert ax is not None
-        self.ax_ = np.array(list(ax), dtype=object)
-        self.figure_ = self.ax_[0].figure
-        style = {"cmap": "RdBu_r", "vmin": -1.0, "vmax": 1.0, "interpolation": "nearest", **image_kw}
+    def _draw(self, style: dict[str, Any]) -> None:
+        style = {"cmap": "RdBu_r", "vmin": -1.0, "vmax": 1.0, "interpolation": "nearest", **style}
         self.images_ = []
         for axes, matrix, title in zip(self.ax_, (self.before, self.after), self.titles, strict=True):
             N = len(matrix) // 2
@@ -110,4 +97,3 @@ class CovarianceDisplay:
             axes.set(xticks=middles, yticks=middles, xticklabels=["u", "v"], yticklabels=["u", "v"], title=title)
             axes.tick_params(length=0)
         self.colorbar_ = self.figure_.colorbar(self.images_[0], ax=list(self.ax_), shrink=0.8)
-        return self

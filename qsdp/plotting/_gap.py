@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,10 +77,6 @@ class GapDisplay(Display):
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot`` for every line.
-
-        Returns
-        -------
-        GapDisplay
         """
         check_axes(ax)
         groups = records if isinstance(records, Mapping) else {"": records}
@@ -107,10 +104,6 @@ class GapDisplay(Display):
             Passed to ``Axes.plot`` for every line.
         **options
             Passed to `qsdp.solve_relaxation`, such as `tol` and `time_limit`.
-
-        Returns
-        -------
-        GapDisplay
         """
         check_axes(ax)
         own = ["auto", *(name for name, backend in BACKENDS.items() if backend.certified)]
@@ -130,19 +123,10 @@ class GapDisplay(Display):
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot`` for every line.
-
-        Returns
-        -------
-        GapDisplay
         """
         check_axes(ax)
         check_instance("result", result, ColumnGenerationResult)
-        parts: list[list[Any]] = []
-        for one in result.history:
-            # Seconds of each output start at zero.
-            if not parts or one.seconds < parts[-1][-1].seconds:
-                parts.append([])
-            parts[-1].append(one)
+        parts = [list(rounds) for _, rounds in groupby(result.history, lambda one: one.output)]
         names = ["column generation"] if len(parts) < 2 else [f"output {k}" for k in range(len(parts))]
         return cls.from_records(dict(zip(names, parts, strict=True)), ax=ax, **line_kw)
 

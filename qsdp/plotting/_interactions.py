@@ -12,7 +12,7 @@ from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import Effects
-from qsdp.plotting._canvas import COLOURS, check_instance, check_pair, require_matplotlib
+from qsdp.plotting._canvas import COLOURS, PairDisplay, check_instance, check_pair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ __all__ = ["InteractionDisplay"]
 _LETTERS, _WRITTEN = 24, 10
 
 
-class InteractionDisplay:
+class InteractionDisplay(PairDisplay):
     """Sizes of main effects as bars, and of interactions as a triangle: a row for each column.
 
     Columns are ranked by their importance, main effect and interactions together.
@@ -61,6 +61,8 @@ class InteractionDisplay:
         self.effects = effects
         self.output = check_integer("output", output, minimum=0, maximum=len(effects.outputs) - 1)
         self.n_columns = check_integer("n_columns", n_columns, minimum=1)
+        height = 1.7 + 0.34 * max(min(self.n_columns, len(effects.columns)), 6)
+        self._size = 2.1 * height, height
 
     @classmethod
     def from_effects(
@@ -83,10 +85,6 @@ class InteractionDisplay:
         ax : sequence of two Axes, optional
         **image_kw
             Passed to ``Axes.imshow`` for the interactions.
-
-        Returns
-        -------
-        InteractionDisplay
         """
         check_pair(ax)
         return cls(effects=effects, output=output, n_columns=n_columns).plot(ax, **image_kw)
@@ -116,10 +114,6 @@ class InteractionDisplay:
             See the estimator's `effects`.
         output, n_columns, ax, **image_kw
             See `from_effects`.
-
-        Returns
-        -------
-        InteractionDisplay
         """
         check_pair(ax)
         if hasattr(estimator, "steps"):
@@ -133,27 +127,18 @@ class InteractionDisplay:
         effects = estimator.effects(X, sample_weight=sample_weight, names=names)
         return cls.from_effects(effects, output=output, n_columns=n_columns, ax=ax, **image_kw)
 
-    def plot(self, ax: Sequence[Axes] | None = None, **image_kw: Any) -> InteractionDisplay:
-        """Draw on two given axes, or on those of a new figure, and return the display."""
-        check_pair(ax)
+    def _draw(self, style: dict[str, Any]) -> None:
         one = self.effects.output(self.output)
         importances = one.importances
         shown = np.argsort(-importances, kind="stable")[: self.n_columns]
         self.columns_ = [one.columns[j] for j in shown]
-        if ax is None:
-            height = 1.7 + 0.34 * max(len(shown), 6)
-            _, ax = require_matplotlib().subplots(1, 2, figsize=(2.1 * height, height), layout="constrained")
-        assert ax is not None
-        self.ax_ = np.array(list(ax), dtype=object)
-        self.figure_ = self.ax_[0].figure
         self._draw_bars(self.ax_[0], one.main[shown])
-        self._draw_triangle(self.ax_[1], one.interactions[np.ix_(shown, shown)], image_kw)
+        self._draw_triangle(self.ax_[1], one.interactions[np.ix_(shown, shown)], style)
         title = "main effects"
         if len(shown) < len(one.columns):
             title += f", {len(shown)} of {len(one.columns)} columns: {format_share(importances[shown].sum())}"
         self.ax_[0].set_title(title)
         self.ax_[1].set_title("interactions")
-        return self
 
     def _draw_bars(self, ax: Axes, sizes: FloatArray) -> None:
         places = np.arange(len(sizes))

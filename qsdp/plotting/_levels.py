@@ -62,10 +62,6 @@ class LevelsDisplay(Display):
         ax : Axes, optional
         **bar_kw
             Passed to ``Axes.bar``, such as ``log=True`` where a few levels have nearly all weights.
-
-        Returns
-        -------
-        LevelsDisplay
         """
         check_axes(ax)
         if isinstance(network, BilinearNetwork):

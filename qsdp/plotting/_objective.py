@@ -108,10 +108,6 @@ class ObjectiveDisplay(Display):
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot`` for the means.
-
-        Returns
-        -------
-        ObjectiveDisplay
         """
         check_axes(ax)
         check_instance("result", result, QSDPResult)

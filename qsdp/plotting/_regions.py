@@ -110,10 +110,6 @@ class DecisionRegionDisplay(Display):
         ax : Axes, optional
         **mesh_kw
             Passed to ``Axes.pcolormesh``.
-
-        Returns
-        -------
-        DecisionRegionDisplay
         """
         check_axes(ax)
         check_is_fitted(estimator)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.plotting._canvas import Display, check_axes, check_instance, check_output, curve_style, legend
+from qsdp.plotting._canvas import Display, check_axes, check_instance, curve_style, legend, output_blocks
 from qsdp.relaxation import Relaxation
 from qsdp.result import QSDPResult
 from qsdp.shaping import SignCovariance
@@ -81,22 +81,11 @@ class SpectrumDisplay(Display):
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot`` for every line.
-
-        Returns
-        -------
-        SpectrumDisplay
         """
         check_axes(ax)
-        check_instance("relaxation", relaxation, Relaxation)
-        k = check_output(output, relaxation.problem.vector, relaxation.problem.n_outputs)
-        Z, V, rho = (stack[k] for stack in (relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack))
-        scale = float(rho) or 1.0
-        eigenvalues = {
-            "A": np.linalg.eigvalsh((V + Z) / scale),
-            "B": np.linalg.eigvalsh((V - Z) / scale),
-        }
-        if covariance is not None:
-            one = covariance[k] if isinstance(covariance, list) else covariance
+        V, Z, one = output_blocks(relaxation, covariance, output)
+        eigenvalues = {"A": np.linalg.eigvalsh(V + Z), "B": np.linalg.eigvalsh(V - Z)}
+        if one is not None:
             eigenvalues["Q"] = np.linalg.eigvalsh(one.Q)
         return cls(eigenvalues=eigenvalues).plot(ax, **line_kw)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.pricing.bilinear_tree import BilinearTree
@@ -14,6 +14,9 @@ from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
 
 __all__ = ["BilinearOracle"]
+
+#: Alternations of a start, rounds of flips around optima, and optima flipped in one, at most.
+_ROUNDS, _FLIPS, _CENTRES = 60, 20, 30
 
 
 class BilinearOracle(Oracle[PairPool]):
@@ -59,14 +62,14 @@ class BilinearOracle(Oracle[PairPool]):
         return scaled.expand(U), scaled.expand(V), np.ones(len(U), dtype=np.int8)
 
 
-def alternate(M: FloatArray, U: FloatArray, deadline: Deadline = NEVER, rounds: int = 60) -> FloatArray:
+def alternate(M: FloatArray, U: FloatArray, deadline: Deadline) -> FloatArray:
     r"""Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; :math:`\|Mu\|_1` never falls.
 
     Most starts settle within ten rounds; a deadline may break them off.
     """
     U = U.copy()
     active = np.arange(len(U))
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         moved = U[active]
         for rows in blocks(len(moved), len(M)) if deadline.limited else [slice(None)]:
             if deadline.over:
@@ -80,25 +83,23 @@ def alternate(M: FloatArray, U: FloatArray, deadline: Deadline = NEVER, rounds: 
     return U
 
 
-def improve(
-    pool: PairPool, starts: FloatArray, deadline: Deadline = NEVER, *, n_centres: int = 30, rounds: int = 20
-) -> None:
+def improve(pool: PairPool, starts: FloatArray, deadline: Deadline) -> None:
     """Add to the pool the local optima reached from `starts`, and those around the best of them.
 
-    In each of at most `rounds`, every sign of the best `n_centres` distinct optima is flipped.
+    In each round every sign of the best distinct optima is flipped.
     """
     N = len(pool.M)
     U, values = _settle(pool, starts, deadline, first=True)
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
-    for _ in range(rounds):
+    for _ in range(_FLIPS):
         # One per value: most ties are the same atom in another version.
         _, distinct = np.unique(np.round(values, 12), return_index=True)
-        centres = [u for u in U[distinct[::-1][:n_centres]] if (u * u[0]).tobytes() not in tried]
+        centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
         if not centres or deadline.over:
             return
         tried.update((u * u[0]).tobytes() for u in centres)
-        before = np.sort(values)[-min(n_centres, len(values)) :].min()
+        before = np.sort(values)[-min(_CENTRES, len(values)) :].min()
         moved, gained = _settle(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N), deadline)
         better = gained > before
         if not better.any():

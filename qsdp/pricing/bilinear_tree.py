@@ -6,14 +6,14 @@ import numpy as np
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import blocks
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.enumeration import Enumeration, fits
 from qsdp.pricing.pool import PairPool
 from qsdp.pricing.scaling import Scaled, rounding
 from qsdp.pricing.shifts import free_matrix, root_shift
-from qsdp.pricing.sign_vectors import IntArray, signs_of, tail_order
+from qsdp.pricing.sign_vectors import signs_of, tail_order
 
 __all__ = ["BilinearTree"]
 

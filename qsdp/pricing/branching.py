@@ -16,7 +16,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import BoundTree, Leaf, SignArray
 from qsdp.pricing.scaling import Scaled
-from qsdp.pricing.shifts import bordered, shift_bound, tighten
+from qsdp.pricing.shifts import homogenized, shift_bound, tighten
 
 __all__ = ["Node", "TreeSearch"]
 
@@ -208,7 +208,7 @@ class TreeSearch(ABC):
         self, K: FloatArray, c: FloatArray, constant: float, sign: int, shifts: Sequence[FloatArray]
     ) -> Node:
         """Return the node of all vectors with the best of some shifts."""
-        B = bordered(c, K)
+        B = homogenized(c, K)
         bounds = [shift_bound(B, shift) for shift in shifts]
         best = int(np.argmin(bounds))
         return Node(self.root, shifts[best], constant + bounds[best] + self.rounding, sign)
@@ -217,7 +217,7 @@ class TreeSearch(ABC):
         self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, constant: float, kept: FloatArray
     ) -> Node:
         """Return the node of `signs`, its shift improved from the parent's, which in the child's terms is `kept`."""
-        B, shift = bordered(c, K), np.zeros(1)
+        B, shift = homogenized(c, K), np.zeros(1)
         if len(K):
             shift = tighten(K, c, kept[1:], self.pool.target - constant, positive=self.positive)
         bound = constant + shift_bound(B, shift) + self.rounding

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.numeric import EPS
-from qsdp._utils.validation import FloatArray
-from qsdp.pricing.sign_vectors import IntArray, attained, sign_table, signs_of
+from qsdp._utils.validation import FloatArray, IntArray
+from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
 
 __all__ = ["Enumeration", "fits"]
 
@@ -26,6 +26,10 @@ _SPLIT = 14
 
 #: Partial vectors (the inner axis) and completions (the outer one) of a block: the fastest measured, 128 KiB each.
 _WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
+
+#: Share of the coordinates below which the maximum of a tail is too large to screen anything, and relative looseness
+#: allowed to the maxima of tails, which makes them quick to find.
+_SCREENED, _TAIL_SLACK = 0.45, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +49,6 @@ class Enumeration:
         The rows :math:`M_i` in the order in which they are decided, r <= 62; scaled to moderate magnitudes.
     deadline : Deadline
         Polled often; once it is over enumerations are given up.
-    screened : float, default=0.45
-        Share of the coordinates below which the maximum of a tail is too large to screen anything.
-    tail_slack : float, default=0.01
-        Relative looseness allowed to the maxima of tails, which makes them quick to find.
 
     Notes
     -----
@@ -70,21 +70,14 @@ class Enumeration:
     vectors that pass.
     """
 
-    def __init__(
-        self,
-        rows: FloatArray,
-        deadline: Deadline,
-        *,
-        screened: float = 0.45,
-        tail_slack: float = 0.01,
-    ) -> None:
-        self.rows, self.deadline, self.tail_slack = np.ascontiguousarray(rows), deadline, tail_slack
+    def __init__(self, rows: FloatArray, deadline: Deadline) -> None:
+        self.rows, self.deadline = np.ascontiguousarray(rows), deadline
         self.cuts = _cuts(len(rows))
         #: Number of vectors screened so far, by all runs.
         self.work = 0
         self.tails = [np.inf] * (len(self.cuts) - 1) + [0.0]
         for index in range(len(self.cuts) - 2, -1, -1):
-            if self.cuts[index] < screened * len(rows):
+            if self.cuts[index] < _SCREENED * len(rows):
                 break
             tail = self._tail(index)
             if tail is None:
@@ -130,7 +123,7 @@ class Enumeration:
             best[0] = max(best[0], float(np.abs(signs_of(codes, len(rows)) @ rows).sum(axis=1).max()))
 
         def level() -> float:
-            return (1.0 + self.tail_slack) * best[0]
+            return (1.0 + _TAIL_SLACK) * best[0]
 
         part = _Pass(self, index + 1, np.zeros(self.rows.shape[1]), level, accept)
         bits = self.cuts[index + 1] - self.cuts[index]

@@ -15,7 +15,7 @@ from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.pool import FormPool, Pool
 from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled, form_rounding
-from qsdp.pricing.shifts import bordered, root_shift
+from qsdp.pricing.shifts import homogenized, root_shift
 
 __all__ = ["FormTree"]
 
@@ -27,6 +27,9 @@ _VALUE = 3e-9
 
 #: Rows of the right table at most, and of blocks of the left one: one MiB of values, which stays in the cache.
 _RIGHT, _LEFT = 2**11, 64
+
+#: Vectors of a block that are shown at most.
+_SHOWN = 2**13
 
 
 class FormTree(TreeSearch):
@@ -101,7 +104,7 @@ class FormTree(TreeSearch):
         k, square = len(self.root), self.top**2
         inner = self._inner(k, sign)
         border, constant = self._outer(self.root, sign)
-        B = bordered(border, inner)
+        B = homogenized(border, inner)
         shifts = [np.abs(B).sum(axis=1)]
         if seed is not None:
             z = seed[self.order] * square
@@ -155,12 +158,11 @@ def enumerate_forms(
     pool: Pool,
     place: Callable[[FloatArray], FloatArray],
     deadline: Deadline,
-    most: int = 2**13,
 ) -> bool:
     r"""Show the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds its level.
 
     If no coordinate is fixed, only one of q and -q is visited. `place` brings vectors from the order of K into the
-    pool's; of a block only the best `most` vectors are shown: ties may be many. Returns whether it was finished.
+    pool's; of a block only the best vectors are shown: ties may be many. Returns whether it was finished.
 
     With q = (s, a, b) all values are one product of a table of :math:`(2 K_{ba} a, f_a, 1)` and one of
     :math:`(b, 1, f_b)`; of a block of them only the extremes are computed, unless one exceeds the level.
@@ -196,8 +198,8 @@ def enumerate_forms(
             continue
         magnitudes = np.abs(block) if len(signs) == 2 else signs[0] * block
         chosen = np.flatnonzero(magnitudes > level)
-        if len(chosen) > most:
-            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], most)[:most]]
+        if len(chosen) > _SHOWN:
+            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], _SHOWN)[:_SHOWN]]
         i, j = np.divmod(chosen, len(B))
         pool.add(place(np.hstack([np.broadcast_to(fixed, (len(i), k)), A[i], B[j]])))
     return True

@@ -114,10 +114,6 @@ class Oracle(ABC, Generic[AnyPool]):
         interrupted : callable, optional
             Polled often; once true, the proof stops as at the time limit.
 
-        Returns
-        -------
-        OracleResult
-
         Notes
         -----
         Few vectors are enumerated; beyond that best-first branch and bound has a diagonal shift per node (see

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.oracle import Oracle
@@ -13,6 +13,9 @@ from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
 
 __all__ = ["PolynomialOracle"]
+
+#: Sweeps of a start at most; rounds of kicks, optima kicked in one, kicks of each, and coordinates that one draws anew.
+_SWEEPS, _ROUNDS, _CENTRES, _KICKS, _REDRAWN = 60, 6, 20, 15, 3
 
 
 class PolynomialOracle(Oracle[FormPool]):
@@ -83,16 +86,15 @@ def ascend(
     sign: FloatArray,
     free: int,
     levels: int,
-    deadline: Deadline = NEVER,
-    sweeps: int = 60,
+    deadline: Deadline,
 ) -> FloatArray:
     """Return the rows to which the best change of one coordinate at a time leads; ``sign q' K q`` never falls.
 
-    Only the first `free` coordinates change. Most starts settle within ten of the `sweeps`.
+    Only the first `free` coordinates change. Most starts settle within ten sweeps.
     """
     Q, top = Q.copy(), levels - 1.0
     active = np.arange(len(Q))
-    for _ in range(sweeps):
+    for _ in range(_SWEEPS):
         if len(active) == 0 or deadline.over:
             break
         rows, s = Q[active].T.copy(), sign[active]
@@ -133,32 +135,26 @@ def improve_forms(
     free: int,
     levels: int,
     rng: np.random.Generator,
-    deadline: Deadline = NEVER,
-    *,
-    n_centres: int = 20,
-    n_kicks: int = 15,
-    n_redrawn: int = 3,
-    rounds: int = 6,
+    deadline: Deadline,
 ) -> None:
     """Add to the pool the local optima of both signs reached from the rows of `Q`, and those around the best.
 
-    In each of some `rounds`, the best `n_centres` optima are kicked `n_kicks` times each: `n_redrawn` coordinates
-    are drawn anew.
+    In each round the best optima are kicked some times each: a few coordinates are drawn anew.
     """
     pool.add(Q)
     sign = np.repeat([1.0, -1.0], len(Q))
     Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels, deadline)
     values = pool.add(Q)
-    for _ in range(rounds if free else 0):
+    for _ in range(_ROUNDS if free else 0):
         if deadline.over:
             return
         centres = np.argsort(-values, kind="stable")
         _, distinct = np.unique(np.round(values[centres], 12), return_index=True)
-        centres = centres[np.sort(distinct)[:n_centres]]
+        centres = centres[np.sort(distinct)[:_CENTRES]]
         least = values[centres].min()
-        kicked, s = np.repeat(Q[centres], n_kicks, axis=0), np.repeat(sign[centres], n_kicks)
-        where = rng.integers(0, free, size=(len(kicked), n_redrawn))
-        drawn = random_levels(rng, len(kicked), n_redrawn, n_redrawn, levels)
+        kicked, s = np.repeat(Q[centres], _KICKS, axis=0), np.repeat(sign[centres], _KICKS)
+        where = rng.integers(0, free, size=(len(kicked), _REDRAWN))
+        drawn = random_levels(rng, len(kicked), _REDRAWN, _REDRAWN, levels)
         np.put_along_axis(kicked, where, drawn, axis=1)
         moved = ascend(pool.M, kicked, s, free, levels, deadline)
         gained = pool.add(moved)

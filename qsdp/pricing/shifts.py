@@ -22,10 +22,17 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import InnerBound, uninterrupted
 
-__all__ = ["bordered", "free_matrix", "root_shift", "shift_bound", "tighten"]
+__all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
+
+#: Tolerance of the shift of a root.
+_ROOT = 1e-4
+
+#: Newton steps of a shift at most, and the smallest weight of their barrier, relative to the bound and per coordinate;
+#: its share of the bound is lost.
+_STEPS, _BARRIER = 8, 1e-11
 
 
-def bordered(c: FloatArray, K: FloatArray) -> FloatArray:
+def homogenized(c: FloatArray, K: FloatArray) -> FloatArray:
     """Return ``[[0, c'/2], [c/2, K]]``; a `c` shorter than K is padded with zeros."""
     B = np.zeros((len(K) + 1,) * 2)
     B[1:, 1:] = K
@@ -64,9 +71,7 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     return float(z.sum()) + (len(z) * missing + 2.0 * EPS * len(z) * float(np.abs(z).sum()))
 
 
-def root_shift(
-    bound: Callable[..., InnerBound], M: FloatArray, tol: float = 1e-4, time_limit: float | None = None
-) -> FloatArray:
+def root_shift(bound: Callable[..., InnerBound], M: FloatArray, *, time_limit: float | None) -> FloatArray:
     """Return the z of `maxcut_bound` or `grothendieck_bound`, the best shift where no sign is fixed yet.
 
     Raises
@@ -74,7 +79,7 @@ def root_shift(
     KeyboardInterrupt
         The bound, which catches it, was interrupted.
     """
-    return uninterrupted(bound(M, tol=tol, time_limit=time_limit)).z
+    return uninterrupted(bound(M, tol=_ROOT, time_limit=time_limit)).z
 
 
 def tighten(
@@ -83,11 +88,9 @@ def tighten(
     z: FloatArray,
     target: float,
     *,
-    positive: bool = False,
-    steps: int = 8,
-    barrier: float = 1e-11,
+    positive: bool,
 ) -> FloatArray:
-    r"""Return a shift of `bordered` (c, K), of shape (1 + p,), improved from z by Newton steps.
+    r"""Return a shift of `homogenized` (c, K), of shape (1 + p,), improved from z by Newton steps.
 
     Minimises :math:`\sum_j z_j + \tfrac14 c^T (\mathrm{Diag}(z) - K)^{-1} c`, whose second part is the first entry
     of the shift, with a logarithmic barrier that vanishes as the bound nears the target.
@@ -100,12 +103,8 @@ def tighten(
         With ``Diag(z) > K``.
     target : float
         Stop once the bound is below it, or will clearly not be.
-    positive : bool, default=False
+    positive : bool
         Whether z must stay positive.
-    steps : int, default=8
-        Largest number of Newton steps.
-    barrier : float, default=1e-11
-        Smallest weight of the barrier, relative to the bound and per coordinate; its share of the bound is lost.
 
     Notes
     -----
@@ -120,11 +119,11 @@ def tighten(
         state = _evaluate(K, c, z, positive)
     size = abs(state.value) + float(np.abs(K).max())
     mu = 1e-3 * size / p
-    for _ in range(steps):
+    for _ in range(_STEPS):
         gap = state.value - target
         if gap <= 0.0:
             break
-        least = barrier * size / p
+        least = _BARRIER * size / p
         mu = max(least, min(mu, 0.1 * gap / p))
         inverse = dpotri(state.factor, lower=True)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T

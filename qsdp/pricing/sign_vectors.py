@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.deadline import Deadline
+from qsdp._utils.validation import FloatArray, IntArray
 
-__all__ = ["IntArray", "attained", "sign_table", "signs_of", "tail_order"]
+__all__ = ["attained", "sign_table", "signs_of", "tail_order"]
 
-IntArray = npt.NDArray[np.int64]
+
+#: Rows at the end of an order that are chosen one by one.
+_CHOSEN = 12
 
 
 def sign_table(bits: int) -> FloatArray:
@@ -26,17 +28,17 @@ def signs_of(codes: IntArray, bits: int) -> FloatArray:
     return signs
 
 
-def tail_order(M: FloatArray, n_chosen: int = 12, deadline: Deadline = NEVER) -> npt.NDArray[np.intp]:
+def tail_order(M: FloatArray, deadline: Deadline) -> npt.NDArray[np.intp]:
     r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
 
-    The last `n_chosen` rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum:
+    The last twelve rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum:
     with the large rows decided first, more partial vectors are screened out. Any order is valid, and a deadline leaves
     fewer rows chosen.
     """
     rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
     tail: list[np.intp] = []
     sums = np.zeros((1, M.shape[1]))
-    while len(rest) > 1 and len(tail) < n_chosen and not deadline.over:
+    while len(rest) > 1 and len(tail) < _CHOSEN and not deadline.over:
         maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
         # Of ties the smallest row, which is the last one.
         tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))

@@ -8,17 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from qsdp._utils.validation import RandomState, check_choice, check_integer, check_random_state
+from qsdp._utils.validation import IntArray, RandomState, check_choice, check_integer, check_random_state
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["PRIME", "DimensionBounds", "FamilyDimension", "dimension_bounds", "family_dimension", "modular_rank"]
 
 #: Products of two residues fit into 64 bits.
 PRIME = 2**31 - 1
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,6 @@ def family_dimension(
     n_draws : int, default=2
         The largest rank of as many draws.
 
-    Returns
-    -------
-    FamilyDimension
-
     Examples
     --------
     >>> from qsdp.quadratic_theory import family_dimension
@@ -127,9 +120,9 @@ def dimension_bounds(widths: Sequence[int], family: str = "fan") -> DimensionBou
     return DimensionBounds(min(free, ambient), free, ambient, printed)
 
 
-def modular_rank(matrix: IntArray, prime: int = PRIME) -> int:
-    """Return the rank of an integer matrix modulo a prime below 2^31.5, by elimination."""
-    A = np.array(matrix, dtype=np.int64) % prime
+def modular_rank(matrix: IntArray) -> int:
+    """Return the rank of an integer matrix modulo the prime, by elimination."""
+    A = np.array(matrix, dtype=np.int64) % PRIME
     rank = 0
     for column in range(A.shape[1]):
         rows = np.flatnonzero(A[rank:, column])
@@ -137,9 +130,9 @@ def modular_rank(matrix: IntArray, prime: int = PRIME) -> int:
             continue
         pivot = rank + rows[0]
         A[[rank, pivot]] = A[[pivot, rank]]
-        A[rank] = A[rank] * pow(int(A[rank, column]), -1, prime) % prime
+        A[rank] = A[rank] * pow(int(A[rank, column]), -1, PRIME) % PRIME
         below = A[rank + 1 :, column].copy()
-        A[rank + 1 :] = (A[rank + 1 :] - below[:, None] * A[rank] % prime) % prime
+        A[rank + 1 :] = (A[rank + 1 :] - below[:, None] * A[rank] % PRIME) % PRIME
         rank += 1
         if rank == len(A):
             break

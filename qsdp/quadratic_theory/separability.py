@@ -21,7 +21,7 @@ from qsdp._utils.validation import FloatArray, check_choice, check_matrix
 from qsdp.exceptions import InvalidInputError, SolverError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["LINEAR_IN_PARAMETERS", "Separation", "pack", "separate", "unpack"]
+__all__ = ["LINEAR_IN_PARAMETERS", "Separation", "separate"]
 
 #: Families of which the program decides, by what their lifted features hold: products, squares, inputs, one.
 LINEAR_IN_PARAMETERS = {
@@ -76,10 +76,6 @@ def separate(X: Any, positive: Any, family: str = "qnn") -> Separation:
         Booleans, or labels of two values of which the larger is positive.
     family : {"qnn", "fan_compact", "power_only", "form_only", "linear"}, default="qnn"
 
-    Returns
-    -------
-    Separation
-
     Raises
     ------
     InvalidInputError
@@ -131,26 +127,8 @@ def _form(weights: FloatArray, d: int, family: str) -> QuadraticForm:
     for part in LINEAR_IN_PARAMETERS[family]:
         parts[part] = weights[place : place + sizes[part]]
         place += sizes[part]
-    Q = np.diag(parts["squares"]) if "squares" in parts else np.zeros((d, d))
+    Q = np.diag(parts.get("squares", np.zeros(d)))
     if "products" in parts:
-        Q = unpack(parts["products"])
+        # The form symmetrises it.
+        Q[np.triu_indices(d)] = parts["products"]
     return QuadraticForm(Q, parts.get("inputs", np.zeros(d)), float(parts.get("one", np.zeros(1))[0]))
-
-
-def pack(Q: FloatArray) -> FloatArray:
-    r"""Return the n(n+1)/2 coefficients :math:`u_{ij}`, i <= j, of :math:`x^T Q x = \sum u_{ij} x_i x_j`."""
-    rows, columns = np.triu_indices(Q.shape[-1])
-    packed: FloatArray = Q[..., rows, columns] * np.where(rows == columns, 1.0, 2.0)
-    return packed
-
-
-def unpack(coefficients: FloatArray) -> FloatArray:
-    """Return the symmetric Q of shape (..., n, n) for `pack`'s coefficients."""
-    length = coefficients.shape[-1]
-    n = int((np.sqrt(8.0 * length + 1.0) - 1.0) / 2.0 + 0.5)
-    if n * (n + 1) // 2 != length:
-        raise InvalidInputError(f"coefficients must be n(n+1)/2 for an integer n; got {length}")
-    rows, columns = np.triu_indices(n)
-    Q = np.zeros((*coefficients.shape[:-1], n, n))
-    Q[..., rows, columns] = Q[..., columns, rows] = coefficients * np.where(rows == columns, 1.0, 0.5)
-    return Q

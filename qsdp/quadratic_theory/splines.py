@@ -40,10 +40,6 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
     spline : scipy.interpolate.PPoly
         A continuous piecewise polynomial of degree d with numbers as values, a `CubicSpline` for one.
 
-    Returns
-    -------
-    list of Parameters
-
     Notes
     -----
     Fan et al., Proposition 1; equation (16) counts :math:`s_0(x_0)` twice.
@@ -69,9 +65,7 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
         layers.append(_horner(select, second, shifted[:, power], carry))
         select = np.hstack([identity, nothing, nothing])
         second = np.hstack([nothing, identity, -identity])
-    width = 2 * n
     output = np.concatenate([np.ones(n), -np.ones(n)])[None, :]
-    assert layers[-1]["wr"].shape[0] == width
     layers.append(_layer(wr=output, br=np.array([rows[0][0]])))
     return layers
 

@@ -12,19 +12,21 @@ from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
 from qsdp.encoding import Encoding, Expression
-from qsdp.networks import Effects
+from qsdp.networks import BilinearNetwork, Effects
 from qsdp.report._blocks import BarChart, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, TextTable
 from qsdp.report._measure import ScoredRows, Sizes
-from qsdp.report.figures import SINGLE, score_name, show_score
+from qsdp.report.figures import score_name, show_score, single_bits
 from qsdp.tabular import TabularEncoder, TabularModel
 
 __all__ = [
     "accuracy_section",
+    "bound_bar",
     "certificate_section",
     "encoding_section",
     "interaction_section",
     "network_section",
     "sizes_section",
+    "sizes_table",
 ]
 
 #: Classes up to which all pairs of them are shown, columns whose interactions are, and points of a scatter plot.
@@ -52,31 +54,37 @@ def certificate_section(model: TabularModel) -> Section:
         facts = TextTable((), [("lower bound", bound, "of every network"), ("objective", "not known", "")])
         return Section("Certificate", [Paragraph(meaning), Paragraph(unknown), facts, Paragraph(check)])
     proven = Certificate(model.lower_bound, model.objective)
-    share = f"{100.0 * proven.relative_gap:.3g} %"
+    share = _percent(proven)
     units = "" if model.target.classes else ", for the standardised target"
     rows = [
         ("lower bound", bound, "of every network"),
         ("objective", format_number(proven.objective), f"of this network{units}"),
         ("gap", format_number(proven.gap, 4), f"{share} of the objective"),
     ]
-    scale = f"Full: what every network has at least. Hatched: what a better network could save at most, {share}."
     return Section(
         "Certificate",
         [
             Paragraph(f"{meaning} So of this network's objective at most {share} could be saved by a better one."),
-            Interval(proven.lower_bound, proven.objective, scale),
+            bound_bar(proven),
             TextTable((), rows, numbers=frozenset({1})),
             Paragraph(check),
         ],
     )
 
 
+def bound_bar(certificate: Certificate) -> Interval:
+    """Return bound and objective on one scale."""
+    scale = "Full: what every network has at least. Hatched: what a better network could save at most, "
+    return Interval(certificate.lower_bound, certificate.objective, f"{scale}{_percent(certificate)}.")
+
+
+def _percent(certificate: Certificate) -> str:
+    return f"{100.0 * certificate.relative_gap:.3g} %"
+
+
 def network_section(model: TabularModel) -> Section:
     """Return what the network is, and its bits beside those of the quadratic form that computes the same."""
     network = model.network
-    D = network.U.shape[1]
-    single = SINGLE * network.n_outputs * (D * (D + 1) // 2)
-    exact = "of integers, the same function" if network.shared_alpha else "in double precision"
     activation = network.activation
     polynomial = "" if activation is None else f": {activation}"
     facts = [
@@ -88,12 +96,18 @@ def network_section(model: TabularModel) -> Section:
         ("activation", activation_name(activation) + polynomial),
         ("loss", f"{model.loss}, beta {model.beta:g}"),
     ]
+    return Section("Network and size", [TextTable((), facts), sizes_table(network)])
+
+
+def sizes_table(network: BilinearNetwork) -> TextTable:
+    """Return the bits of a network beside those of the quadratic forms that compute the same."""
+    exact = "of integers, the same function" if network.shared_alpha else "in double precision"
     sizes = [
         ("this network", format_bits(network.n_bits)),
         (f"its quadratic form {exact}", format_bits(network.form_bits)),
-        ("its quadratic form in single precision", format_bits(single)),
+        ("its quadratic form in single precision", format_bits(single_bits(network))),
     ]
-    return Section("Network and size", [TextTable((), facts), TextTable(("stored as", "size"), sizes)])
+    return TextTable(("stored as", "size"), sizes)
 
 
 def accuracy_section(model: TabularModel, parts: Sequence[ScoredRows]) -> Section:
@@ -147,8 +161,8 @@ def _residuals(rows: ScoredRows) -> list[Block]:
     quantiles = np.quantile(np.abs(errors), [0.5, 0.9, 0.99]).tolist()
     name = rows.model.target.name
     facts = [
-        ("root mean square error", format_number(float(np.sqrt(np.mean(errors**2))), 4)),
-        ("mean absolute error", format_number(float(np.mean(np.abs(errors))), 4)),
+        ("root mean square error", format_number(float(np.sqrt(np.average(errors**2, weights=rows.weights))), 4)),
+        ("mean absolute error", format_number(float(np.average(np.abs(errors), weights=rows.weights)), 4)),
         ("half, 90 %, 99 % of errors are below", ", ".join(format_number(value, 4) for value in quantiles)),
     ]
     shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(np.intp)

@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.summary import format_bits, format_number
+from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
+from qsdp.networks.bilinear import NETWORK_KINDS
 from qsdp.networks.storage import MODEL_KIND, read_archive
-from qsdp.report._blocks import Block, Interval, Paragraph, Section, TextTable
+from qsdp.report._blocks import Block, Paragraph, Section, TextTable
+from qsdp.report._content import bound_bar, sizes_table
 from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.statistics import SufficientStatistics
+from qsdp.statistics.files import STATISTICS_KIND
 from qsdp.tabular import TabularModel, load_model, versions
 
 __all__ = ["PlainFile", "load_file", "read_plain"]
@@ -31,10 +34,8 @@ _CERTIFICATE = b"qsdp certificate "
 #: Readers of the other files, by what they hold.
 _READERS: dict[str, Callable[[Any], Any]] = {
     MODEL_KIND: load_model,
-    "bilinear-network": load_network,
-    "polynomial-network": load_network,
-    "integer-form": load_network,
-    "sufficient statistics": SufficientStatistics.load,
+    **dict.fromkeys(NETWORK_KINDS, load_network),
+    STATISTICS_KIND: SufficientStatistics.load,
 }
 
 #: Terms of a function that are listed.
@@ -115,10 +116,7 @@ def _named(network: Network) -> str:
 def _network_sections(network: Network) -> Iterator[Section]:
     blocks: list[Block] = [TextTable((), network._summary().rows)]
     if isinstance(network, BilinearNetwork):
-        exact = "of integers, the same function" if network.shared_alpha else "in double precision"
-        sizes = [("this network", format_bits(network.n_bits))]
-        sizes.append((f"its quadratic form {exact}", format_bits(network.form_bits)))
-        blocks.append(TextTable(("stored as", "size"), sizes))
+        blocks.append(sizes_table(network))
     yield Section("Network and size", blocks)
     yield _terms_section(network)
 
@@ -157,11 +155,9 @@ def _of_certificate(certificate: Certificate, name: str) -> PlainFile:
         "training objective. It says nothing of rows that were not in training. This report shows what the file "
         f"claims; `qsdp-check {shlex.quote(name)}` computes it again."
     )
-    share = f"{100.0 * certificate.relative_gap:.3g} %"
-    scale = f"Full: what every network has at least. Hatched: what a better network could save at most, {share}."
     claims: list[Block] = [
         Paragraph(meaning),
-        Interval(certificate.lower_bound, certificate.objective, scale),
+        bound_bar(certificate),
         TextTable((), certificate._summary().rows),
     ]
     sections = [Section("Certificate", claims)]

@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from qsdp._utils.gap import relative
 from qsdp._utils.validation import FloatArray
+from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.sampling import sample_network
-from qsdp.tabular import DataTable, TabularModel, choose_classes, network_inputs
+from qsdp.tabular import DataTable, TabularModel, network_inputs
 
-__all__ = ["ScoredRows", "Sizes", "measure_sizes", "rows_of"]
+__all__ = ["ScoredRows", "Sizes", "measure_sizes", "scored_rows"]
 
 #: Neurons of the networks that are sampled.
 _SIZES = (10, 30, 100, 300, 1000, 3000)
@@ -70,7 +71,7 @@ class ScoredRows:
         return max(totals, default=0.0) / float(weights.sum())
 
 
-def rows_of(model: TabularModel, table: DataTable) -> tuple[list[ScoredRows], bool]:
+def scored_rows(model: TabularModel, table: DataTable) -> tuple[list[ScoredRows], bool]:
     """Return training and test rows of the table of training, or all rows of another one; and which it is."""
     table.require([model.target.name])
     trained = model.is_trained_on(table)
@@ -109,17 +110,9 @@ class Sizes:
 
 
 def measure_sizes(model: TabularModel, rows: ScoredRows, table: DataTable | None, n_draws: int) -> Sizes:
-    """Sample networks of several sizes from the solution of a model.
+    """Sample `n_draws` networks of each size from the solution of a model, with scores on rows.
 
-    Parameters
-    ----------
-    model : TabularModel
-    rows : ScoredRows
-        Those of the scores.
-    table : DataTable or None
-        That of training, for gaps.
-    n_draws : int
-        Networks of each size.
+    The table is that of training, for gaps; None leaves them out.
     """
     rng = np.random.default_rng(model.holdout.seed)
     problem = None if table is None else model.problem(table)

@@ -24,7 +24,7 @@ from qsdp.report._content import (
 )
 from qsdp.report._files import load_file, read_plain
 from qsdp.report._html import page
-from qsdp.report._measure import ScoredRows, measure_sizes, rows_of
+from qsdp.report._measure import ScoredRows, measure_sizes, scored_rows
 from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.report.figures import score_name, show_score
 from qsdp.tabular import TabularModel, read_table, versions
@@ -120,7 +120,7 @@ def make_report(
     judging: list[Section] = []
     if data_file is not None:
         table = read_table(data_file)
-        parts, trained = rows_of(model, table)
+        parts, trained = scored_rows(model, table)
         if trained and model.objective is None:
             model = model.evaluated(table)
         sizes = measure_sizes(model, parts[-1], table if trained else None, n_draws)

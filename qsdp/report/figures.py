@@ -14,6 +14,7 @@ __all__ = [
     "network_fact",
     "score_name",
     "show_score",
+    "single_bits",
     "size_figures",
 ]
 
@@ -57,14 +58,18 @@ def show_score(score: float, *, number: bool) -> str:
 
 def size_figures(network: BilinearNetwork) -> list[Figure]:
     """Return the bits of a network and of the quadratic forms that compute the same."""
-    D = network.U.shape[1]
-    single = SINGLE * network.n_outputs * (D * (D + 1) // 2)
     exact = "integers: the same function" if network.shared_alpha else "float64"
     return [
         ("size", f"{network.n_bits:,} bits", f"of {network.n_neurons} neurons"),
         ("", f"{network.form_bits:,} bits", f"as a quadratic form of {exact}"),
-        ("", f"{single:,} bits", "of that form in single precision"),
+        ("", f"{single_bits(network):,} bits", "of that form in single precision"),
     ]
+
+
+def single_bits(network: BilinearNetwork) -> int:
+    """Return the bits of a network's quadratic form in single precision."""
+    D = int(network.U.shape[1])
+    return SINGLE * network.n_outputs * (D * (D + 1) // 2)
 
 
 def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str, str]:

@@ -15,9 +15,9 @@ from qsdp.statistics.basis import Basis
 from qsdp.statistics.moments import PackedSums, n_monomials, packed_size
 from qsdp.statistics.sample import RowSample, WeightedRows
 
-__all__ = ["read_statistics", "write_statistics"]
+__all__ = ["STATISTICS_KIND", "read_statistics", "write_statistics"]
 
-_KIND = "sufficient statistics"
+STATISTICS_KIND = "sufficient statistics"
 
 #: Largest binary exponent of a unit: that of the smallest subnormal number, in magnitude.
 _LARGEST_EXPONENT = 1075
@@ -51,7 +51,7 @@ def write_statistics(
     parts = {"centre": basis.centre, "exponent": basis.exponent, "high": sums.high, "low": sums.low}
     if kept.rows is not None:
         parts["kept"] = np.column_stack([kept.keys, kept.rows.weights, kept.rows.columns])
-    write_archive(path, _KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
+    write_archive(path, STATISTICS_KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
 
 
 def read_statistics(
@@ -64,7 +64,7 @@ def read_statistics(
     StorageError
         The file is truncated, altered or foreign.
     """
-    _, header, arrays = read_archive(path, _KIND)
+    _, header, arrays = read_archive(path, STATISTICS_KIND)
     try:
         fields = checked("header", {"encoding": None, **header}, _HEADER)
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))

@@ -1,17 +1,10 @@
 """Models of files of tables: encoding of columns and targets, stored with the network trained on them."""
 
-from qsdp.estimators.classes import (
-    choose_classes,
-    class_probabilities,
-    class_scores,
-    encode_classes,
-)
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._files import file_batches, held_bytes, read_table, table_batches
 from qsdp.tabular._model import STREAMED, Holdout, TabularModel, network_inputs
 from qsdp.tabular._provenance import versions
-from qsdp.tabular._reading import MISSING, DataTable
-from qsdp.tabular._solution import Solution
+from qsdp.tabular._reading import DataTable
 from qsdp.tabular._stored import load_model
 from qsdp.tabular._streaming import (
     SampledRows,
@@ -23,10 +16,8 @@ from qsdp.tabular._streaming import (
 )
 from qsdp.tabular._target import RunningScore, Target
 from qsdp.tabular._training import TASKS, Training, choose_encoding, prepare
-from qsdp.tabular._weighting import Weighting
 
 __all__ = [
-    "MISSING",
     "STREAMED",
     "TASKS",
     "DataTable",
@@ -34,18 +25,12 @@ __all__ = [
     "RunningScore",
     "SampledRows",
     "Sampling",
-    "Solution",
     "TabularEncoder",
     "TabularModel",
     "Target",
     "Training",
-    "Weighting",
     "checkpoint_name",
-    "choose_classes",
     "choose_encoding",
-    "class_probabilities",
-    "class_scores",
-    "encode_classes",
     "encoded_batches",
     "file_batches",
     "held_bytes",

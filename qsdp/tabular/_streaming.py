@@ -112,21 +112,10 @@ def statistics_of(
     bar: ProgressBar = NO_BAR,
     device: str | None = None,
 ) -> SufficientStatistics:
-    """Return the statistics of all training rows of a file, encoded as those of a sample.
+    """Return the statistics of all training rows of a file, encoded as those of a sample for a squared loss.
 
-    Parameters
-    ----------
-    path : path
-    sampling : Sampling
-    training : Training
-        Of a sample of the rows, for a squared loss.
-    activation : PolynomialActivation or None
-        Of the network, which tells whether inputs have a constant column.
-    checkpoint : Path, optional
-        See `SufficientStatistics.from_batches`.
-    bar : ProgressBar
-    device : str, optional
-        As of `SufficientStatistics`.
+    The activation tells whether inputs have a constant column; checkpoint and device are those of
+    `SufficientStatistics.from_batches`.
     """
     batches = encoded_batches(path, sampling, training, Squared(), activation, bar)
     return SufficientStatistics.from_batches(batches(), checkpoint=checkpoint, every=_EVERY, device=device)

@@ -16,7 +16,7 @@ import qsdp_check
 from qsdp import BilinearNetwork, Relaxation, SufficientStatistics, TrainingProblem, certify
 from qsdp.certificates.passes import RowsProof
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.losses import LOSSES
+from qsdp.losses import LOSSES, Logistic, Loss
 from qsdp.statistics import row_batches
 
 Batches = list[tuple[Any, ...]]
@@ -107,6 +107,22 @@ def test_passes_close_the_gap(loss: str) -> None:
     best = certify(network, whole.problem, whole).relative_gap
     assert gaps[0] > gaps[1] > gaps[2] >= best - 1e-3
     assert gaps[2] - best < 0.2 * (gaps[0] - best)
+
+
+class Bare(Logistic):
+    """A smooth loss from outside, which defines no curvature."""
+
+    name = "bare"
+    curvature = Loss.curvature
+
+
+def test_passes_need_no_curvature() -> None:
+    full, relaxation, network = case("logistic")
+    few = full.take(np.arange(20)).with_beta(full.beta / 3)
+    bare = TrainingProblem(few.X, few.y, beta=few.beta, loss=Bare())
+    own = qsdp.solve_relaxation(bare, solver="splitting", tol=1e-2)
+    bounds = [certify(network, batches_of(full), one, passes=3).lower_bound for one in (relaxation, own)]
+    assert bounds[1] == pytest.approx(bounds[0], rel=1e-2)
 
 
 def test_statistics_are_the_problem_of_all_rows() -> None:

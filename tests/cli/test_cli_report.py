@@ -17,7 +17,7 @@ from qsdp.certificates import Certificate
 from qsdp.report import make_report
 from qsdp.report._blocks import BarChart, Curve, Grid, Scatter, Section, TextTable
 from qsdp.report._charts import _Axis, curve_svg, scatter_svg
-from qsdp.report._measure import rows_of
+from qsdp.report._measure import scored_rows
 from qsdp.tabular import load_model, read_table
 
 VOID = {"meta", "br"}
@@ -65,7 +65,7 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
     assert not re.search(r"https?:|\bsrc=|url\(|@import|\bon\w+=", text)
     assert model.objective is not None
     share = f"{100 * Certificate(model.lower_bound, model.objective).relative_gap:.3g} %"
-    parts, trained_on = rows_of(model, table)
+    parts, trained_on = scored_rows(model, table)
     shown = [f"{model.lower_bound:.6g}", f"{model.objective:.6g}", share, f"{model.network.n_bits:,} bits"]
     shown += [
         f"{model.network.form_bits:,} bits",
@@ -117,6 +117,24 @@ def test_what_the_sections_measure(trained: Path) -> None:
     assert isinstance(bars, BarChart)
     importances = model.effects(model.split(table)[0]).importances
     assert [value for _, value, _ in bars.rows] == pytest.approx(sorted(importances, reverse=True))
+
+
+def test_errors_are_weighted_as_the_score_is(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    a, w = rng.normal(size=60), rng.integers(1, 9, size=60)
+    y = a**2 + rng.normal(size=60)
+    lines = [f"{x},{target},{weight}" for x, target, weight in zip(a, y, w, strict=True)]
+    (here / "weighted.csv").write_text("\n".join(["a,y,w", *lines]) + "\n")
+    assert run("fit", "weighted.csv", "--target", "y", "--weights", "w", "--encoding", "standard").exit_code == 0
+    accuracy = next(one for one in make_report("weighted.qsdp", "weighted.csv").sections if one.title == "Accuracy")
+    facts = dict(row for table in blocks(accuracy, TextTable)[1:] for row in table.rows)
+    model = load_model("weighted.qsdp")
+    rows = model.split(read_table("weighted.csv"))[1]
+    errors = np.array(model.predict(rows)) - rows.all_numbers("y")
+    weights = rows.all_numbers("w")
+    expected = np.sqrt(np.average(errors**2, weights=weights)), np.average(np.abs(errors), weights=weights)
+    found = facts["root mean square error"], facts["mean absolute error"]
+    assert [float(text) for text in found] == pytest.approx(expected, rel=1e-3)
 
 
 def test_less_data_gives_less(trained: Path, here: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cli_program import figure, number, refused, run
 from torch_devices import devices_of_products, needs_torch
 
+from qsdp._utils.memory import main_memory
 from qsdp._utils.progress import NO_BAR
 from qsdp.cli import _fit_streamed
 from qsdp.problem import TrainingProblem
@@ -61,6 +62,18 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
     assert run("resample", "data.qsdp", "--neurons", 20, "--output", "other.qsdp").exit_code == 0
     predicted = run("predict", "data.qsdp", data)
     assert len(predicted.stdout.splitlines()) == 1 + N_ROWS
+
+
+def test_the_memory_is_that_of_the_container(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = data.with_name("memory.max")
+    limit.write_text("20000")
+    monkeypatch.setattr("qsdp._utils.memory._CONTAINER", limit)
+    main_memory.cache_clear()
+    try:
+        result = run("fit", data, "--target", "y", "--drop", "label", *STREAMED[2:])
+    finally:
+        main_memory.cache_clear()
+    assert "streamed" in figure(result.stdout, "data")
 
 
 def test_a_killed_pass_goes_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,13 @@ def test_compiled_networks_equal_exact_integers(activation, levels):
 
 
 @needs_compiler
+def test_files_may_be_called_as_that_of_all_rows():
+    code = to_c(random_network(np.random.default_rng(0), 7, 5), name="rows")
+    X = inputs(np.random.default_rng(1), 5, -128, 127)
+    np.testing.assert_array_equal(code.compile().outputs(X), code.model.outputs(code.model.columns(X)))
+
+
+@needs_compiler
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -18,6 +18,7 @@ from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, Quant
 from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
 from qsdp.export import describe, load_exportable
+from qsdp.options import TrainingOptions
 from qsdp.tabular import prepare, read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
@@ -123,7 +124,7 @@ def test_files(iris, tmp_path):
     table = read_table(tmp_path / "iris.csv")
     training = prepare(table, "kind", loss="cross_entropy")
     result = qsdp.solve_and_sample(training.X, training.y, 30, 1.0, loss="cross_entropy", random_state=0)
-    model = training.model(result)
+    model = training.model(result, TrainingOptions())
     model.save(tmp_path / "model.qsdp")
     description = describe(load_exportable(tmp_path / "model.qsdp"))
     scores = description.scores(description.columns(frame[list("abcd")]))

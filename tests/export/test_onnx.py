@@ -23,6 +23,7 @@ from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
 from qsdp.export._integer_model import integer_model
+from qsdp.options import TrainingOptions
 from qsdp.tabular import prepare, read_table
 
 onnx = pytest.importorskip("onnx")
@@ -234,7 +235,7 @@ def test_files(iris, tmp_path):
     for loss in ("cross_entropy", "squared"):
         training = prepare(table, "kind", loss=loss)
         result = qsdp.solve_and_sample(training.X, training.y, 30, 1.0, loss=loss, random_state=0)
-        training.model(result).save(tmp_path / "model.qsdp")
+        training.model(result, TrainingOptions()).save(tmp_path / "model.qsdp")
         model = load_exportable(tmp_path / "model.qsdp")
         exported = FORMATS["onnx"].export(model, "model")
         graph = onnx.load_from_string(exported.contents[".onnx"])

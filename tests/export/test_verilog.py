@@ -204,6 +204,13 @@ def test_files(tmp_path: Path) -> None:
     assert "6 bits" in verilog._repr_html_()
 
 
+@needs_icarus
+def test_a_module_may_be_called_as_a_bench() -> None:
+    verilog = to_verilog(network("single"), name="bench")
+    bits = np.eye(6, dtype=np.uint8)
+    np.testing.assert_array_equal(verilog.simulate(bits)[0], verilog.model.outputs(bits))
+
+
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("9x", "a-b", "", "module", "table", None):
         with pytest.raises(InvalidInputError, match="identifier of Verilog"):
@@ -218,6 +225,9 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("iverilog"):
         with pytest.raises(InvalidInputError, match="columns must be False for a network alone"):
             verilog.simulate(np.zeros((1, 6), dtype=int), columns=True)
+        for wrong in (np.zeros((0, 6), dtype=int), np.zeros((1, 5), dtype=int), np.zeros(6, dtype=int)):
+            with pytest.raises(InvalidInputError, match=r"rows must have shape \(n, 6\), n >= 1; got"):
+                verilog.simulate(wrong)
     with pytest.raises(InvalidInputError, match="X must hold -1 and 1 only"):
         verilog.model.bits(np.zeros((2, 6)))
     monkeypatch.setattr("shutil.which", lambda name: None)

@@ -9,6 +9,7 @@ from tabular_data import rows_csv, write
 
 import qsdp
 from qsdp.activations import get_activation
+from qsdp.options import TrainingOptions
 from qsdp.tabular import TabularModel, prepare, read_table
 
 # The search for doctests imports all files, and conftest is the name of another one already.
@@ -63,4 +64,4 @@ def trained(csv_file: Path, target: str, loss: str, activation: str | None, leve
         refine=refine,
         random_state=0,
     )
-    return training.model(result)
+    return training.model(result, TrainingOptions())

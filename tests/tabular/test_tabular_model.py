@@ -9,8 +9,10 @@ import pytest
 from tabular_data import rows_csv, table, write
 
 import qsdp
+from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.tabular import TabularModel, choose_classes, load_model, prepare, read_table
+from qsdp.options import TrainingOptions
+from qsdp.tabular import TabularModel, load_model, prepare, read_table
 
 
 def test_the_model_survives_its_file(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_a_solution_that_is_zero() -> None:
     training = prepare(read, "y", test_size=0.0)
     with pytest.warns(QSDPWarning, match="zero network is globally optimal"):
         result = qsdp.solve_and_sample(training.X, training.y, n_neurons=3, beta=1e6, random_state=0)
-    model = training.model(result)
+    model = training.model(result, TrainingOptions())
     np.testing.assert_array_equal(model.resample(9, 0, levels=4).network.alpha, 0.0)
     size = float(np.sum(training.y**2))
     assert model.resample(9, 0, levels=4).evaluated(read).objective == pytest.approx(size)

@@ -9,8 +9,9 @@ import pytest
 from tabular_data import table
 
 from qsdp import QuantizedNetworkClassifier
+from qsdp.estimators.classes import class_probabilities, class_scores
 from qsdp.losses import LOSSES, get_loss
-from qsdp.tabular import Target, class_probabilities, class_scores
+from qsdp.tabular import Target
 
 SQUARED = get_loss("squared")
 

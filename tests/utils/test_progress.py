@@ -245,7 +245,7 @@ def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatc
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     sys.modules["IPython.display"].display = displayed.append
     sys.modules["ipywidgets"].Output = Output
-    monkeypatch.setattr(bars, "make_console", lambda: Console(stderr=True, force_jupyter=True))
+    monkeypatch.setattr(bars, "Console", lambda **_: Console(stderr=True, force_jupyter=True))
     qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0, verbose=True)
     assert capfd.readouterr() == ("", "")
     shown = "".join(one.text for one in displayed[1:])

@@ -56,10 +56,6 @@ def solve_restricted(
     deadline : Deadline
         When it is over, or an iteration would pass it, the best pair met by then is returned.
 
-    Returns
-    -------
-    RestrictedSolution
-
     Raises
     ------
     SolverError

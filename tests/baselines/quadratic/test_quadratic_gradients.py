@@ -14,7 +14,6 @@ from qsdp.baselines.quadratic import FAMILIES, LOSSES, Layer, QuadraticNetwork, 
 from qsdp.baselines.quadratic.maps import COUPLINGS, step_weights
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
-from qsdp.quadratic_theory.separability import pack, unpack
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 every_family = pytest.mark.parametrize("name", FAMILIES)
@@ -241,24 +240,6 @@ def test_a7_step_weights() -> None:
         np.testing.assert_array_equal(weights[~np.eye(3, dtype=bool)], factor)
     with pytest.raises(InvalidInputError, match="coupling must be one of 'full', 'packed', 'tied'; got 'tide'"):
         get_family("qnn", "tide")
-
-
-@given(st.integers(1, 6), st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
-def test_a7_packed_coefficients_are_those_of_monomials(n: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    R = rng.standard_normal((2, n, n))
-    Q = R + np.swapaxes(R, 1, 2)
-    coefficients = pack(Q)
-    np.testing.assert_array_equal(unpack(coefficients), Q)
-    x = rng.standard_normal(n)
-    rows, columns = np.triu_indices(n)
-    np.testing.assert_allclose(coefficients @ (x[rows] * x[columns]), x @ Q @ x, rtol=1e-12, atol=1e-12)
-
-
-def test_a7_coefficients_of_no_matrix_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"n\(n\+1\)/2"):
-        unpack(np.zeros(4))
 
 
 # -- conversion ----------------------------------------------------------------------------------------

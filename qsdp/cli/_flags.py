@@ -1,4 +1,4 @@
-"""Options that commands share."""
+"""Flags that commands share, and checks of what they are given."""
 
 from __future__ import annotations
 
