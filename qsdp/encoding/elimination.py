@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding.selection import LeftOut, ridge_scales
 from qsdp.problem import TrainingProblem, quadratic_map
@@ -28,8 +27,6 @@ _HOPELESS = 3.0
 
 #: Changes of the error by less than this share of it are rounding.
 _ROUNDING = 1e-9
-
-IntArray = npt.NDArray[np.intp]
 
 
 def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, deadline: Deadline = NEVER) -> IntArray:

@@ -176,7 +176,7 @@ def prepare(
 
 
 def choose_encoding(training: Training, options: TrainingOptions) -> Training:
-    """Return the table, given by the rule for "standard", by the one for "auto" that does best, with inputs that help."""
+    """Return the table by the rule for "auto" that does best on rows left out, of the inputs that help."""
     rows = DistinctRows.of(training.X)
     rules = EncodingRule.finer(training.encoder.encoding, training.X, training.y[:1].size, rows.count)
     activation = get_activation(options.activation)
