@@ -25,7 +25,7 @@ from rich.console import Console
 
 from benchmarks import _many_rows_page
 from benchmarks._quotes import PROGRAMS, Quoted, filled
-from benchmarks.campaigns._page import RECORDS
+from benchmarks._tried import RECORDS
 from benchmarks.experiments import TOPICS
 from qsdp.bench import (
     Claim,

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from benchmarks._many_rows_page import quotes as many_rows
-from benchmarks.campaigns._page import quotes as campaigns
+from benchmarks._tried import quotes as campaigns
 from benchmarks.experiments import show
 from benchmarks.experiments._common import duration
 
