@@ -1,0 +1,48 @@
+"""Tables of all that was measured, made without a word of what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qsdp.bench import Record, Table
+
+summary = pytest.importorskip("benchmarks.experiments._summary", reason="not in the installed package").summary
+
+
+def record(measured: dict[str, Any], **case: Any) -> Record:
+    return Record(case, measured, 1.0)
+
+
+def test_repetitions_are_means_and_shared_parameters_a_note() -> None:
+    records = [
+        record({"test": 0.5 + 0.1 * split, "bits": 2000, "right": split > 0, "none": None}, m=m, n=7, split=split)
+        for m in (1, 2)
+        for split in range(2)
+    ]
+    (table,) = summary(records)
+    assert table.headings == ["m", "test", "bits", "right", "n"]
+    assert table.rows == [[m, "0.55 ± 0.071", "2,000", "1 of 2", "2"] for m in ("1", "2")]
+    assert table.note.endswith("; n 7.")
+
+
+def test_entries_have_tables_of_their_own() -> None:
+    networks = {"sampled": {"gap": 0.5, "solver": "auto"}, "polished": {"gap": 0.25, "solver": "own"}}
+    points = [{"size": 3, "seconds": [1.0, 3.0]}, {"size": 4, "seconds": []}]
+    tables = {table.title: table for table in summary([record({"networks": networks, "points": points})], "size")}
+    assert tables["networks"].rows == [["sampled", "0.5", "auto", "1"], ["polished", "0.25", "own", "1"]]
+    assert tables["points"].headings == ["seconds", "n"]
+    assert tables["points"].rows == [["2", "1"]]
+
+
+def test_kinds_and_what_differs_in_its_measurements_are_apart() -> None:
+    found = summary(
+        [record({"a": 1}, kind="first"), record({"b": {"x": 1e-9}}, kind="second"), record({"c": 1}, kind="second")]
+    )
+    assert [table.title for table in found] == ["first", "second", "second"]
+    assert found[1] == Table("second", ["what", "x", "n"], [["b", "1e-09", "1"]], found[1].note)
+
+
+def test_no_records_no_table() -> None:
+    assert summary([]) == []
