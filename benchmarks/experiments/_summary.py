@@ -32,7 +32,7 @@ def summary(records: Sequence[Record], *keys: str) -> list[Table]:
         for part, place, row in _rows(case.pop("kind", "measured"), case, found, keys):
             if row:
                 own = parts.setdefault((part, frozenset(row)), {})
-                own.setdefault(tuple((k, str(v)) for k, v in place.items()), []).append(row)
+                own.setdefault(tuple((k, _word(v)) for k, v in place.items()), []).append(row)
     return [_table(part.replace("_", " "), found) for (part, _), found in parts.items()]
 
 
@@ -55,6 +55,12 @@ def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -
         else:
             row[name] = _number(value)
     yield part, case, {name: value for name, value in row.items() if value != []}
+
+
+def _word(value: Any) -> str:
+    """Return a parameter as text, of several their values."""
+    parts = value.values() if isinstance(value, Mapping) else value
+    return ", ".join(map(str, parts)) if isinstance(value, Mapping | list | tuple) else str(value)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -1,8 +1,8 @@
 """What Bartan and Pilanci prove, measured: Theorems 1 to 3, the constant of the lower bound, one solve for all sizes.
 
 A proof needs no measurement; its constants do, and so do slips of print. That bounds are below objectives is tried by
-`benchmarks.campaigns soundness`. Optima of (24) are those of
-`qsdp.column_generation`, proven. Theorem 3 is measured on planted data with noise, with the mean of absolute errors.
+`tests/campaigns soundness`. Optima of (24) are those of `qsdp.column_generation`, proven. Theorem 3 is measured on
+planted data with noise, with the mean of absolute errors.
 """
 
 from __future__ import annotations
@@ -68,17 +68,6 @@ def factor(record: Record) -> float:
     d = record.case["d"]
     needed = np.array(record.case["neurons"]) * error(record, "loss") ** 2
     return float(needed.max() / (record.measured["radius"] ** 4 * d * np.log(d)))
-
-
-def needed_neurons(record: Record, epsilon: float) -> float:
-    """Return m of epsilon, interpolated between those that were sampled, or continued by the square root."""
-    errors, neurons = np.log(error(record, "loss"))[::-1], np.log(record.case["neurons"])[::-1]
-    if np.log(epsilon) < errors[0]:
-        return float(np.exp(neurons[0] + 2.0 * (errors[0] - np.log(epsilon))))
-    return float(np.exp(np.interp(np.log(epsilon), errors, neurons)))
-
-
-# -- tables ----------------------------------------------------------------------------------------------
 
 
 # -- claims ----------------------------------------------------------------------------------------------

@@ -170,9 +170,6 @@ def relaxed_score(model: qsdp.QuantizedNetworkClassifier, X: np.ndarray, y: np.n
     return float(np.mean(model.classes_[decided] == y))
 
 
-# -- tables ----------------------------------------------------------------------------------------------
-
-
 def iterations(record: Record, which: str) -> int:
     """Return the iterations of the betas that both ways have solved."""
     counts, solved = record.measured[f"{which}_iterations"], record.measured["solved"]

@@ -153,9 +153,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
-# -- tables ----------------------------------------------------------------------------------------------
-
-
 def _objectives(numbers: np.ndarray) -> str:
     return spread(numbers, 2)
 

@@ -25,7 +25,6 @@ from qsdp.quadratic_theory import classify_conics, ellipsoid_neurons
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"
 PRINTED = 99.97
 NAMES = {"qnn": "quadratic", "linear": "linear"}
-READOUTS = [(head, readout) for head in NAMES for readout in ("argmax", "code")]
 
 EPOCHS = (10, 100, 1000)
 
