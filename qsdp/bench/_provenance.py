@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib
 import importlib.metadata
-import itertools
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,13 @@ _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel
 #: Where the packages lie whose sources count.
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN = ("qsdp", "benchmarks")
-#: Those of which single functions count.
-_BY_NAME = ("benchmarks",)
+#: Methods that other packages call without naming a class that has them.
+_CALLED = ("decision_function", "fit", "fit_transform", "partial_fit", "predict", "predict_proba", "transform")
 #: Average number of other processes that run, above which seconds count as measured under load.
 LOADED = 0.5
 
-#: Modules and names in them, empty for all of it.
-Needed = tuple[tuple[str, str], ...]
+#: A module and a name in it, "Class.method" for a method, empty for the module itself.
+Place = tuple[str, str]
 
 
 def describe_machine() -> dict[str, Any]:
@@ -91,22 +91,156 @@ def commit() -> str:
 def sources_of(experiment: Experiment) -> str:
     """Return a hash of the sources that an experiment runs.
 
-    Of the benchmarks those are the functions and constants that its `run` reaches, so that another table or claim
-    leaves records as they are; of the package whole modules, with all that they import. Comments, docstrings and layout
-    do not count, nor do imports of other packages.
+    Those are the functions, classes and constants of this repository that its `run` reaches by name, so that records
+    stay as they are where something else changes. A method counts if code that is reached mentions its name, or if
+    another package may call it. Comments, docstrings, annotations and layout do not count, nor does what is reached by
+    a computed name only.
     """
-    found: dict[tuple[str, str], str] = {}
+    reached: dict[Place, str] = {}
+    mentioned = {*_CALLED}
+    methods: dict[str, list[Place]] = {}
     waiting = [(experiment.run.__module__, experiment.run.__name__)]
     while waiting:
-        module, name = waiting.pop()
-        name = name if module.split(".")[0] in _BY_NAME else ""
-        if _file_of(module) is not None and (module, name) not in found:
-            found[module, name], needed = _named(module, name) if name else _parsed(module)
-            waiting += needed
+        place = waiting.pop()
+        if place in reached:
+            continue
+        found = _definition(place)
+        reached[place] = found.digest
+        waiting += found.needed
+        for method in found.methods:
+            methods.setdefault(method.rpartition(".")[2], []).append((place[0], method))
+        mentioned |= found.mentioned
+        for name in [name for name in methods if name in mentioned or name.startswith("__")]:
+            waiting += methods.pop(name)
     digest = hashlib.sha256()
-    for (module, name), code in sorted(found.items()):
+    for (module, name), code in sorted(reached.items()):
         digest.update(f"{module} {name} {code}\n".encode())
     return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """Code of a name: its hash, the names that it uses, the attributes that it mentions, and methods of a class."""
+
+    digest: str
+    needed: tuple[Place, ...]
+    mentioned: frozenset[str]
+    methods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A module: the statements that bind a name, the methods of its classes among them, and where imports are from."""
+
+    own: dict[str, list[ast.stmt]]
+    imported: dict[str, Place]
+
+
+def _definition(place: Place) -> _Definition:
+    module, name = place
+    path = _file_of(module)
+    return _defined(module, name, path, path.stat().st_mtime_ns) if path else _Definition("", (), frozenset())
+
+
+@functools.cache
+def _defined(module: str, name: str, path: Path, changed: int) -> _Definition:
+    own = _module(path, changed).own
+    if not name:
+        return _Definition("", tuple((module, one) for one in own if "." not in one), frozenset())
+    statements = own[name]
+    uses = _Uses(module)
+    for statement in statements:
+        uses.visit(statement)
+    methods = tuple(one for one in own if one.startswith(f"{name}."))
+    digest = "".join(hashlib.sha256(ast.dump(statement).encode()).hexdigest() for statement in statements)
+    return _Definition(digest, tuple(uses.needed), frozenset(uses.mentioned), methods)
+
+
+class _Uses(ast.NodeVisitor):
+    """Names that code uses, those that it imports itself included, and attributes and strings that it mentions."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.local: dict[str, Place] = {}
+        self.needed: dict[Place, None] = {}
+        self.mentioned: set[str] = set()
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        self.local |= _origins(node)
+
+    visit_ImportFrom = visit_Import  # noqa: N815
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self._need(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.mentioned.add(node.attr)
+        base = self._place(node.value) if node.attr == "__subclasses__" else None
+        if base is not None:
+            self.needed[base[0], ""] = None
+        if not self._need(node):
+            self.visit(node.value)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and node.value.isidentifier():
+            self.mentioned.add(node.value)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for base in node.bases:
+            self.mentioned |= self._called_by(base)
+        self.generic_visit(node)
+
+    def _need(self, node: ast.expr) -> bool:
+        place = self._place(node)
+        if place is not None:
+            self.needed[place] = None
+        return place is not None
+
+    def _place(self, node: ast.expr) -> Place | None:
+        """Return where a name, or an attribute of a module, is defined; None outside of this repository."""
+        if isinstance(node, ast.Name):
+            return _resolved(*self.local[node.id]) if node.id in self.local else _resolved(self.module, node.id)
+        if isinstance(node, ast.Attribute):
+            module, name = self._place(node.value) or ("", "of no module")
+            return None if name else _resolved(module, node.attr)
+        return None
+
+    def _called_by(self, base: ast.expr) -> set[str]:
+        """Return what a base class from another package has, which may be called there."""
+        root, *names = ast.unparse(base).split(".")
+        path = _file_of(self.module)
+        assert path is not None
+        module, name = _module(path, path.stat().st_mtime_ns).imported.get(root, ("", ""))
+        if not module or _file_of(module) is not None:
+            return set()
+        found: Any = importlib.import_module(module)
+        for one in [name, *names] if name else names:
+            found = getattr(found, one)
+        return set(dir(found))
+
+
+def _resolved(module: str, name: str) -> Place | None:
+    """Return where a name of a module is defined, a module being ``(module, "")``; None if not in this repository."""
+    path = _file_of(module)
+    if path is None or not name:
+        return None if path is None else (module, "")
+    known = _module(path, path.stat().st_mtime_ns)
+    if name in known.own:
+        return module, name
+    # A package that imports its own module by its name imports that name from itself.
+    if known.imported.get(name, (module, name)) != (module, name):
+        return _resolved(*known.imported[name])
+    if _file_of(f"{module}.{name}") is not None:
+        return f"{module}.{name}", ""
+    if "__getattr__" in known.own:
+        # A package imports such names when they are asked for, from one of its modules or packages.
+        for other in sorted(path.parent.glob("*.py")):
+            if name in _module(other, other.stat().st_mtime_ns).own:
+                return f"{module}.{other.stem}", name
+        for other in sorted(path.parent.glob("*/__init__.py")):
+            if name in _module(other, other.stat().st_mtime_ns).imported:
+                return _resolved(f"{module}.{other.parent.name}", name)
+    return None
 
 
 def _file_of(module: str) -> Path | None:
@@ -119,93 +253,56 @@ def _file_of(module: str) -> Path | None:
     return next((path for path in [*candidates, *([Path(loaded)] if loaded else [])] if path.is_file()), None)
 
 
-def _parsed(module: str) -> tuple[str, Needed]:
-    """Return the hash of a module's code and the modules of this repository that it may import."""
-    return _whole(module, *_place(module))
-
-
 @functools.cache
-def _whole(module: str, path: Path, changed: int) -> tuple[str, Needed]:
-    tree = _tree(path, changed)
-    parents = [".".join(module.split(".")[:depth]) for depth in range(1, module.count(".") + 1)]
-    return _hash(tree), tuple((other, "") for other in dict.fromkeys([*parents, *_imported(tree)]))
+def _module(path: Path, changed: int) -> _Module:
+    own: dict[str, list[ast.stmt]] = {}
+    imported: dict[str, Place] = {}
+    for statement in _code(path).body:
+        for node in [statement, *getattr(statement, "body", [])] if isinstance(statement, ast.If) else [statement]:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imported |= _origins(node)
+        for name in _bound(statement):
+            own.setdefault(name, []).append(statement)
+        if isinstance(statement, ast.ClassDef):
+            for method in [one for one in statement.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]:
+                own.setdefault(f"{statement.name}.{method.name}", []).append(method)
+                statement.body.remove(method)
+    return _Module(own, imported)
 
 
-def _named(module: str, name: str) -> tuple[str, Needed]:
-    """Return the hash of what defines a name of a module, and the names, of modules, that this uses in turn."""
-    own, imported = _names(*_place(module))
-    if name in imported:
-        return "", (imported[name],)
-    if name not in own:
-        return "", ((f"{module}.{name}", ""),)
-    needed: list[tuple[str, str]] = []
-    for node in itertools.chain(*map(ast.walk, own[name])):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            needed += _origins(node).values()
-        elif isinstance(node, ast.Name) and (node.id in own or node.id in imported):
-            needed.append(imported.get(node.id) or (module, node.id))
-    return "".join(map(_hash, own[name])), tuple(dict.fromkeys(needed))
-
-
-def _origins(statement: ast.Import | ast.ImportFrom) -> dict[str, tuple[str, str]]:
+def _origins(statement: ast.Import | ast.ImportFrom) -> dict[str, Place]:
     """Return module and name of what an import binds; a module has no name."""
     if isinstance(statement, ast.Import):
-        return {alias.asname or alias.name.split(".")[0]: (alias.name, "") for alias in statement.names}
+        modules = {alias.asname: alias.name for alias in statement.names if alias.asname}
+        packages = [alias.name.split(".")[0] for alias in statement.names if not alias.asname]
+        return {name: (origin, "") for name, origin in [*modules.items(), *zip(packages, packages, strict=True)]}
     module = statement.module or ""
     return {alias.asname or alias.name: (module, alias.name) for alias in statement.names}
 
 
 def _bound(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement of a module defines or assigns to."""
+    """Return the names that a statement of a module defines or assigns to, or to whose dispatch it adds."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {statement.name}
+        added = [ast.unparse(one).partition(".register") for one in statement.decorator_list]
+        return {statement.name, *(name for name, register, _ in added if register)}
     nodes = ast.walk(statement)
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _hash(tree: ast.AST) -> str:
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-
-
-def _place(module: str) -> tuple[Path, int]:
-    """Return the file of a module, and when it was changed."""
-    path = _file_of(module)
-    assert path is not None
-    return path, path.stat().st_mtime_ns
-
-
-@functools.cache
-def _names(path: Path, changed: int) -> tuple[dict[str, list[ast.stmt]], dict[str, tuple[str, str]]]:
-    """Return the statements by the names that they bind, and where imported names are from."""
-    own: dict[str, list[ast.stmt]] = {}
-    imported: dict[str, tuple[str, str]] = {}
-    for statement in _tree(path, changed).body:
-        if isinstance(statement, ast.Import | ast.ImportFrom):
-            imported |= _origins(statement)
-            continue
-        for bound in _bound(statement):
-            own.setdefault(bound, []).append(statement)
-    return own, imported
-
-
-@functools.cache
-def _tree(path: Path, changed: int) -> ast.Module:
-    """Return the code of a file without docstrings."""
+def _code(path: Path) -> ast.Module:
+    """Return the code of a file without docstrings and annotations."""
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and body:
-            first = body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                node.body = body[1:]
+        if isinstance(node, ast.arg | ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        match node:
+            case (
+                ast.Module(body=[ast.Expr(ast.Constant(str())), *rest])
+                | ast.ClassDef(body=[ast.Expr(ast.Constant(str())), *rest])
+                | ast.FunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
+                | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
+            ):
+                node.body = rest
     return tree
-
-
-def _imported(tree: ast.AST) -> Iterator[str]:
-    """Yield what is imported, wherever in the code; of names from a package also as its modules."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)

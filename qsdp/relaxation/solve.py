@@ -171,9 +171,11 @@ def solve_relaxation(
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("solve", settings.tol) as bar:
         relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, bar=bar)
     if relaxation.status != "optimal":
+        # At beta = 0 the optimum may be zero, and no gap is small relative to that.
+        remedy = "allow more iterations or time" if problem.beta > 0 else "take a beta above 0"
         warn(
             f"solver {relaxation.solver!r} (its status: {relaxation.solver_status}) left a certified relative gap "
-            f"of {relaxation.relative_gap:.2g}; the bound is valid but loose: allow more iterations or time, "
+            f"of {relaxation.relative_gap:.2g}; the bound is valid but loose: {remedy}, "
             "or rescale the columns of X"
         )
     return relaxation

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,45 +32,75 @@ def written(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> Experim
     monkeypatch.delitem(sys.modules, "benchmarks_of_roots.roots", raising=False)
     importlib.invalidate_caches()
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(provenance, "_OWN", ("qsdp", "benchmarks", "roots"))
+    monkeypatch.setattr(provenance, "_OWN", ("qsdp", "benchmarks", "roots", "roots_more"))
     monkeypatch.delitem(sys.modules, "roots", raising=False)
     run = importlib.import_module("roots").run
     return Experiment("roots", "Roots", "Heron", lambda quick: [{"n": 4}, {"n": 9}], run, lambda records: [])
 
 
-def test_the_hash_is_of_code_that_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = sources_of(written(tmp_path, "", monkeypatch))
-    assert plain == sources_of(written(tmp_path, "# a comment", monkeypatch))
-    assert plain != sources_of(written(tmp_path, "two = 2", monkeypatch))
-    # What is imported counts, wherever it is, and what that imports.
-    before = sources_of(written(tmp_path, "from qsdp.losses import get_loss", monkeypatch))
-    parsed = provenance._parsed
-    monkeypatch.setattr(
-        provenance, "_parsed", lambda module: ("another", ()) if module == "qsdp.exceptions" else parsed(module)
-    )
-    assert sources_of(Experiment("roots", "", "", list, sys.modules["roots"].run, list)) != before
+def code_calling(called: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `run` return what a call gives."""
+    monkeypatch.setattr(sys.modules[__name__], "CODE", CODE.replace('case["n"] ** 0.5', called))
 
 
-def test_of_benchmarks_what_run_reaches_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "_BY_NAME", ("roots",))
-
+def test_the_hash_is_of_what_run_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def of(line: str) -> str:
         return sources_of(written(tmp_path, line, monkeypatch))
 
     plain = of("")
-    assert (
-        plain == of("two = 2") == of("def tables(records):\n    return run") == of("from qsdp.losses import get_loss")
-    )
-    monkeypatch.setattr(sys.modules[__name__], "CODE", CODE.replace('case["n"] ** 0.5', "power(case)"))
+    unused = ("# a comment", "two = 2", "def tables(records):\n    return run", "from qsdp.losses import get_loss")
+    assert {of(line) for line in unused} == {plain}
+    code_calling("power(case)", monkeypatch)
     square, fourth = (f"def power(case):\n    return case['n'] ** {half}\n\nhalf = " for half in ("half", "half / 2"))
     assert len({plain, of(f"{square}0.5"), of(f"{square}0.6"), of(f"{fourth}0.5")}) == 4
     assert of(f"{square}0.5\nother = 1") == of(f"{square}0.5")
-    # Of what is imported from there, too.
-    other = tmp_path / "roots_more.py"
-    monkeypatch.setattr(provenance, "_OWN", ("qsdp", "benchmarks", "roots", "roots_more"))
-    other.write_text("def power(case):\n    return case['n'] ** 0.5\n")
+    described = "def power(case: dict) -> float:\n    'Return a root.'\n    return case['n'] ** half\n\nhalf: float = "
+    assert of(f"{described}0.5") == of(f"{described}0.5".replace("float", "int")) != of(f"{described}0.6")
+
+
+@pytest.mark.parametrize(
+    ("line", "called"),
+    [
+        ("from roots_more import power", "power(case)"),
+        ("import roots_more", "roots_more.power(case)"),
+        ("import roots_more as more", "more.power(case)"),
+        ("def later(case):\n    from roots_more import power\n    return power(case)", "later(case)"),
+        ("from roots_more import Powers", "Powers().power(case)"),
+        ("from roots_more import Powers", "getattr(Powers(), 'power')(case)"),
+        ("import roots_more", "apply(roots_more, case)"),
+    ],
+)
+def test_what_is_imported_counts(line: str, called: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = tmp_path / "roots_more.py"
+    monkeypatch.setattr(provenance, "_ROOT", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert of("from roots_more import power") != plain
+    code_calling(called, monkeypatch)
+    text = "def power(case):\n    return {0}\n\nclass Powers:\n    def power(self, case):\n        return {0}\n{1}"
+
+    def of(value: str, rest: str = "") -> str:
+        more.write_text(text.format(value, rest))
+        os.utime(more, ns=(next(ticks), next(ticks)))
+        return sources_of(written(tmp_path, f"def apply(module, case):\n    return module\n\n{line}", monkeypatch))
+
+    ticks = itertools.count(1)
+    assert len({of("1"), of("2"), of("1")}) == 2
+    assert of("1", "    # A comment.") == of("1")
+    if "apply" not in called:
+        assert of("1", "    def unused(self):\n        return 1\n\ndef other():\n    return 2\n") == of("1")
+
+
+def test_bases_of_other_packages_and_lazy_imports_are_resolved() -> None:
+    # Methods of a base class of PyTorch and of scikit-learn.
+    assert "forward" in provenance._definition(("qsdp.baselines.relinear.neurons", "QuadraticNeurons")).mentioned
+    assert "get_params" in provenance._definition(("qsdp.baselines._estimator", "Baseline")).mentioned
+    # Names that a package imports when they are asked for, and what is dispatched by types.
+    assert provenance._resolved("qsdp", "QuantizedNetworkClassifier") == (
+        "qsdp.estimators.classifier",
+        "QuantizedNetworkClassifier",
+    )
+    assert provenance._resolved("qsdp.baselines.rls", "METHODS") == ("qsdp.baselines.rls.harness", "METHODS")
+    assert provenance._resolved("qsdp.baselines", "BPLSClassifier") is not None
+    assert provenance._resolved("numpy", "ndarray") is None
 
 
 def test_records_are_current_stale_or_of_unknown_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +109,8 @@ def test_records_are_current_stale_or_of_unknown_sources(tmp_path: Path, monkeyp
     assert Results("roots", 1).state(experiment) == ""
     run_experiment(experiment, path, verbose=False, limit=1)
     assert Results.load(path).state(experiment) == "current"
-    changed = written(tmp_path, "two = 2", monkeypatch)
+    code_calling('case["n"] ** 0.5 + 0', monkeypatch)
+    changed = written(tmp_path, "", monkeypatch)
     assert Results.load(path).state(changed) == "stale"
     run_experiment(changed, path, verbose=False)
     both = Results.load(path)

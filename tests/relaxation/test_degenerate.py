@@ -157,3 +157,10 @@ def test_rows_of_all_sizes_end_with_a_bound(X, loss, solver):
     relaxation = qsdp.solve_relaxation(problem, solver=solver, max_iter=100)
     at_zero = problem.loss.value(np.zeros(12), y)
     assert 0.0 <= relaxation.lower_bound <= relaxation.objective <= at_zero * (1.0 + 1e-12)
+
+
+def test_the_remedy_without_beta_is_a_beta() -> None:
+    rng = np.random.default_rng(0)
+    problem = qsdp.TrainingProblem(rng.standard_normal((10, 6)), rng.standard_normal(10), beta=0.0)
+    with pytest.warns(qsdp.QSDPWarning, match="valid but loose: take a beta above 0"):
+        assert qsdp.solve_relaxation(problem).lower_bound == pytest.approx(0, abs=1e-9)
