@@ -39,7 +39,7 @@ def summary(records: Sequence[Record], *keys: str) -> list[Table]:
 def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Row, Row]]:
     """Yield the part, the parameters and the numbers of a measurement, and of its entries."""
     row: Row = {}
-    for name, value in found.items():
+    for name, value in ((name, _plain(value)) for name, value in found.items()):
         entries = value.items() if isinstance(value, Mapping) else [("", one) for one in _listed(value)]
         if not isinstance(value, Mapping | list):
             row[name] = value
@@ -51,7 +51,7 @@ def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -
                     part if name == "what" else name, {**case, **({name: key} if key else named)}, rest, keys
                 )
         elif isinstance(value, Mapping):
-            row |= {f"{name} {k}": _number(v) for k, v in entries if not isinstance(v, Mapping)}
+            row |= {f"{name} {k}": _number(_plain(v)) for k, v in entries if not isinstance(v, Mapping)}
         else:
             row[name] = _number(value)
     yield part, case, {name: value for name, value in row.items() if value != []}
@@ -65,6 +65,12 @@ def _word(value: Any) -> str:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers and arrays, and tuples, as they will be in a file."""
+    found = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return list(found) if isinstance(found, tuple) else found
 
 
 def _number(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from qsdp.bench import Record
@@ -43,6 +44,11 @@ def test_kinds_and_what_differs_in_its_measurements_are_apart() -> None:
     assert [table.title for table in found] == ["first", "second", "second"]
     assert (found[1].headings, found[1].rows) == (["x", "n"], [["1e-09", "1"]])
     assert found[1].note.endswith("; what b.")
+
+
+def test_fresh_measurements_are_shown_like_those_of_a_file() -> None:
+    (table,) = summary([record({"a": np.array([1.0, 3.0]), "b": np.float64(2.0), "c": (1, 2), "d": np.zeros(0)})])
+    assert (table.headings, table.rows) == (["a", "b", "c", "n"], [["2", "2", "1.5", "1"]])
 
 
 def test_no_records_no_table() -> None:
