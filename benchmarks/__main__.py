@@ -23,9 +23,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import _many_rows_page
 from benchmarks._quotes import PROGRAMS, Quoted, filled
-from benchmarks.campaigns._page import RECORDS
+from benchmarks._tried import RECORDS
 from benchmarks.experiments import TOPICS
 from qsdp.bench import (
     Claim,
@@ -159,8 +158,6 @@ def page(out: Out = None) -> None:
     folder = out or HERE / "results"
     for experiment, results, path in stored(folder):
         draw(experiment, results, path)
-    if folder == HERE / "results" and (report := report_of("many_rows")) is not None:
-        _many_rows_page.draw_page(report, folder / "many_rows.png")
     made = pages(folder)
     for old in set(pages_folder(folder).glob("*.md")) - set(made):
         old.unlink()

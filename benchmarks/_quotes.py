@@ -14,8 +14,7 @@ from typing import Any
 
 import typer
 
-from benchmarks._many_rows_page import quotes as many_rows
-from benchmarks.campaigns._page import quotes as campaigns
+from benchmarks._tried import quotes as campaigns
 from benchmarks.experiments import show
 from benchmarks.experiments._common import duration
 
@@ -148,6 +147,5 @@ def determinism(report: Row) -> dict[str, str]:
 
 PROGRAMS: dict[str, Callable[[Row], dict[str, str]]] = {
     "campaigns": campaigns,
-    "many_rows": many_rows,
     **{made.__name__: made for made in (prediction, microcontrollers, encryption, verilog_luts, determinism)},
 }

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-# --doctest-modules would import every conftest.py of the tree under one name.
-collect_ignore_glob = ["*conftest.py"]
+# --doctest-modules would import every conftest.py of the tree under one name, and programs beside tests.
+collect_ignore_glob = ["*conftest.py", "golden/*", "campaigns/[!t]*"]
 
 # Beside other workers a second thread waits for a processor, and the first one for it: training in PyTorch then takes
 # five times as long. Set before NumPy or PyTorch are imported; processes that tests start inherit it.

@@ -1,6 +1,6 @@
 """Faults on purpose: killed processes, full disks, calls in threads and processes, and no network.
 
-More of each, at random moments, in `benchmarks/campaigns`.
+More of each, at random moments, in `tests/campaigns`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw
+from benchmarks.experiments._summary import summary
 from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
 
 PAPER = "Bartan, Pilanci"
@@ -25,10 +26,12 @@ What = str | Callable[[Record], Any]
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
     """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot.
 
-    `plot` takes records and returns a figure, or None if there are too few.
+    Tables are all that was measured, `_summary`, unless there is such a function; `KEYS` of the module are parameters
+    inside of measurements. `plot` takes records and returns a figure, or None if there are too few.
     """
     found = vars(sys.modules[module])
     functions = {name: found[name] for name in ("cases", "run", "tables", "claims") if name in found}
+    functions.setdefault("tables", lambda records: summary(records, *found.get("KEYS", ())))
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
     return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})

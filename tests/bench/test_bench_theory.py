@@ -97,10 +97,6 @@ def test_neurons_against_epsilon(power: float, growth: float, spectral: float, e
     order = ("1/epsilon^2", "R^4 d log(d)", "matrix Bernstein")
     found = [verdict for mark in order for statement, verdict in by_statement.items() if mark in statement]
     assert tuple(found) == expected
-    if power == 0.5 and growth == 0.0:
-        # epsilon = m^(-1/2), here and beyond the largest m.
-        assert theory.needed_neurons(records[0], 0.1) == pytest.approx(100.0)
-        assert theory.needed_neurons(records[0], 0.001) == pytest.approx(1e6)
 
 
 def test_small_cases_of_theorem_3_and_of_one_solve() -> None:
@@ -113,7 +109,7 @@ def test_small_cases_of_theorem_3_and_of_one_solve() -> None:
     found = verdicts(theory.EXPERIMENT, records)
     assert found["(28)"] == "inconclusive", "few networks"
     assert found["sections 3 and 4"] == "not measured", "one repetition"
-    assert [len(table.rows) > 0 for table in theory.EXPERIMENT.tables(records)] == [True, False, True]
+    assert [table.title for table in theory.EXPERIMENT.tables(records)] == ["concentration", "one solve"]
 
 
 def test_splines_and_dimensions() -> None:
@@ -127,6 +123,5 @@ def test_splines_and_dimensions() -> None:
     assert found["Lemma 1, equation (10)"] == "contradicted"
     assert found["Lemma 2, equation (19)"] == "contradicted"
     assert found["Proposition 3"] == found["Proposition 4"] == "not measured"
-    assert len(experiment.tables(records)) == 5
     assert verdicts(experiment, changed(records, "error", 0.1))["Proposition 1"] == "contradicted"
     assert verdicts(experiment, changed(records, "measured", 1.0))["Lemma 1, equation (10)"] == "contradicted"

@@ -129,8 +129,3 @@ def test_ratios_turn_the_claim_of_speed() -> None:
 
 def test_nothing_is_said_before_all_problems_are_measured() -> None:
     assert set(verdicts(good()[:9]).values()) == {"not measured"}
-
-
-def test_tables() -> None:
-    generated, checked, restricted = study.tables(good())
-    assert (len(generated.rows), len(checked.rows), len(restricted.rows)) == (19, 19, 14)

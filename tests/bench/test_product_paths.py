@@ -103,15 +103,6 @@ def test_verdicts_of_noise_and_ends() -> None:
     assert about(some, "Nine of ten") == "not measured"
 
 
-def test_changes_are_paired() -> None:
-    rows = levels.tables(made_levels(0.01, 0.05, 0.95))[0].rows
-    assert rows[3][1:3] == ["8", "100"]
-    # The split's own 0.01 points, 20 times with alternating sign: deviation 0.0103 over the root of 20.
-    assert rows[3][4] == "+1.00 ± 0.00"
-    noise = 100.0 * 0.05 * np.std(np.linspace(-1.0, 1.0, 5), ddof=1)
-    assert rows[3][5] == f"{noise:.2f}"
-
-
 # -- path ------------------------------------------------------------------------------------------------
 
 

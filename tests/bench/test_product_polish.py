@@ -134,12 +134,3 @@ def test_objectives_turn_the_claim_of_their_set_only() -> None:
 
 def test_a_search_that_finds_nothing_is_no_improvement() -> None:
     assert verdicts(made({"best of size": {"objective": 200.0}})) == HOLDS | {"best": "contradicted"}
-
-
-def test_exact_runs_that_were_stopped_are_counted() -> None:
-    records = made()
-    records[0].measured["exact"]["gap"] = 0.01
-    (table,) = study.tables(records)
-    shown = {row[0]: row[1] for row in table.rows if row[1].startswith("exact")}
-    assert shown[records[0].case["data"]] == "exact (proven in 19 of 20)"
-    assert {row[-1] for row in table.rows} == {"20"}

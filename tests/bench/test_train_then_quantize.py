@@ -53,16 +53,6 @@ def test_nothing_is_said_while_a_system_is_missing() -> None:
         assert found[study.beats(kind, "ReLU")[1]] == "supported"
 
 
-def test_tables_have_every_set_and_system() -> None:
-    tables = study.tables(made(0.89, 0.7, 0.95))
-    sets = [name for names, _, _ in study.KINDS.values() for name in names]
-    assert [table.title.split(": ")[1] for table in tables] == sets
-    for table, name in zip(tables, sets, strict=True):
-        systems = study.REGRESSORS if name in study.TARGETS else study.SYSTEMS
-        assert [row[0] for row in table.rows] == [*systems, study.LINEAR, *study.BINARY]
-        assert {len(row) for row in table.rows} == {len(table.headings)}
-
-
 @pytest.mark.parametrize("name", [*study.CLASSES, *study.TARGETS])
 def test_splits_are_standardised_by_training_rows(name: str) -> None:
     X, X_test, y, y_test = study.split_of(name, 1)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import qsdp
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.campaigns import checker, soundness  # noqa: E402
-from benchmarks.campaigns._certificates import samples, truth  # noqa: E402
-from benchmarks.campaigns._optimum import Enumeration, network_value  # noqa: E402
-from benchmarks.campaigns._problems import LOSSES  # noqa: E402
-from benchmarks.campaigns._record import Outcome, Record, pursue, try_again  # noqa: E402
+from campaigns import checker, soundness
+from campaigns._certificates import samples, truth
+from campaigns._optimum import Enumeration, network_value
+from campaigns._problems import LOSSES
+from campaigns._record import Outcome, Record, pursue, try_again
 
 #: What was once a violation: "optimal" with a gap, another objective than the network's, files that are refused, bounds
 #: of a dual vector that was projected afterwards, divisions by zero.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -203,14 +203,6 @@ def claims(records: Records) -> list[Claim]:
         words = f"Of {', '.join(whole)}, a network of the printed size is more accurate than {rival} of no more bits."
         made.append(paired_claim(TARGET, words, ours, theirs, names=(own, rival)))
     return made
-
-
-def plot(records: Records) -> Any:
-    panels: dict[str, Any] = {}
-    for (name, encoding), group in networks(records).items():
-        lines = panels.setdefault(name, {"printed": {PRINTED[name].kib: 100 * PRINTED[name].accuracy}})
-        lines[encoding] = {values(group, "bits").mean() / KIB: 100 * values(group, "test")}
-    return draw.curves(panels, "KiB", "test accuracy, %", "x")
 
 
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

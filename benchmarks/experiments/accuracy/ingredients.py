@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -257,27 +256,6 @@ def claims(records: Records) -> list[Claim]:
         names = (variant, BASE) if own.expected else (BASE, variant)
         made.append(paired_claim(TARGET, own.claim, *pair, names=names))
     return made
-
-
-def plot(records: Records) -> Any:
-    """Draw the difference of every change: sets as points, the mean with two standard errors."""
-    measured = {variant: of_sets(pairs) for variant in VARIANTS if (pairs := differences(records, variant))}
-    if not measured:
-        return None
-    figure, axis = draw.subplots(figsize=(7.0, 0.34 * len(measured) + 1.2))
-    for row, (means, defaults) in enumerate(measured.values()):
-        changes = 100 * np.array([means[name] - defaults[name] for name in means])
-        error = 2.0 * changes.std(ddof=1) / len(changes) ** 0.5 if len(changes) > 1 else 0.0
-        axis.plot(changes, np.full(len(changes), row), "o", ms=4, color="0.7")
-        axis.errorbar(changes.mean(), row, xerr=error, fmt="D", color="C0", capsize=3)
-    axis.axvline(0.0, color="k", linewidth=0.8)
-    axis.set_yticks(range(len(measured)), list(measured))
-    axis.invert_yaxis()
-    # One change loses half of a set: the others are told apart only without it.
-    axis.set_xlim(max(axis.get_xlim()[0], -12.0), min(axis.get_xlim()[1], 12.0))
-    axis.set_xlabel("points of test accuracy gained by the change\n(sets, and their mean with two standard errors)")
-    axis.grid(axis="x", alpha=0.3)
-    return figure
 
 
 def quotes(records: Records) -> dict[str, str]:

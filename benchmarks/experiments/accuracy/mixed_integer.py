@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grouped, values, where
+from benchmarks.experiments import show
+from benchmarks.experiments._common import TARGET, Records, experiment_in, values, where
 from benchmarks.experiments.accuracy._equal_bits import (
     DEFAULT,
     FAMILIES,
@@ -114,21 +114,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             own, case = where(records, set="adult", rows=n), f"{n} rows"
             made.append(printed_claim(own, f"{group}, {case}.", accuracy, name, group, case))
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
-
-
-def plot(records: Records) -> Any:
-    shown = (DEFAULT, "straight-through", "default relaxed, 4 bits", "logistic, 8 bits", "tree")
-    panels = {}
-    for name in ROWS:
-        own = where(records, set=name)
-        lines: dict[str, dict[float, Any]] = {model: {} for model in shown}
-        for (model, n), group in grouped(where(models(own), model=shown), "model", "rows").items():
-            lines[model][n] = 100 * values(group, "test")
-        for printed, shares in PRINTED.items() if name == "adult" else ():
-            lines[printed] = {n: 100 * share for n, share in shares.items()}
-        lines["largest class"] = {n: 100 * values(group, "most").mean() for (n,), group in grouped(own, "rows").items()}
-        panels[name] = {line: points for line, points in lines.items() if points}
-    return draw.curves(panels, "training rows", "test accuracy, %")
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import qsdp
-from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -22,16 +21,14 @@ from benchmarks.experiments._common import (
     experiment_in,
     geometric,
     grid,
-    grouped,
     medians,
     over_sets,
     timed,
     unfolded,
-    values,
     where,
 )
 from benchmarks.experiments._data import standardised, targets_of, with_constant
-from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench import Claim, Record, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
 SYSTEMS = ("relaxation", "backpropagation", "straight-through", "straight-through, one number")
@@ -129,24 +126,6 @@ def gap(record: Record) -> float:
     return float(record.measured["objective"] / record.measured["lower_bound"] - 1.0)
 
 
-def tables(records: Records) -> list[Table]:
-    def of_set(name: str) -> show.Cell:
-        return lambda group: medians(100.0 * values(where(group, set=name), gap))
-
-    columns = [
-        ("network", show.param("network")),
-        ("bits", show.mean("bits", ",.0f", none="64-bit floats")),
-        *((name, of_set(name)) for name in dict.fromkeys(record.case["set"] for record in records)),
-        ("s", show.median("seconds", ".3g")),
-    ]
-    splits, m = len({record.case["split"] for record in records}), records[0].case["m"] if records else M
-    note = (
-        f"Percent above the lower bound on every binary network: medians and ranges over {splits} splits; m = {m}, "
-        f"beta = {BETA:g}. The processor's seconds of one learning rate."
-    )
-    return [show.table("objective over the bound (%)", grouped(networks(records), "network"), columns, note)]
-
-
 PRINTED, TODAY = f"{PAPER}, section 5.1, on real data", "Beyond the paper: today's practice"
 BELOW = "At equal bits, the {} network's objective is below that of {}."
 #: Source, statement, the network that is to have the smaller objective, and the other one.
@@ -167,25 +146,6 @@ def claims(records: Records) -> list[Claim]:
         how = {"names": tuple(names), "show": lambda ratios: f"{medians(ratios)} of the bound"}
         made.append(paired_claim(source, statement, *pair, less=True, log=True, **how))
     return made
-
-
-def plot(records: Records) -> Any:
-    found = {name: group for (name,), group in grouped(networks(records), "network").items() if name != "real"}
-    sets = list(dict.fromkeys(record.case["set"] for record in records))
-    figure, ax = draw.subplots(figsize=(9, 0.45 * len(found) + 1.5), dpi=110)
-    for height, group in enumerate(found.values()):
-        for record in group:
-            shift = (record.case["split"] - 0.5 * (SPLITS - 1)) * 0.06
-            look = {"ms": 4, "alpha": 0.7, "color": f"C{sets.index(record.case['set'])}"}
-            ax.plot(100.0 * gap(record), height + shift, "o", **look)
-    for number, name in enumerate(sets):
-        ax.plot([], [], "o", color=f"C{number}", label=name)
-    ax.set(xscale="log", xlabel="percent above the lower bound on every network")
-    ax.set_yticks(range(len(found)), list(found))
-    ax.invert_yaxis()
-    ax.grid(alpha=0.3)
-    draw.legend(figure, ax)
-    return figure
 
 
 EXPERIMENT = experiment_in(

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -36,7 +36,6 @@ from benchmarks.experiments._common import (
     grouped,
     kilobits,
     over_sets,
-    percent,
     timed,
     unfolded,
     values,
@@ -44,7 +43,7 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments._data import standardised
 from benchmarks.experiments._methods import fits, fourth, outputs_of, scorers
-from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
@@ -244,50 +243,6 @@ def networks(records: Records) -> list[Record]:
     ]
 
 
-def tables(records: Records) -> list[Table]:
-    """Return test accuracies by set, means over sets, and times."""
-    found = grouped(networks(records), "network")
-    sets = list(dict.fromkeys(record.case["set"] for record in records))
-    places = [set(by(group, "test", "set", "split")) for group in found.values()]
-    complete = set.intersection(*places) if places else set()
-
-    def of_set(name: str) -> show.Cell:
-        return lambda group: percent(values(where(group, set=name), "test"))
-
-    def whole(group: Records) -> str:
-        own = [record for record in group if (record.case["set"], record.case["split"]) in complete]
-        return show.mean("test", ".1f", 100.0)(own)
-
-    name = ("network", show.param("network"))
-    accuracies = [name, *((one, of_set(one)) for one in sets), ("mean", whole)]
-    storage = [
-        name,
-        ("bits", show.mean("bits", ",.0f", none="32-bit floats")),
-        ("train %", show.mean("train", ".1f", 100.0)),
-        ("fit s", show.median("seconds", ".3g")),
-        ("search s", show.median("search", ".3g")),
-    ]
-    epochs = [
-        ("system", show.param("system")),
-        ("epochs", show.param("epochs")),
-        ("ms an epoch", show.median("epoch_seconds", ".3g", 1e3)),
-        ("candidates", show.first("candidates")),
-    ]
-    m = records[0].case["m"] if records else M
-    note = (
-        f"Mean and deviation over splits, m = {m} neurons; learning rate and beta chosen on validation for each. The "
-        "last column is the mean over sets and splits where all networks are measured."
-    )
-    storing = "Means; medians of the processor's seconds. The search of a system serves all networks made from it."
-    trained = grouped([record for record in records if "epoch_seconds" in record.measured], "system")
-    counted = "Medians; the history's evaluation of all samples is counted."
-    return [
-        show.table("test accuracy (%)", found, accuracies, note),
-        show.table("storage and time", found, storage, storing),
-        show.table("training by gradients", trained, epochs, counted),
-    ]
-
-
 TODAY, COSTS = "Beyond the paper: today's practice", "Rounding after training costs accuracy"
 #: Source, statement, the network that is to be more accurate in test, and the other one.
 QUESTIONS = (
@@ -348,30 +303,6 @@ def claims(records: Records) -> list[Claim]:
             claim = replace(claim, group=COSTS, case=names[0])
         made.append(claim)
     return made
-
-
-def plot(records: Records) -> Any:
-    """Draw the mean test accuracy of every network beside its storage, a line a network, a colour a system."""
-    found = {name: group for (name,), group in grouped(networks(records), "network").items()}
-    names = sorted(found, key=lambda name: (SYSTEMS.index(system_of(name)), list(found).index(name)))
-    layout = {"figsize": (10, 0.3 * len(names) + 1.4), "gridspec_kw": {"width_ratios": [2, 1]}}
-    figure, (left, right) = draw.subplots(1, 2, sharey=True, **layout, dpi=110)
-    for height, name in enumerate(names):
-        colour = f"C{SYSTEMS.index(system_of(name))}"
-        shares, bits = 100.0 * values(found[name], "test"), values(found[name], "bits")
-        error = shares.std(ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else 0.0
-        left.errorbar(shares.mean(), height, xerr=error, marker="o", capsize=2, color=colour)
-        if len(bits):
-            right.plot(np.mean(bits), height, "o", color=colour)
-        else:
-            right.annotate("floats", (0.98, height), xycoords=("axes fraction", "data"), ha="right", va="center")
-    left.set_yticks(range(len(names)), names)
-    left.invert_yaxis()
-    left.set(xlabel="test accuracy (%), mean and standard error over sets and splits")
-    right.set(xscale="log", xlabel="bits, mean over sets", xlim=(1e3, 1e5))
-    for ax in (left, right):
-        ax.grid(alpha=0.3)
-    return figure
 
 
 def system_of(name: str) -> str:

@@ -11,26 +11,23 @@ outputs on the training samples and on 100 others.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     PAPER,
     Records,
     experiment_in,
     grid,
-    grouped,
     per_cent,
     unfolded,
     values,
     where,
 )
 from benchmarks.experiments._data import planted
-from qsdp.bench import Claim, Record, Table, exact, paired_claim
+from qsdp.bench import Claim, Record, exact, paired_claim
 
 N, D, BETA = 100, 20, 1e-4
 SIZES, SEEDS, EPOCHS = (30, 100, 300), 10, 300
@@ -102,31 +99,6 @@ def entries(records: Records, scale: str, levels: int) -> list[Record]:
     return where(unfolded(records, "rounded", "scale", "levels"), scale=scale, levels=levels)
 
 
-def tables(records: Records) -> list[Table]:
-    columns = [
-        ("weights", lambda group: f"{group[0].case['levels']} levels" if "scale" in group[0].case else "real weights"),
-        ("scale", show.param("scale", "", "")),
-        ("bits", show.mean("bits", ",.0f", none="")),
-        ("matrix error", show.of(short, "matrix", none="0 %")),
-        ("training error", show.of(short, "train")),
-        ("test error", show.of(short, "test")),
-    ]
-    made = []
-    for (m,), group in grouped(records, "m").items():
-        rounded = unfolded(group, "rounded", "levels", "scale")
-        rounded = [record for record in rounded if record.case["scale"] in scales(record.case["levels"])]
-        of_scale = grouped(rounded, "levels", "scale")
-        real = [replace(r, measured={part: r.measured[f"float_{part}"] for part in ("train", "test")}) for r in group]
-        note = f"Medians and ranges over {len(group)} draws; errors relative to the trained network or the targets."
-        made.append(show.table(f"m = {m} neurons", [*of_scale.values(), real], columns, note))
-    return made
-
-
-def short(numbers: np.ndarray) -> str:
-    """Return median and range in percent."""
-    return f"{100 * np.median(numbers):.3g} % ({100 * numbers.min():.3g} to {100 * numbers.max():.3g})"
-
-
 def claims(records: Records) -> list[Claim]:
     source = f"{PAPER}, section 5"
     printed, right = (values(entries(records, scale, 2), "matrix") for scale in ("printed", "shared"))
@@ -150,18 +122,6 @@ def claims(records: Records) -> list[Claim]:
         exact(f"{source}.1", optimal, printed <= right * (1.0 + 1e-9), figures),
         paired_claim(f"{source}.2", loses, lost, real, **how),
     ]
-
-
-def plot(records: Records) -> Any:
-    panels = {
-        f"m = {m}": {
-            scale: {count: np.median(values(entries(group, scale, count), "train")) for count in LEVELS}
-            for scale in SCALES[1:]
-        }
-        | {"real": dict.fromkeys(LEVELS, np.median(values(group, "float_train")))}
-        for (m,), group in grouped(where(records, levels=list(LEVELS)), "m").items()
-    }
-    return draw.curves(panels, "levels", "relative training error", "xy") if panels else None
 
 
 EXPERIMENT = experiment_in(__name__, "Rounding after training: scales and levels", f"{PAPER}, section 5.1")

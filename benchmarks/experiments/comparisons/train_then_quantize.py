@@ -22,11 +22,10 @@ from sklearn.metrics import r2_score
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, by, experiment_in, grid, grouped, measured, over_sets, timed, where
+from benchmarks.experiments._common import Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.experiments._data import quarter
 from benchmarks.experiments._methods import outputs_of
-from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench import Claim, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
 CLASSES = ("iris", "wine", "breast-cancer-wisconsin")
@@ -149,44 +148,6 @@ def right(outputs: np.ndarray, y: np.ndarray) -> float:
     several = outputs.ndim == 2 and outputs.shape[1] > 1
     decided = outputs.argmax(axis=1) if several else np.ravel(outputs) > 0.0
     return float(np.mean(decided == y))
-
-
-def tables(records: Records) -> list[Table]:
-    made = []
-    for (name,), of_set in grouped(records, "set").items():
-        measure = "R², %" if name in TARGETS else "test %"
-        columns = [
-            ("system", show.param("system")),
-            (measure, show.percent("test")),
-            ("fit s", show.median("fit_seconds", ".2g")),
-            (f"rounded, {measure}", show.percent("rounded/test")),
-        ]
-        for m in VARIANTS:
-            columns += [
-                (f"{m}, {measure}", show.percent(f"{m}/test", none="")),
-                ("bits", bits_of(m)),
-                ("error", show.median(lambda record, m=m: largest_error(record, m), ".2g", none="")),
-                ("s", show.median(f"{m}/seconds", ".2g", none="")),
-            ]
-        note = (
-            "Means and deviations over splits, on test rows; neurons are counted a layer; 'error' is the largest "
-            f"relative error of a layer's match on the training rows. Rounded: the weights of the {HIDDEN} neurons to "
-            "signs. The last rows have binary weights from the start."
-        )
-        title = f"train by a system, quantize by the relaxation: {name}"
-        made.append(show.table(title, grouped(of_set, "system"), columns, note))
-    return made
-
-
-def bits_of(m: str) -> show.Cell:
-    """Return the cell of the bits of a variant; of networks that are binary from the start, their own."""
-    own = show.mean("bits", ",.0f", none="") if m == JUDGED else lambda group: ""
-    return lambda group: show.mean(f"{m}/bits", ",.0f", none="")(group) or own(group)
-
-
-def largest_error(record: Record, m: str) -> float | None:
-    """Return the largest relative error of a layer's match."""
-    return max(measured(record, f"{m}/errors") or [], default=None)
 
 
 def claims(records: Records) -> list[Claim]:

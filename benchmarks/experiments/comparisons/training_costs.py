@@ -11,17 +11,15 @@ one for ReLU and quadratic neurons.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import PAPER, Records, experiment_in, grid, grouped, timed, values, where
+from benchmarks.experiments._common import PAPER, Records, experiment_in, grid, timed, values, where
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
-from qsdp.bench import Claim, Record, Table, exact
+from qsdp.bench import Claim, exact
 
 #: n, d, m: the paper's ionosphere at both sizes, then tenfold n, d.
 SIZES = ((280, 33, 250), (280, 33, 2500), (2800, 33, 250), (2800, 330, 250))
@@ -135,35 +133,6 @@ def weights_of(model: Any) -> int:
     if hasattr(network, "parameters"):
         return sum(parameter.numel() for parameter in network.parameters())
     return int(network.U.size + network.V.size + network.alpha.size)
-
-
-def size_of(record: Record) -> str:
-    """Return the size of a problem and the neurons as text."""
-    return "{} x {}, m = {}".format(*record.case["size"])
-
-
-def tables(records: Records) -> list[Table]:
-    def rate(record: Record) -> float | None:
-        operations = record.measured["operations"]
-        return None if operations is None else operations / record.measured["epoch_seconds"] / 1e9
-
-    columns = [
-        ("n x d, m", lambda group: size_of(group[0]).replace("m = ", "")),
-        ("system", show.param("system")),
-        ("weights", show.first("weights", ",")),
-        ("ms an epoch", show.least("epoch_seconds", ".3g", 1e3, "")),
-        ("Gflop/s", show.most(rate, ".2g", none="")),
-        ("s in all", show.least("whole_seconds", ".3g")),
-        ("MiB", show.median("memory", ".3g")),
-        ("runs", show.count),
-    ]
-    note = (
-        f"CPU, one thread. An epoch with its evaluation; the least of the runs' medians. In all: {EPOCHS} epochs (one "
-        "of the BPLS classifier), or the relaxation's solve to a certified relative gap of 1e-4, which holds for every "
-        "m. MiB: growth of the process's largest size; below a few MiB it is that of the allocator."
-    )
-    texts = [replace(record, case={**record.case, "text": size_of(record)}) for record in records]
-    return [show.table("Costs of training", grouped(texts, "text", "system"), columns, note)]
 
 
 def claims(records: Records) -> list[Claim]:

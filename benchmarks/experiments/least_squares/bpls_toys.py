@@ -13,7 +13,6 @@ layers. "literal" is the pass as printed but for its inverse, with targets cut a
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +21,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, experiment_in, grid, values, where
 from benchmarks.experiments.least_squares._bpls_classifiers import optimizer_of
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.baselines.bpls._network import random_weights
-from qsdp.bench import Claim, Record, Table, compare, exact, judged
+from qsdp.bench import Claim, Record, compare, exact, judged
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
@@ -264,77 +263,6 @@ def beside_printed(found: Mapping[tuple[str, float], Record], toy: str) -> dict[
         for sigma, text in texts.items()
         if (name, sigma) in found
     }
-
-
-def pair(measured: dict[str, Any]) -> str:
-    """Return both errors as text."""
-    return f"{measured['train']:.3f} / {measured['test']:.3f}" if "train" in measured else "diverged"
-
-
-def tables(records: Records) -> list[Table]:
-    linear, nonlinear = TOYS
-    found, other = by_noise(records, linear), []
-    for key, what, printed, shown in (
-        (
-            ("inverse", 0.0),
-            "printed inverse on exact data: errors, median and largest residual",
-            "253, 10.6, 1.8e+03",
-            "{errors}, {median:.1f}, {largest:.2g}",
-        ),
-        (("theorem", 1.0), "largest difference from least squares, every rule", "<= 1e-10", "{difference:.1e}"),
-    ):
-        if key in found:
-            other.append([what, printed, shown.format(**found[key].measured), str(found[key].case["runs"])])
-    timed = [record for record in records if "timed" in record.case]
-
-    def least(group: Records) -> str:
-        taken = values(where(timed, method=group[0].case["method"]), "cpu_per_pass")
-        return f"{1e6 * taken.min():.0f}" if len(taken) else "-"
-
-    passes = [
-        ("variant", show.param("method")),
-        ("passes", show.mean("passes", ".1f")),
-        ("CPU microseconds a pass", least),
-        ("hidden values cut", show.of(lambda shares: f"{shares.mean():.1f} %", "clipped", 100.0)),
-    ]
-    of_variant = [
-        group
-        for name in TOYS[nonlinear].variants
-        if (group := [one for (method, _), one in by_noise(records, nonlinear).items() if method == name])
-    ]
-    return [
-        *error_tables(records, linear),
-        Table(f"{linear}: what else was measured", ["what", "printed", "measured", "runs"], other),
-        *error_tables(records, nonlinear),
-        show.table(
-            f"{nonlinear}: passes",
-            of_variant,
-            passes,
-            "Seconds of one thread, the checks before a training included; the least of three times 200 trainings.",
-        ),
-    ]
-
-
-def error_tables(records: Records, toy: str) -> list[Table]:
-    """Return errors beside those printed, and at all noises; of the linear one beside those expected."""
-    found, methods = by_noise(records, toy), (*TOYS[toy].variants, *COMPETITORS)
-    rows = [
-        [name, f"{sigma:g}", text, pair(record.measured), str(record.case["runs"])]
-        for (name, sigma), (text, record) in beside_printed(found, toy).items()
-    ]
-    exact_too, curve = toy == "Linear toy", []
-    for sigma in sorted({sigma for name, sigma in found if name in methods}):
-        known = [f"{math.sqrt(6.0) * sigma:.3f} / {math.sqrt(2.0 * 2.125) * sigma:.3f}"] if exact_too else []
-        shown = [pair(found[name, sigma].measured) if (name, sigma) in found else "-" for name in methods]
-        curve.append([f"{sigma:g}", *known, *shown])
-    epochs = max([record.case.get("epochs", 0) for record in found.values()], default=0)
-    note = f"Competitors: {epochs} epochs of one sample a step. Training against noisy, test against clean targets."
-    headings = ["sigma", *(["exact for least squares"] if exact_too else []), *methods]
-    compared = ["method", "sigma", "printed train / test", "measured", "runs"]
-    return [
-        Table(f"{toy}: RMSE where the specification prints it", compared, rows, note),
-        Table(f"{toy}: RMSE, training / test", headings, curve, note),
-    ]
 
 
 def claims(records: Records) -> list[Claim]:

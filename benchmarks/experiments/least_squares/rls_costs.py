@@ -12,18 +12,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, experiment_in, grid, grouped, values, where
+from benchmarks.experiments._common import Records, experiment_in, grid, values, where
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
 from benchmarks.experiments.least_squares import _rls
-from qsdp.baselines.rls import LayerCost, convolutional_cost, dense_cost, recurrent_cost
-from qsdp.bench import Claim, Table, exact, not_measured
+from qsdp.bench import Claim, exact, not_measured
 
 METHODS = ("sgd", "adam", "rls", "rls+m+r")
 #: Network: minibatch, timed steps, steps of an epoch of the paper's data, its ratio to Adam.
@@ -72,20 +67,6 @@ def build(network: str) -> tuple[Any, Any, Any]:
             return self.output(self.above(self.below(X)[0])[0][-1])
 
     return Words(), torch.randn(T, size, WORDS), torch.eye(2)[torch.randint(2, (size,))]
-
-
-def counted(network: str) -> list[LayerCost]:
-    """Return the costs of all layers by the paper's tables."""
-    size = NETWORKS[network][0]
-    if network.startswith("784"):
-        return [dense_cost(784, 512, size), dense_cost(512, 10, size)]
-    if network.startswith("mini"):
-        sides = (32, 32, 16, 16, 8)
-        pairs = zip(itertools.pairwise(CHANNELS), sides, strict=True)
-        layers = [convolutional_cost(a, b, (3, 3), side * side, size) for (a, b), side in pairs]
-        return [*layers, dense_cost(4096, 1024, size), dense_cost(1024, 10, size)]
-    recurrent = [recurrent_cost(n, 512, size, T, gates=4) for n in (WORDS, 512)]
-    return [*recurrent, dense_cost(512, 2, size)]
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -138,78 +119,6 @@ def timed_steps(
         seconds.append(end - start)
         updates.append(end - middle)
     return optimizer, seconds, updates
-
-
-def tables(records: Records) -> list[Table]:
-    groups = grouped(records, "network", "method")
-
-    def to_adam(reduce: Callable[[Any], Any], what: str) -> show.Cell:
-        """Return the ratio of a method to Adam."""
-
-        def cell(group: Records) -> str:
-            adam = values(groups.get((group[0].case["network"], "adam"), []), what)
-            return f"{reduce(values(group, what)) / reduce(adam):.2f}" if len(adam) else "-"
-
-        return cell
-
-    def printed(group: Records) -> str:
-        """Return the printed ratio to Adam, which is that of plain RLS."""
-        ratio = NETWORKS[group[0].case["network"]][3]
-        return f"{ratio:g}" if group[0].case["method"] == "rls" and ratio else "-"
-
-    def epoch(group: Records) -> str:
-        steps = NETWORKS[group[0].case["network"]][2]
-        return f"{steps * values(group, 'step').min():,.0f}" if steps else "-"
-
-    place = [("network, minibatch", show.param("network")), ("method", show.param("method"))]
-    times = [
-        *place,
-        ("ms", show.least("step", ".3g", 1e3)),
-        ("of it update", show.least("update", ".3g", 1e3)),
-        ("to Adam (paper)", printed),
-        ("to Adam", to_adam(np.min, "step")),
-        ("s an epoch of the paper's data", epoch),
-        ("repet.", show.count),
-    ]
-    sizes = [
-        *place,
-        ("parameters", show.first("parameters", ",")),
-        ("numbers kept by the optimiser", show.first("state", ",")),
-        ("MiB at most", show.median("peak_bytes", ".4g", 1 / 2**20)),
-        ("to Adam", to_adam(np.median, "peak_bytes")),
-        ("repet.", show.count),
-    ]
-    formulas = []
-    for network in NETWORKS if records else ():
-        parts = ("sgd_time", "rls_time", "sgd_space", "rls_space")
-        sgd, rls, space, kept = (sum(getattr(layer, part) for layer in counted(network)) for part in parts)
-        stored = [f"{record.measured['state']:,}" for record in where(records, network=network, method="rls")]
-        more = [f"{rls / sgd:.3f}", f"{kept - space:,}", *(stored or ["-"])[:1], f"{kept / space:.3f}"]
-        formulas.append([network, f"{sgd:,}", f"{rls:,}", *more])
-    headings = ["network, minibatch", "SGD", "RLS", "ratio", "numbers of P", "numbers of P, measured"]
-    rows = [groups[network, method] for network in NETWORKS for method in METHODS if (network, method) in groups]
-    return [
-        show.table(
-            "Time of a step",
-            rows,
-            times,
-            "Processor time of one thread, fastest of several steps over repetitions; (paper): one 1080Ti. "
-            "An epoch is the time of a step times its number of them: MNIST 469, CIFAR-10 391, IMDB 196.",
-        ),
-        show.table(
-            "Memory",
-            rows,
-            sizes,
-            "Single precision. MiB: largest growth of the process, the median over repetitions.",
-        ),
-        Table(
-            "Multiply-adds and numbers by Tables I and II",
-            [*headings, "space, RLS to SGD"],
-            formulas,
-            "Leading terms of one product with the minibatch, as printed; a step has three. Measured P have a row and "
-            "column for the bias.",
-        ),
-    ]
 
 
 def claims(records: Records) -> list[Claim]:

@@ -17,14 +17,14 @@ searches are timed. Gradients are 32-bit, 300 epochs, batches of 32. Seconds are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -43,10 +43,11 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments._data import planted
 from benchmarks.experiments._methods import Make, fits, fourth_of, scorers
-from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
 from qsdp.model_selection import Choice
 
+KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)
 SAMPLED = ("paper", "qsdp", "refitted", "polished")
 PRINTED = "backprop, printed scale"
@@ -207,16 +208,6 @@ def at_edges(group: Records, what: str) -> list[bool]:
     return [bool(undecided) for undecided in found if undecided is not None]
 
 
-def edges(what: str) -> Callable[[Records], str]:
-    """Return the cell that counts them, empty where nothing was chosen."""
-
-    def cell(group: Records) -> str:
-        found = at_edges(group, what)
-        return f"{sum(found)} of {len(found)}" if found else ""
-
-    return cell
-
-
 def bound(record: Record) -> float:
     """Return the lower bound relative to the zero network's objective."""
     return float(record.measured["lower_bound"] / record.measured["zero"])
@@ -225,35 +216,6 @@ def bound(record: Record) -> float:
 def by_seed(records: Records, name: str, m: int | None, what: What) -> dict[int, float]:
     """Return one figure of a network by draw of the data."""
     return by(where(networks(records), name=name, m=m), what, "seed")
-
-
-def tables(records: Records) -> list[Table]:
-    def name(group: Records) -> str:
-        proven = values(group, "proven")
-        return group[0].case["name"] + (f" (proven in {proven.sum():.0f} of {len(proven)})" if len(proven) else "")
-
-    columns = [
-        ("method", name),
-        ("m", show.param("m", none="any")),
-        ("neurons", show.mean("neurons", ",.0f")),
-        ("bits", show.mean("bits", ",.0f", none="32-bit floats")),
-        ("objective %", show.medians(objective, 100.0)),
-        ("bound %", show.median(bound, ".3g", 100.0)),
-        ("test loss %", show.median("test_loss", ".3g", 100.0)),
-        ("fit s", show.median("seconds", ".3g")),
-        ("search s", show.median("search_seconds", ".3g", none="")),
-        ("at an edge, objective", edges("objective")),
-        ("at an edge, test loss", edges("test_loss")),
-        ("runs", show.count),
-    ]
-    note = (
-        "Medians over draws of the data; objective (24) with beta = 1e-4 and its lower bound, relative to the zero "
-        "network's objective: above 100 % a network is worse than none; test loss relative to the targets' squares. "
-        "Seconds of a sampled network include the solve, which all sizes share. At an edge: runs in which the learning "
-        "rate that was chosen is the first or the last that was tried, so that another may do better."
-    )
-    groups = grouped(networks(records), "name", "m")
-    return [show.table("planted data: objective against the number of neurons", groups, columns, note)]
 
 
 def claims(records: Records) -> list[Claim]:

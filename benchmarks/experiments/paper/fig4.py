@@ -19,12 +19,12 @@ import numpy as np
 
 import qsdp
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import PAPER, accuracy, approach_claim, experiment_in, grouped, percent, values
+from benchmarks.experiments._common import PAPER, accuracy, approach_claim, experiment_in, grouped, values
 from benchmarks.experiments._common import timed as seconds_of
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments.paper import _accuracy_time as timed
 from benchmarks.experiments.paper import _accuracy_time_report as report
-from qsdp.bench import Claim, Record, Table
+from qsdp.bench import Claim, Record
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 #: Their work grows with the neurons.
@@ -105,28 +105,6 @@ def points(records: Sequence[Record], part: str) -> dict[int, dict[int, float]]:
         for point in record.measured["points"]:
             found.setdefault(point["m"], {})[record.case["split"]] = point[part]
     return found
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
-    curves, others = parts_of(records)
-    rows = []
-    for (method,), group in grouped(curves, "curve").items():
-        found = {part: points(group, part) for part in ("bits", "train", "test", "seconds")}
-        solving = float(np.median(values(group, "solve_seconds")))
-        for m in found["bits"]:
-            bits, train, test, spent = (np.array(list(found[part][m].values())) for part in found)
-            cells = [f"{bits.mean():,.0f}", percent(train), percent(test)]
-            rows.append([method, str(m), *cells, f"{solving + np.median(spent):.3g}", str(len(bits))])
-        shown = (percent(values(group, f"sdp_{part}")) for part in ("train", "test"))
-        rows.append([method, "relaxation", "", *shown, f"{solving:.3g}", str(len(group))])
-    note = (
-        f"Mean and deviation over splits, each the mean of {DRAWS} drawn networks; beta = {BETA:g}. Seconds: medians, "
-        "of the solve, which all sizes share, and of one network."
-    )
-    table = Table(
-        "vehicle: accuracy (%), beta = 1", ["method", "m", "bits", "train", "test", "s", "splits"], rows, note
-    )
-    return [table, report.networks_table(others)]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:

@@ -1,8 +1,8 @@
 """What Bartan and Pilanci prove, measured: Theorems 1 to 3, the constant of the lower bound, one solve for all sizes.
 
 A proof needs no measurement; its constants do, and so do slips of print. That bounds are below objectives is tried by
-`benchmarks.campaigns soundness`. Optima of (24) are those of
-`qsdp.column_generation`, proven. Theorem 3 is measured on planted data with noise, with the mean of absolute errors.
+`tests/campaigns soundness`. Optima of (24) are those of `qsdp.column_generation`, proven. Theorem 3 is measured on
+planted data with noise, with the mean of absolute errors.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     PAPER,
     Records,
     Theorem,
     experiment_in,
     grid,
-    grouped,
     medians,
     theorems,
     values,
-    where,
 )
 from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
-from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured, share
+from qsdp.bench import Claim, Record, compare, exact, judged, not_measured, share
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -71,89 +68,6 @@ def factor(record: Record) -> float:
     d = record.case["d"]
     needed = np.array(record.case["neurons"]) * error(record, "loss") ** 2
     return float(needed.max() / (record.measured["radius"] ** 4 * d * np.log(d)))
-
-
-def needed_neurons(record: Record, epsilon: float) -> float:
-    """Return m of epsilon, interpolated between those that were sampled, or continued by the square root."""
-    errors, neurons = np.log(error(record, "loss"))[::-1], np.log(record.case["neurons"])[::-1]
-    if np.log(epsilon) < errors[0]:
-        return float(np.exp(neurons[0] + 2.0 * (errors[0] - np.log(epsilon))))
-    return float(np.exp(np.interp(np.log(epsilon), errors, neurons)))
-
-
-# -- tables ----------------------------------------------------------------------------------------------
-
-EPSILONS = (0.2, 0.1, 0.05, 0.02)
-
-
-def tables(records: Records) -> list[Table]:
-    return [_concentration_table(records), _constants_table(records), _solve_table(records)]
-
-
-def _concentration_table(records: Records) -> Table:
-    def over(group: Records) -> str:
-        bounds = [
-            bernstein(record.case, record.measured, m) / error(record, "spectral")[k]
-            for record in group
-            for k, m in enumerate(record.case["neurons"])
-        ]
-        return f"{np.median(bounds):.2f}"
-
-    columns = [
-        ("d", show.param("d")),
-        *(
-            (f"m for epsilon = {epsilon:g}", show.median(lambda r, epsilon=epsilon: needed_neurons(r, epsilon), ".0f"))
-            for epsilon in EPSILONS
-        ),
-        ("p of m ~ epsilon^-p (printed: 2)", show.median(lambda record: exponent(record, "loss"), ".2f")),
-        ("c_1 at the worst m", show.medians(factor)),
-        ("spectral error: (28) over measured", over),
-        ("epsilon that beta allows", show.most("epsilon_of_beta", ".1e")),
-        ("data sets", show.count),
-    ]
-    note = (
-        "Errors that 19 of 20 networks stay below, of the mean absolute error of targets with deviation one; beyond "
-        "the largest m, continued by p = 2. Medians over data sets. (28) with its constants written out, at 5 %. Beta "
-        "is as small as the theorem asks for where epsilon is above the column before the last."
-    )
-    groups = dict(sorted(grouped(where(records, kind="concentration"), "d").items()))
-    return show.table("Theorem 3: neurons against epsilon", groups, columns, note)
-
-
-def _constants_table(records: Records) -> Table:
-    def name(group: Records) -> str:
-        case = group[0].case
-        return f"d = {case['d']}, {case['levels']} levels, {case['activation'] or 'bilinear'}"
-
-    def over(what: str) -> show.Cell:
-        return show.medians(lambda record: record.measured[what] / record.measured["optimum"])
-
-    columns = [
-        ("network", name),
-        ("beta over the largest useful", show.param("share", "g")),
-        ("as printed", over("printed")),
-        ("with twice the regulariser", over("tight")),
-        ("... at K beta", over("krivine")),
-        ("data sets", show.count),
-    ]
-    groups = grouped(where(records, kind="constants"), "d", "levels", "activation", "share")
-    note = "Optimal values over that of (24), proven: medians and ranges. K = 1.782 is Krivine's bound of K_G."
-    return show.table("The relaxation beside the global optimum", groups, columns, note)
-
-
-def _solve_table(records: Records) -> Table:
-    found = where(records, kind="one solve")
-    sizes = found[0].case["neurons"] if found else ()
-    # A row is the place of a number of neurons.
-    columns = [
-        ("neurons", lambda k: str(sizes[k])),
-        ("s of the solve, which all share", lambda k: f"{np.median(values(found, 'solve_seconds')):.3f}"),
-        ("s of sampling", lambda k: f"{np.median(values(found, 'sample_seconds')[:, k]):.4f}"),
-        ("objective above its limit", lambda k: f"{100.0 * np.median(values(found, 'excess')[:, k]):.2f} %"),
-        ("data sets", lambda k: str(len(found))),
-    ]
-    note = "Limit: the relaxation's loss and pi / (2 gamma) times its regulariser. Processor seconds, medians."
-    return show.table("One solve for every number of neurons", range(len(sizes)), columns, note)
 
 
 # -- claims ----------------------------------------------------------------------------------------------
@@ -314,19 +228,6 @@ CLAIMS: tuple[Theorem, ...] = (
 
 def claims(records: Records) -> list[Claim]:
     return theorems(PAPER, CLAIMS, records)
-
-
-def plot(records: Records) -> Any:
-    found = sorted(where(records, kind="concentration"), key=lambda record: record.case["d"])
-    panels: dict[str, Any] = {"Loss above the optimum, 19 of 20 networks": {}, "Spectral error of the mean": {}}
-    for (d,), group in grouped(found, "d").items():
-        neurons = group[0].case["neurons"]
-        for title, name in zip(panels, ("loss", "spectral"), strict=True):
-            errors = np.median([error(record, name) for record in group], axis=0)
-            panels[title][f"d = {d}"] = dict(zip(neurons, errors, strict=True))
-        bound = np.median([[bernstein(r.case, r.measured, m) for m in neurons] for r in group], axis=0)
-        panels[title][f"(28), d = {d}"] = dict(zip(neurons, bound, strict=True))
-    return draw.curves(panels, "neurons", "error", "xy") if found else None
 
 
 EXPERIMENT = experiment_in(

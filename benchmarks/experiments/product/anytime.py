@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, timed, where
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, processor_clock
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 
 SOLVERS = ("auto", "interior", "splitting", "low-rank")
@@ -165,41 +165,6 @@ def gap_at(record: Any, moment: float) -> float:
 def split(records: Records) -> tuple[Records, Records]:
     """Return the records of curves, and those of networks."""
     return [r for r in records if "solver" in r.case], [r for r in records if "solver" not in r.case]
-
-
-def tables(records: Records) -> list[Table]:
-    """Return the gaps of the methods at some moments, and what the pipeline has at every limit."""
-    curves, trained = split(records)
-
-    def after(moment: float) -> show.Column:
-        return f"{moment:g} s", lambda group: f"{gap_at(group[0], moment):.1e}"
-
-    solved = [
-        "problem | solver",
-        *map(after, (moment for moment in LIMITS if moment <= CURVE)),
-        ("ended after, s", lambda group: f"{gaps(group[0])[0][-1]:.2f}"),
-    ]
-
-    def mean(heading: str, name: str, form: str) -> show.Column:
-        return heading, lambda group: format(float(np.mean(group[0].measured[name])), form)
-
-    columns = [
-        "problem | limit, s = limit:g",
-        mean("seconds", "seconds", ".2f"),
-        ("relaxed by", lambda group: ", ".join(group[0].measured["solvers"])),
-        mean("relaxed point", "relaxed", ".6g"),
-        mean("its gap", "relaxed_gap", ".1e"),
-        mean("network", "objective", ".6g"),
-        (
-            "least and largest",
-            lambda group: "{:.6g} to {:.6g}".format(*np.quantile(group[0].measured["objective"], (0, 1))),
-        ),
-        mean("certified gap", "gap", ".3f"),
-    ]
-    return [
-        show.table("Certified gap of the relaxation after seconds of the processor", curves, solved),
-        show.table("Polished networks with a time limit", trained, columns, f"Means of {SEEDS} seeds."),
-    ]
 
 
 def quotes(records: Records) -> dict[str, str]:

@@ -37,7 +37,7 @@ from benchmarks.experiments._common import (
     where,
 )
 from benchmarks.experiments._data import standardised, with_constant
-from qsdp.bench import Claim, Record, Table, compare, exact, judged
+from qsdp.bench import Claim, Record, compare, exact, judged
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import ColumnGenerationResult, master
 from qsdp.column_generation.restricted import solve_restricted
@@ -219,52 +219,6 @@ def compared(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, repeats: 
 def label(record: Record) -> str:
     """Return the name of the data of a case."""
     return str(record.case["data"]) + ("" if record.case["class"] is None else f", class {record.case['class']}")
-
-
-def tables(records: Records) -> list[Table]:
-    """Return what was proven, what the checks say, and the times of the restricted problems."""
-    place: list[str | show.Column] = [("data", show.first(label)), "loss | beta:g"]
-    generated = (
-        "n | D | rounds | neurons | objective:.6f | lower bound = lower_bound:.6f | gap = relative_gap:.1e | kind | "
-        "seconds:.2f",
-        ("runs", show.first("repeats")),
-        "bound of the relaxation = relaxation/lower_bound:.4f | its gap = relaxation/gap:.3%",
-    )
-    checks = (
-        "certify: gap = certify/gap:.1e | kind = certify/kind | s = certify/seconds:.3f | "
-        "own proof, guarded: gap = proof/gap:.1e | leaves = proof/leaves | s = proof/seconds:.3f",
-        ("qsdp_check", lambda group: f"exit code {group[0].measured['check']['code']}"),
-        "s = check/seconds:.3f | bytes = check/bytes:,",
-    )
-    restricted = (
-        "rows = restricted/rows | columns = restricted/columns | library, s = restricted/seconds:.4f | "
-        "CVXPY, s = restricted/cvxpy_seconds:.3f | of it Clarabel = restricted/clarabel_seconds:.3f | "
-        "ratio = restricted/ratio:.1f | to Clarabel = restricted/clarabel_ratio:.1f | gap = restricted/gap:.0e | "
-        "Clarabel's = restricted/clarabel_gap:.0e | runs = restricted/repeats"
-    )
-    return [
-        show.table(
-            "Column generation",
-            records,
-            [*place, *generated],
-            "Gaps are relative, that of the relaxation to the same network. Seconds: CPU, one thread, medians of the "
-            f"runs; the same seed each time. No run is begun after {BUDGET:g} seconds.",
-        ),
-        show.table(
-            "Certified again",
-            records,
-            [*place, *checks],
-            "One run each, CPU seconds. certify knows network and data only; for a loss without a gradient it has no "
-            "good dual vector. Exit code 0: accepted.",
-        ),
-        show.table(
-            f"Restricted problem of the last round, relative tolerance {TOLERANCE:g}",
-            [record for record in records if record.measured["restricted"] is not None],
-            [*place, restricted],
-            "CPU seconds of one thread, alternately in one process; medians, ratios of the same repetition. The other "
-            "losses on credit-approval, which take Clarabel minutes, are left out.",
-        ),
-    ]
 
 
 def own_share(record: Record) -> float:

@@ -19,10 +19,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, where
 from benchmarks.experiments._data import with_constant
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, exact
 from qsdp.relaxation.cuts import CuttingPlanes
 
 #: Data and beta.
@@ -113,20 +113,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "processor_seconds": processor_seconds,
         "curve": curve,
     }
-
-
-def tables(records: Records) -> list[Table]:
-    columns = [
-        ("problem", lambda group: label(group[0].case)),
-        "limit, s = limit:g",
-        ("cuts", lambda group: "yes" if group[0].case["cuts"] else "no"),
-        "D | relaxation:.6g | lower bound = lower_bound:.6g | objective:.6g | "
-        "relaxation's gap, % = 100*relaxation_gap:.2f | certified gap, % = 100*gap:.2f | kind | rounds | seconds:.1f | "
-        "of the processor = processor_seconds:.1f",
-    ]
-    note = "One thread, on a machine that others used, too: compare by the seconds of the processor. Where both kinds "
-    note += "of seconds are equal, limits counted those of the processor."
-    return [show.table("Certified gaps with a time limit", records, columns, note)]
 
 
 def label(case: dict[str, Any]) -> str:

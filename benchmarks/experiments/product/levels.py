@@ -15,20 +15,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
     accuracy,
     experiment_in,
     grid,
-    grouped,
-    percent,
     values,
     where,
 )
 from benchmarks.experiments._data import standardised, targets_of, with_constant
-from qsdp.bench import Claim, Table, exact, judged, paired_claim, within
+from qsdp.bench import Claim, exact, judged, paired_claim, within
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 FACTORS = (1, 2, 4, 8)
@@ -77,33 +74,6 @@ def of_sampling(records: Records, M: int) -> float:
 def change(records: Records, M: int) -> np.ndarray:
     """Return accuracy with M + 1 levels minus that with two, for every split."""
     return np.asarray(np.mean(tests(records, M) - tests(records, BINARY), axis=1))
-
-
-def tables(records: Records) -> list[Table]:
-    def changed(group: Records, M: int) -> str:
-        paired = 100.0 * change(group, M)
-        error = np.std(paired, ddof=1) / len(paired) ** 0.5 if len(paired) > 1 else np.nan
-        return f"{paired.mean():+.2f} ± {error:.2f}"
-
-    # A row is the group of a set and M.
-    columns = [
-        ("data", lambda row: row[0][0].case["data"] if row[1] == BINARY else ""),
-        ("M", lambda row: str(row[1])),
-        ("bits", lambda row: show.first(f"{row[1]}/bits", ",")(row[0])),
-        ("test accuracy, %", lambda row: percent(tests(*row).mean(axis=1))),
-        ("minus M = 1", lambda row: "" if row[1] == BINARY else changed(*row)),
-        ("of sampling, %", lambda row: f"{100.0 * of_sampling(*row):.2f}"),
-        ("weights at +-M", lambda row: f"{values(row[0], f'{row[1]}/outermost').mean():.3f}"),
-        ("certified gap, %", lambda row: f"{100.0 * np.median(values(row[0], f'{row[1]}/gaps')):.1f}"),
-        ("splits x networks", lambda row: f"{len(row[0])} x {row[0][0].case['networks']}"),
-    ]
-    note = (
-        "Mean and deviation over splits; the difference with its standard error, paired by split. Of sampling: "
-        "deviation between networks of one solution. Gap: that of the network, median, certified by the bound that is "
-        "carried over from the binary solve."
-    )
-    rows = [(group, M) for group in grouped(records, "data").values() for M in FACTORS]
-    return [show.table("Levels from one solve", rows, columns, note)]
 
 
 def claims(records: Records) -> list[Claim]:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import TARGET, Records, experiment_in
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, exact
 from qsdp.relaxation.memory import least_memory
 
 LIMIT = 10.0
@@ -98,22 +97,6 @@ def called(call: str, network: qsdp.BilinearNetwork, problem: qsdp.TrainingProbl
 def _parted(records: Records) -> tuple[Records, Records]:
     """Return the records of solves, and those of other functions."""
     return [one for one in records if "call" not in one.case], [one for one in records if "call" in one.case]
-
-
-def tables(records: Records) -> list[Table]:
-    solves, others = _parted(records)
-    bound = ("bound, MiB", show.first(_bound, ".0f"))
-    sizes = "data, MiB = data_mib:.0f | least, MiB = least_mib:.0f | peak, MiB = peak_mib:.0f"
-    return [
-        show.table(
-            "Peak memory of a solve beside the data", solves, [f"n | d | loss | method = solver | {sizes}", bound]
-        ),
-        show.table(
-            "Peak memory of other functions beside the data",
-            others,
-            ["call | n | d | neurons in hand = columns:d | data, MiB = data_mib:.0f | peak, MiB = peak_mib:.0f", bound],
-        ),
-    ]
 
 
 def _bound(record: Any) -> float:

@@ -22,9 +22,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import TARGET, Records, experiment_in, timed, where
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, exact
 from qsdp.export import onnx_inputs, to_onnx, to_qonnx
 
 #: Rows of a batch; for quick cases.
@@ -165,19 +164,6 @@ def name_of(group: Records) -> str:
         return f"{sizes}, {case['low']} to {case['high']}"
     weights = "equal" if case["shared"] else "free"
     return f"{sizes}, {case['levels']} levels, {case['activation'] or 'bilinear'}, {weights} weights"
-
-
-def tables(records: Records) -> list[Table]:
-    speed = where(records, kind=("network", "classifier"))
-    columns = (
-        "rows | predict, ms = 1e3*predict:.3g | onnxruntime, ms = 1e3*onnxruntime:.3g | "
-        "one row: predict, us = 1e6*predict_one:.3g | one row: onnxruntime, us = 1e6*onnxruntime_one:.3g | bytes:,"
-    )
-    circuits = [("network", name_of), "bits | largest difference = lost:.2g"]
-    return [
-        show.table("onnxruntime beside predict", speed, [("model", name_of), columns]),
-        show.table("Circuits of hls4ml", where(records, kind="circuit"), circuits),
-    ]
 
 
 def claims(records: Records) -> list[Claim]:

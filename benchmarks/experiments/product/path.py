@@ -23,12 +23,10 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
     experiment_in,
-    grouped,
     medians,
     percent,
     timed,
@@ -36,7 +34,7 @@ from benchmarks.experiments._common import (
     where,
 )  # fmt: skip
 from benchmarks.experiments._data import standardised, with_constant
-from qsdp.bench import Claim, Record, Table, compare, exact, judged
+from qsdp.bench import Claim, Record, compare, exact, judged
 from qsdp.estimators.classes import encode_classes
 from qsdp.losses import get_loss
 
@@ -172,55 +170,10 @@ def relaxed_score(model: qsdp.QuantizedNetworkClassifier, X: np.ndarray, y: np.n
     return float(np.mean(model.classes_[decided] == y))
 
 
-# -- tables ----------------------------------------------------------------------------------------------
-
-
 def iterations(record: Record, which: str) -> int:
     """Return the iterations of the betas that both ways have solved."""
     counts, solved = record.measured[f"{which}_iterations"], record.measured["solved"]
     return sum(count for count, known in zip(counts, solved, strict=True) if known)
-
-
-def tables(records: Records) -> list[Table]:
-    def ratio(over: str, under: str) -> Callable[[Record], float]:
-        """Return the seconds of one way over those of another."""
-        return lambda record: float(record.measured[f"{over}_seconds"] / record.measured[f"{under}_seconds"])
-
-    def unsolved(group: Records) -> str:
-        return " / ".join(f"{values(group, f'{which}_unsolved').sum():.0f}" for which in ("cold", "path"))
-
-    paths = [
-        "data | loss | solver",
-        ("iterations, cold", show.median(lambda r: iterations(r, "cold"), ".0f")),
-        ("path", show.median(lambda r: iterations(r, "path"), ".0f")),
-        ("path over cold", show.medians(lambda r: iterations(r, "path") / max(iterations(r, "cold"), 1))),
-        ("s, cold", show.median("cold_seconds", ".3g")),
-        ("path", show.median("path_seconds", ".3g")),
-        ("path over cold", show.medians(ratio("path", "cold"))),
-        ("unsolved", unsolved),
-        ("splits", show.count),
-    ]
-    note = (
-        "Iterations of all betas that both ways have solved, processor seconds of one thread; medians over splits, "
-        "with the range of the ratios. Unsolved: betas of all splits whose gap is above 1e-6, cold / path."
-    )
-    # A row of the other table is what a group of records has measured of one way.
-    rows = []
-    for (data,), group in grouped(where(records, kind="folds"), "data").items():
-        for which, search in SEARCHES.items():
-            share = show.medians(ratio(which, search))(group)
-            same = sum(record.measured[which]["beta"] == record.measured[search]["beta"] for record in group)
-            shown = {which: ("estimator", share, f"{same} of {len(group)}"), search: ("grid search", "", "")}
-            for way, (name, *beside) in shown.items():
-                seconds, right = show.median(f"{way}_seconds", ".3g")(group), show.percent(f"{way}/test")(group)
-                first = data if way == "relaxation" else ""
-                rows.append([first, f"{name}, scoring the {which}", seconds, *beside, right, show.count(group)])
-    folds = ("data", "", "seconds", "over the grid search's", "same beta", "test accuracy, %", "splits")
-    groups = grouped(where(records, kind="path"), "data", "loss", "solver")
-    return [
-        show.table("Paths", groups, paths, note),
-        Table("Five folds, the chosen network included", folds, rows, "Processor seconds of one thread, medians."),
-    ]
 
 
 # -- claims ----------------------------------------------------------------------------------------------

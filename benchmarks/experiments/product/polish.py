@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -26,7 +24,6 @@ from benchmarks.experiments._common import (
     by,
     experiment_in,
     grid,
-    grouped,
     medians,
     percent,
     spread,
@@ -34,7 +31,7 @@ from benchmarks.experiments._common import (
     where,
 )  # fmt: skip
 from benchmarks.experiments._data import standardised, targets_of, with_constant
-from qsdp.bench import REPETITIONS, Claim, Table, compare, exact, judged, not_measured, paired_claim
+from qsdp.bench import REPETITIONS, Claim, compare, exact, judged, not_measured, paired_claim
 from qsdp.column_generation import column_generation
 from qsdp.refinement.fixed_width import train_fixed_width
 from qsdp.refinement.polishing import polish
@@ -45,8 +42,6 @@ BETA, MANY, FEW = 10.0, 2500, 50
 SPLITS = 20
 #: Seconds at most of the search, and of column generation.
 SEARCH, EXACT = 10.0, 60.0
-#: Gap that counts as proven.
-PROVEN = 1e-6
 #: Bits of many neurons over those of few, to whole numbers, and gap of a free refit.
 RATIOS, NEAR = (40, 50), 0.06
 
@@ -156,41 +151,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
                 "seconds": seconds,
             }
     return measured
-
-
-# -- tables ----------------------------------------------------------------------------------------------
-
-
-def tables(records: Records) -> list[Table]:
-
-    def name(group: Records) -> str:
-        gaps, own = values(group, "gap"), group[0].case["network"]
-        proven = f" (proven in {np.sum(gaps <= PROVEN)} of {len(gaps)})" if own == "exact" else ""
-        return NAMES[own] + proven
-
-    columns = [
-        "data",
-        ("network", name),
-        ("objective", show.of(_objectives, "objective")),
-        ("gap", show.of(lambda gaps: f"{gaps.mean():.2%}" if gaps.mean() > 1e-4 else f"{gaps.mean():.0e}", "gap")),
-        ("train %", show.percent("train")),
-        ("test %", show.percent("test")),
-        ("neurons", show.mean("neurons", ".0f", none="")),
-        ("bits", show.mean("bits", ",.0f", none="")),
-        ("seconds", show.mean("seconds", ".3f")),
-        ("splits", show.count),
-    ]
-    note = (
-        "Means and deviations over splits. Gap: what the objective exceeds the best proven bound by, as a share of "
-        "itself; of the relaxation, its own. Bits: 64 a float. Seconds: CPU of the step, one thread; no search longer "
-        f"than {SEARCH:g} s, and no column generation longer than {EXACT:g} s."
-    )
-    rows = [
-        [replace(r, case={**r.case, "network": one}, measured=r.measured[one]) for r in group]
-        for group in grouped(records, "data").values()
-        for one in NAMES
-    ]
-    return [show.table(f"Squared loss, beta = {BETA:g}", rows, columns, note)]
 
 
 def _objectives(numbers: np.ndarray) -> str:

@@ -22,10 +22,10 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, unfolded
+from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, exact
 
 TOL = 1e-2
 #: Claims, with the least accuracy and the most kilobytes, and the networks one of which has to have both.
@@ -113,26 +113,6 @@ def of_pixels(network: qsdp.BilinearNetwork, side: int) -> qsdp.BilinearNetwork:
     rows = np.arange(28) // block
     owners = np.append((rows[:, None] * side + rows).ravel(), side * side)
     return qsdp.BilinearNetwork(network.U[:, owners], network.V[:, owners], network.alpha)
-
-
-def tables(records: Records) -> list[Table]:
-    columns = [
-        "second layer, network = network",
-        ("neurons", show.first("neurons")),
-        "kB = 1.25e-4*bits:.1f | processor s = seconds:.0f | test before, % = 100*before:.2f | "
-        "training, % = 100*train_accuracy:.2f | test, % = 100*test_accuracy:.2f",
-    ]
-    relaxed = [
-        ("problem", lambda group: "{samples} images, {side} x {side}".format(**group[0].case)),
-        "beta, share = share:g | gap = relaxation/relative_gap:.2g | processor s = relaxation/seconds:.0f | "
-        "test, % = 100*relaxation/test_accuracy:.2f | MiB, of all = peak_mib:.0f",
-    ]
-    note = "Before: as sampled; of all pixels, as polished on pooled ones."
-    networks = unfolded(records, "networks", "network")
-    return [
-        show.table("The relaxation", records, relaxed),
-        show.table("Polished networks", networks, columns, note),
-    ]
 
 
 def networks_of(records: Records) -> dict[str, dict[str, Any]]:

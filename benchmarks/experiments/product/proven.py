@@ -15,7 +15,7 @@ import qsdp
 from benchmarks.experiments import show
 from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, grouped, small, timed
 from benchmarks.experiments._data import with_constant
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, exact
 
 _NAMES = "banknote pima breast-cancer glass wine-quality heart adult credit-approval letter vehicle ionosphere"
 SETS = tuple(_NAMES.split())
@@ -64,11 +64,6 @@ def is_proven(record: Any) -> bool:
     """Return whether the optimum is proven, in time."""
     m = record.measured
     return bool(m["gap"] <= PROVEN and m["kind"] == "exact" and m["seconds"] <= LIMIT)
-
-
-def tables(records: Records) -> list[Table]:
-    columns = "data | beta:g | n | D | objective:.8g | gap:.1e | kind | neurons | rounds | seconds:.2f"
-    return [show.table("Proofs", records, columns, "Seconds: of the processor, one thread, one run.")]
 
 
 def claims(records: Records) -> list[Claim]:

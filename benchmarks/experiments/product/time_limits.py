@@ -17,9 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, timed, values
-from qsdp.bench import Claim, Record, Table, exact
+from qsdp.bench import Claim, Record, exact
 
 LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
 #: Limit and seconds allowed of quick cases.
@@ -149,11 +148,6 @@ FULL: dict[str, tuple[Any, Call]] = {
 
 def is_kept(record: Record) -> bool:
     return bool(record.measured["seconds"] <= SHARE * record.case["limit"] + MORE)
-
-
-def tables(records: Records) -> list[Table]:
-    columns = "call | limit, s = limit:g | seconds:.2f | of the limit = ratio:.2f | gap = relative_gap:.1e | status"
-    return [show.table("Time over limit", records, columns)]
 
 
 def claims(records: Records) -> list[Claim]:

@@ -7,17 +7,16 @@ the way. Training ends at 1,000 epochs, after an hour of a core; the paper's 10,
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, by, experiment_in, grid, grouped, spread, values, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import Records, by, experiment_in, grid, spread, where
 from benchmarks.experiments.quadratic._starts import train_starts
 from qsdp.baselines.quadratic import QuadraticNetwork, QuadraticNetworkClassifier
-from qsdp.bench import REPETITIONS, Claim, Table, compare, exact, judged
+from qsdp.bench import REPETITIONS, Claim, compare, exact, judged
 from qsdp.datasets import make_nonlinear_clusters
 from qsdp.datasets._toys import CLUSTER_COVARIANCES, CLUSTER_MEANS
 from qsdp.exceptions import InvalidInputError
@@ -26,7 +25,6 @@ from qsdp.quadratic_theory import classify_conics, ellipsoid_neurons
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"
 PRINTED = 99.97
 NAMES = {"qnn": "quadratic", "linear": "linear"}
-READOUTS = [(head, readout) for head in NAMES for readout in ("argmax", "code")]
 
 EPOCHS = (10, 100, 1000)
 
@@ -71,52 +69,6 @@ def accuracies(records: Records, head: str, readout: str, epochs: int) -> dict[i
 def shown(shares: Iterable[float]) -> str:
     percents = np.array(list(shares))
     return f"{spread(percents, 2)} [{percents.min():.2f}, {percents.max():.2f}]" if percents.size else "-"
-
-
-def tables(records: Records) -> list[Table]:
-    rows = []
-    for epochs in EPOCHS if where(records, head=tuple(NAMES)) else ():
-        found = [accuracies(records, head, readout, epochs) for head, readout in READOUTS]
-        runs = [list(itertools.chain(*of.values())) for of in found]
-        rows.append([str(epochs), *map(shown, runs), f"{max(map(len, runs))} ({max(map(len, found))})"])
-    constructed = where(records, head="constructed")
-    if constructed:
-        possible = [record for record in constructed if record.measured["code"] is not None]
-        own = [shown(100.0 * values(possible, name)) for name in ("argmax", "code")]
-        rows.append(["written down, not trained", *own, "-", "-", f"{len(possible)} ({len(constructed)})"])
-    headings = ["epochs", *(f"{NAMES[head]}, {readout}" for head, readout in READOUTS), "runs (data sets)"]
-    note = (
-        "Percent of 3000 test points: mean ± deviation (worst, best) over data sets and starts. Code: every one of "
-        "the six neurons on its side of 1/2. Rate 0.0001, batches of one, start N(0, 0.1^2). The paper prints "
-        f"{PRINTED} % after 10,000 epochs; the full experiment here ends at 1,000. Neurons can be written down where "
-        "ellipsoids separate the clusters."
-    )
-
-    def conics(k: int) -> show.Cell:
-        return lambda group: ", ".join(
-            f"{count} {kind}"
-            for kind, count in sorted(Counter(each[k] for r in group for each in r.measured["conics"]).items())
-        )
-
-    costs = [
-        ("layer", lambda group: NAMES[group[0].case["head"]]),
-        ("parameters", show.first("n_parameters")),
-        ("seconds an epoch of 12000 samples, all starts", show.mean("seconds_per_epoch", ".2f")),
-        ("starts", show.param("n_starts")),
-        ("runs averaged", show.count),
-    ]
-    return [
-        Table("Six clusters by one layer of six neurons", headings, rows, note),
-        show.table(
-            "Boundaries of the quadratic neurons (printed: ellipses and hyperbolas)",
-            grouped(where(records, head="qnn"), "head"),
-            [
-                ("epochs", lambda group: str(max(group[0].case["epochs"]))),
-                *((f"class {k}", conics(k)) for k in range(6)),
-            ],
-        ),
-        show.table("Costs", grouped(where(records, head=tuple(NAMES)), "head"), costs),
-    ]
 
 
 def claims(records: Records) -> list[Claim]:

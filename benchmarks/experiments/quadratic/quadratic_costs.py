@@ -11,23 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import Records, by, experiment_in, grid, timed, where
 from benchmarks.experiments.quadratic._starts import HEADS, NAMES
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
-from qsdp.bench import Claim, Record, Table, exact
+from qsdp.bench import Claim, Record, exact
 from qsdp.quadratic_theory import (
     count_operations,
     count_parameters,
     network_operations,
-    printed_extra_memory,
-    printed_extra_operations,
 )
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Tables 1, 2 and 5"
-PRINTED_SECONDS = {"linear": 1.63, "qnn": 5.98, "rpqnn": 1.71}
 FAMILIES = (*HEADS, "fan")
-TITLES = {**NAMES, "fan": "Fan"}
 REPETITIONS = 3
 
 
@@ -83,78 +78,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def title_of(case: dict[str, Any]) -> str:
-    plural = "starts" if case["n_starts"] > 1 else "start"
-    return f"784-{case['hidden']}-10 {TITLES[case['head']]}, {case['n_starts']} {plural}"
-
-
-def tables(records: Records) -> list[Table]:
-    of_network = by(where(records, kind="network"), "seconds_per_sample", "head", "hidden", "n_starts")
-
-    def ratio(record: Record) -> float:
-        case = record.case
-        linear = of_network.get(("linear", case["hidden"], case["n_starts"]), np.nan)
-        return float(record.measured["seconds_per_sample"] / linear)
-
-    def printed(record: Record) -> float | None:
-        own = PRINTED_SECONDS.get(record.case["head"]) if record.case["hidden"] == 30 else None
-        return own / PRINTED_SECONDS["linear"] if own else None
-
-    def per_start(record: Record) -> float:
-        return record.measured["seconds_per_sample"] / record.case["n_starts"]
-
-    best = ("repetitions", lambda group: f"best of {REPETITIONS}")
-    networks = [
-        ("network", lambda group: title_of(group[0].case)),
-        ("parameters", show.first("parameters")),
-        ("multiplications a sample", show.first("operations")),
-        ("numbers cached", show.first("cached")),
-        ("µs a sample and start", show.first(per_start, ".1f", unit=1e6)),
-        ("s an epoch of 60000", show.first(per_start, ".2f", unit=60_000)),
-        ("time / ANN printed", show.first(printed, ".2f")),
-        ("time / ANN", show.first(ratio, ".2f")),
-        ("MB of parameters", show.first("bytes_of_parameters", ".2f", unit=1e-6)),
-        ("MB of temporaries", show.first("bytes_of_temporaries", ".2f", unit=1e-6)),
-        best,
-    ]
-    note = (
-        "Per-sample steps, one processor; the printed seconds are 1.63 (ANN), 5.98 (QNN), 1.71 (RPQNN), of a unit of "
-        "work that the paper does not state."
-    )
-    n, m = 30, 10
-    plain, rows = count_operations("linear", n, m), []
-    for head in ("qnn", "rpqnn"):
-        paper, counted = printed_extra_operations(head, n, m), count_operations(head, n, m)
-        for part in ("forward", "delta", "update"):
-            extra = getattr(counted, part) - getattr(plain, part)
-            rows.append([f"{NAMES[head]} {part}", str(getattr(paper, part)), str(extra)])
-        stored = count_parameters(head, n, m) - count_parameters("linear", n, m) + get_family(head).n_cached(n, m)
-        rows.append([f"{NAMES[head]} memory", str(printed_extra_memory(head, n, m)), str(stored)])
-    beyond = (
-        "Counted, without repetitions, for the algorithms as implemented, which need both triangles of Q: its products "
-        "number mn², not mn(n+1)/2."
-    )
-    squares = [
-        ("layer", lambda group: TITLES[group[0].case["head"]]),
-        ("n = m", lambda group: " / ".join(str(r.case["n"]) for r in group)),
-        ("µs a sample", lambda group: " / ".join(f"{1e6 * layer_seconds(r):.0f}" for r in group)),
-        ("exponent printed", lambda group: {"qnn": "3", "linear": "2", "rpqnn": "2"}.get(group[0].case["head"], "-")),
-        ("of multiplications", lambda group: f"{exponent(group[-2:], 'operations'):.2f}"),
-        ("of time, last two sizes", lambda group: f"{exponent(group[-2:], 'seconds'):.2f}"),
-        best,
-    ]
-    return [
-        show.table("Costs of the MNIST networks", where(records, kind="network"), networks, note),
-        Table("Beyond a linear layer of 30 inputs and 10 neurons", ["", "printed", "counted"], rows, beyond),
-        show.table(
-            "A square layer of n inputs and n neurons",
-            [group for head in FAMILIES if len(group := squares_of(records, head)) > 1],
-            squares,
-            "Time of a network of one linear and one such layer, less half of that of two linear layers.",
-        ),
-    ]
-
-
 def squares_of(records: Records, head: str) -> list[Record]:
     """Return the square layers of a family by size."""
     return sorted(where(records, kind="square", head=head), key=lambda record: record.case["n"])
@@ -205,14 +128,6 @@ def claims(records: Records) -> list[Claim]:
             needed=len(HEADS),
         ),
     ]
-
-
-def plot(records: Records) -> Any:
-    lines = {
-        TITLES[head]: {record.case["n"]: 1e6 * layer_seconds(record) for record in squares_of(records, head)}
-        for head in FAMILIES
-    }
-    return draw.curves({"": lines}, "inputs and neurons of the layer", "µs a sample", "xy")
 
 
 EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", SOURCE, version=2)

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import show
 from benchmarks.experiments._common import Records, experiment_in, grouped, where
-from qsdp.bench import REPETITIONS, Claim, Record, Table, compare, exact, judged, not_measured, share
+from qsdp.bench import REPETITIONS, Claim, Record, compare, exact, judged, not_measured, share
 from qsdp.datasets import split_digits
 
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
@@ -142,61 +141,6 @@ def unstable(records: Records) -> dict[tuple[str, float | None], dict[int, bool]
         }
         for key, group in grouped(records, "setting", "value").items()
     }
-
-
-def tables(records: Records) -> list[Table]:
-    shares = unstable(records)
-
-    def values_of(group: Records) -> str:
-        found = [f"{record.case['value']:g}" for record in group if record.case["value"] is not None]
-        return max(sorted(set(found)), key=found.count) if found else "-"
-
-    def test_error(group: Records) -> str:
-        found = list(errors(group).values())
-        return f"{np.mean(found):.2f} ± {np.std(found, ddof=1) if len(found) > 1 else 0.0:.2f}"
-
-    def best_and_worst(group: Records) -> str:
-        found = errors(group).values()
-        return f"[{min(found):.2f}, {max(found):.2f}]"
-
-    def unstable_share(group: Records) -> str:
-        found = shares[group[0].case["setting"], group[0].case["value"]]
-        return f"{np.mean(list(found.values())):.1f}"
-
-    summary = [
-        ("setting", show.param("setting")),
-        ("test error %", test_error),
-        ("best, worst", best_and_worst),
-        ("validation error %", show.mean("validation_error", ".2f", 100.0)),
-        ("value most often chosen", values_of),
-        ("seeds", show.count),
-    ]
-    every = [
-        ("setting", show.param("setting")),
-        ("value", show.param("value", "g")),
-        ("test error %", test_error),
-        ("diverged", lambda group: f"{sum(map(diverged, group))} of {len(group)}"),
-        ("share unstable", unstable_share),
-        ("largest fall of validation accuracy", show.median("largest_drop", ".1f", 100.0)),
-        ("quadratic norm", show.median("quadratic_norm", ".3g")),
-        ("seeds", show.count),
-    ]
-    return [
-        show.table(
-            "Test error on digits, hyper-parameter and epoch chosen on validation images",
-            chosen(records),
-            summary,
-            "The paper has no results on digits.",
-        ),
-        show.table(
-            "Every value of every hyper-parameter",
-            grouped(records, "setting", "value"),
-            every,
-            "Fall: percentage points from one epoch to the next, median over seeds. Unstable: diverged, or a fall of "
-            "more than twice the conventional network's. Quadratic norm: Frobenius norm of what a conventional network "
-            "does not have. A run that diverges keeps the best epoch before.",
-        ),
-    ]
 
 
 # -- claims ------------------------------------------------------------------------------------------------

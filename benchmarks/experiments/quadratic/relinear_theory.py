@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
 from benchmarks.experiments._common import (
     Records,
     Theorem,
     experiment_in,
     grid,
-    grouped,
     medians,
     theorems,
     values,
@@ -28,7 +26,7 @@ from benchmarks.experiments._common import (
 )
 from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
-from qsdp.bench import Claim, Table, compare, exact, judged, not_measured
+from qsdp.bench import Claim, compare, exact, judged, not_measured
 from qsdp.quadratic_theory import amplification, input_jacobian, output_range
 
 PAPER = "Fan et al."
@@ -183,48 +181,6 @@ CHECKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def tables(records: Records) -> list[Table]:
-    splines = [
-        ("degree", show.param("degree")),
-        ("pieces", show.first("pieces")),
-        ("neurons", show.first("neurons")),
-        ("largest relative error", show.most("error", ".1e")),
-        ("degree of a conventional network's pieces", show.most("degree_of_conventional", ".0f")),
-        ("splines", show.count),
-    ]
-    constants = [
-        ("m", show.param("m")),
-        ("constant printed", show.first(lambda record: PRINTED.get(record.case["m"]), ".3g")),
-        ("exact", show.first("exact", ".4g")),
-        ("measured for cos, 12 knots a period", show.first("measured", ".4g")),
-    ]
-    whats = {"dimension": "", "parameters": "", "printed": "bound ", "corrected": "bound "}
-    dimensions = [
-        ("widths", lambda group: "-".join(map(str, group[0].case["widths"]))),
-        *(
-            (f"{words}: {prefix}{what}", show.first(f"{family}/{what}"))
-            for family, words in (("fan", "quadratic"), ("square_act", "squares"))
-            for what, prefix in whats.items()
-        ),
-    ]
-    return [
-        show.table(
-            "Proposition 1: splines as quadratic networks with ReLU",
-            grouped(where(records, kind="spline"), "degree", "knots"),
-            splines,
-            "Random values at uniform knots. The conventional network has the same widths and random weights.",
-        ),
-        show.table("Lemma 1: |f - S| <= constant |f^(2m)| h^(2m)", where(records, kind="constant"), constants),
-        show.table(
-            "Lemma 2 and Proposition 2: dimensions of the functions of an architecture",
-            where(records, kind="dimension"),
-            dimensions,
-            "Quadratic: Fan's neurons, the identity between layers; squares: linear layers with squares between them.",
-        ),
-        *_amplification_tables(records),
-    ]
-
-
 def _growth(records: Records, family: str, scale: float) -> np.ndarray:
     """Return the growth of the range from s = 0.01, of the draws whose neurons are not all dead there."""
     found = [values(where(records, kind="range", family=family, scale=one), "ranges") for one in (0.01, scale)]
@@ -238,50 +194,6 @@ def _growth(records: Records, family: str, scale: float) -> np.ndarray:
 def _typical_ratio(measured: dict[str, Any], what: str) -> float:
     squares = {name: np.mean(np.square(measured[name][what])) for name in ("quadratic", "conventional")}
     return float(np.sqrt(squares["quadratic"] / squares["conventional"]))
-
-
-def _amplification_tables(records: Records) -> list[Table]:
-    def growth(group: Records) -> str:
-        found = _growth(records, group[0].case["family"], group[0].case["scale"])
-        return f"{np.median(found):.4g}" if len(found) else "-"
-
-    def expected(group: Records) -> str:
-        case = group[0].case
-        law = (case["scale"] / 0.01) ** (5 if case["family"] == "conventional" else 9)
-        return f"{law:.4g}" if case["scale"] <= 0.03 else "-"
-
-    ranges = [
-        ("network", show.param("family")),
-        ("s", show.param("scale", "g")),
-        ("median", show.median("ranges", ".2e")),
-        ("smallest, largest", show.of(lambda found: f"[{found.min():.1e}, {found.max():.1e}]", "ranges")),
-        ("over s = 0.01", growth),
-        ("power law", expected),
-        ("draws", show.param("draws")),
-    ]
-    gradients = [
-        ("layers", show.param("depth")),
-        ("printed 2^H", lambda group: f"{2.0 ** group[0].case['depth']:g}"),
-        ("corrected 2^(H/2)", lambda group: f"{2.0 ** (group[0].case['depth'] / 2):.2f}"),
-        ("bound measured", lambda group: f"{_typical_ratio(group[0].measured, 'bound'):.2f}"),
-        ("gradient measured", lambda group: f"{_typical_ratio(group[0].measured, 'gradient'):.2f}"),
-        ("draws", show.param("draws")),
-    ]
-    return [
-        show.table(
-            "Range of the output on [-1, 1], all parameters N(0, s²)",
-            where(records, kind="range"),
-            ranges,
-            "Power law: s to the fifth for conventional, to the ninth for quadratic networks, for small s. "
-            "The paper prints a figure, no numbers.",
-        ),
-        show.table(
-            "Amplification at zero of quadratic over conventional networks, unit Gaussian parameters, width 20",
-            where(records, kind="gradient"),
-            gradients,
-            "Ratios of root mean squares. Bound: product of the layers' norms, equation (32).",
-        ),
-    ]
 
 
 def _splines(source: str, statement: str, records: Records) -> Claim:
@@ -390,13 +302,6 @@ LIMITS = (
 def claims(records: Records) -> list[Claim]:
     limits = [not_measured(f"Theory: {PAPER}, {place}", said, why) for place, said, why in LIMITS]
     return [*theorems(PAPER, CLAIMS, records), *limits, _slight_change(records)]
-
-
-def plot(records: Records) -> Any:
-    lines: dict[str, dict[float, float]] = {}
-    for record in where(records, kind="range"):
-        lines.setdefault(record.case["family"], {})[record.case["scale"]] = float(np.median(record.measured["ranges"]))
-    return draw.curves({"": lines}, "deviation s of all parameters", "range of the output on [-1, 1], median", "xy")
 
 
 EXPERIMENT = experiment_in(

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, experiment_in, grouped, where
-from qsdp.bench import Claim, Evidence, Table, compare, exact, judged
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import Records, experiment_in, where
+from qsdp.bench import Claim, Evidence, compare, exact, judged
 
 SOURCE = "Fan et al., Table II"
 WIDTHS = [1, 8, 8, 8, 8, 1]
@@ -194,67 +194,8 @@ def _plain(values: np.ndarray) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def tables(records: Records) -> list[Table]:
-    def range_of(name: str) -> show.Cell:
-        return lambda group: _range(_numbers(group[0].measured[name]))
-
-    def independent(group: Records) -> str:
-        case = group[0].case
-        found = INDEPENDENT.get((case["optimizer"], case["mode"]), ()) if case["function"] == "1/(1+16x²)" else ()
-        return " / ".join(f"{value:g}" if np.isfinite(value) else "diverges" for value in found) or "-"
-
-    def pieces(group: Records) -> str:
-        found = [count for count in group[0].measured["pieces"] if count is not None]
-        return f"{np.median(found):g}" if found else "-"
-
-    def large(group: Records) -> str:
-        rmse = _numbers(group[0].measured["rmse"])
-        return f"{sum(not value < 1.0 for value in rmse)} of {len(rmse)}"
-
-    columns = [
-        ("mode", show.param("mode")),
-        ("test RMSE printed", show.first(lambda record: PRINTED.get(record.case["mode"]), ".4f")),
-        ("independent program, every seed", independent),
-        ("test RMSE measured: median and range", range_of("rmse")),
-        ("training RMSE", range_of("train_rmse")),
-        ("largest error on |x| >= 4", range_of("edge_error")),
-        ("pieces (median)", pieces),
-        ("coefficients of powers >= 3", lambda group: _size(_high(group[0].measured))),
-        ("RMSE above 1", large),
-        ("processor ms a step of all seeds", show.first("seconds_per_step", ".2f", unit=1e3)),
-        ("parameters", show.first("n_parameters")),
-    ]
-    note = (
-        "The paper prints one number a mode, of three realisations, and 24 pieces for regular training; coefficients: "
-        "median over seeds of the largest mean magnitude over pieces. Independent: a program written for the "
-        "specification."
-    )
-    return [
-        show.table(
-            f"{function}, {optimizer}: {group[0].case['seeds']} seeds, {group[0].case['steps']} steps on all 33 points",
-            group,
-            columns,
-            note,
-        )
-        for (function, optimizer), group in grouped(records, "function", "optimizer").items()
-    ]
-
-
 def _numbers(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.inf if value is None else value for value in values])
-
-
-def _range(values: np.ndarray) -> str:
-    def text(value: float) -> str:
-        return f"{value:.4f}" if value < 1e3 else f"{value:.0e}" if np.isfinite(value) else "inf"
-
-    return f"{text(float(np.median(values)))} [{text(values.min())}, {text(values.max())}]"
-
-
-def _size(by_seed: dict[int, float]) -> str:
-    """Return the median over seeds that have not diverged."""
-    known = [value for value in by_seed.values() if value < DIVERGED]
-    return f"{np.median(known):.1e}" if known else "-"
 
 
 #: What a diverged run is worth.

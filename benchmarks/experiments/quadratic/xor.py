@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, experiment_in, grid, where
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
-from qsdp.bench import Claim, Table, exact, judged, share
+from qsdp.bench import Claim, exact, judged, share
 from qsdp.datasets import make_xor
 from qsdp.quadratic_theory import classify_conic, separate
 
@@ -72,42 +71,6 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         if turned is None and determinant < 0.0:
             turned = epoch
     return measured | {"solved": solved, "hyperbola_from": turned, "final_conic": conic_of(network.start(0))}
-
-
-def tables(records: Records) -> list[Table]:
-    closed = [
-        ("neuron", show.param("neuron")),
-        ("z on the four points", lambda group: " ".join(f"{value:g}" for value in group[0].measured["values"])),
-        ("boundary", show.first("conic")),
-    ]
-    program = [
-        ("family", show.param("family")),
-        ("inputs", show.param("encoding")),
-        ("some neuron solves XOR", lambda group: "yes" if group[0].measured["separable"] else "no"),
-        ("margin", show.first("margin", ".3g")),
-    ]
-    rows = []
-    for r in where(records, start="identity"):
-        m = r.measured
-        solved = f"{m['conic']} at epoch {m['solved']} (det Q {m['determinant']:.3f})"
-        turned = f"{m['final_conic']}, from epoch {m['hyperbola_from']}"
-        rows.append([f"identity, rate {r.case['rate']:g}", "ellipse", solved, turned, "1"])
-    random = where(records, start="random")
-    if random:
-        first, last = (Counter(r.measured[name] for r in random) for name in ("conic", "final_conic"))
-        solved = f"{counted(first)}; at epoch {max(r.measured['solved'] for r in random)} or before"
-        rows.append(["random, rate 0.1", "hyperbola", solved, counted(last), str(len(random))])
-    headings = ["start of Q", "printed", "first correct epoch", "after 200 epochs", "starts"]
-    decided = "Decided by a linear program, with a proof either way"
-    return [
-        show.table("One neuron in closed form", where(records, kind="closed form"), closed),
-        show.table(decided, where(records, kind="program"), program),
-        Table("Trained from w = 0 and b = 0, points in their order", headings, rows),
-    ]
-
-
-def counted(kinds: Counter[str]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
 
 
 def claims(records: Records) -> list[Claim]:

@@ -34,11 +34,10 @@ from benchmarks.experiments.solvers.solvers import (
     LIMIT,
     PATIENCE,
     THREADS,
-    columns_of,
     faster_claim,
     intervals_claim,
 )
-from qsdp.bench import Claim, Table, exact
+from qsdp.bench import Claim, exact
 
 SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")
 #: Of one thread, by the clock of the processor, of which each process has so many seconds.
@@ -129,14 +128,6 @@ def _reached(name: str, M: Any, solver: str, level: float) -> tuple[float, Bound
         if tried[-1][1].relative_gap <= level or left <= 0.0:
             break
     return min(tried, key=lambda one: one[1].relative_gap)
-
-
-def tables(records: Records) -> list[Table]:
-    columns = [
-        "problem = graph | solver | threads | level:.0e",
-        *columns_of("tolerance", "seconds", "runs", "gap", "objective", "lower bound", "MiB", "status"),
-    ]
-    return [show.table("Bounds of quadratic forms over sign vectors", records, columns)]
 
 
 def claims(records: Records) -> list[Claim]:

@@ -20,7 +20,7 @@ from benchmarks.experiments._data import images, pooled, targets_of
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN
 from benchmarks.experiments.solvers.solvers import THREADS
-from qsdp.bench import Claim, Record, Table, exact
+from qsdp.bench import Claim, Record, exact
 from qsdp.relaxation.solution import join_outputs
 
 STAGES = ("reading", "relaxing", "sampling", "refitting", "polishing")
@@ -81,20 +81,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 def worst(record: Record) -> float:
     return float(max(record.measured["class_gaps"]))
-
-
-def tables(records: Records) -> list[Table]:
-    columns = [
-        ("problem", lambda group: f"{group[0].case['n']} images, {group[0].case['side']} x {group[0].case['side']}"),
-        ("device", show.first("device", none="NumPy")),
-        ("worst class", show.first(worst, ".1e")),
-        ("gap", show.first("relative_gap", ".1e")),
-        *((f"{stage}, s", show.first(f"stages/{stage}", ".4g")) for stage in STAGES),
-        ("MiB", show.first("peak_mib", ".0f")),
-        ("neurons", show.first("neurons", "d")),
-        *((f"{name}, test", show.first(f"accuracy/{name}", ".2%")) for name in ("relaxation", "sampled", "polished")),
-    ]
-    return [show.table("MNIST, all pixels, ten digits", records, columns)]
 
 
 def claims(records: Records) -> list[Claim]:

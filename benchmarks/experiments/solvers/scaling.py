@@ -18,9 +18,10 @@ from benchmarks.experiments._common import Records, experiment_in, unfolded, whe
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN, reach, solve
 from benchmarks.experiments.solvers._problems import problem_of
-from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, columns_of, intervals_claim, method_cell
-from qsdp.bench import Claim, Table
+from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, intervals_claim, method_cell
+from qsdp.bench import Claim
 
+KEYS = ("n", "d")
 #: Series of planted problems in which one size grows: the other one, beta as a share of the least for which zero is
 #: optimal (None is beta = 1), the sizes, and what the series is called.
 SERIES: dict[str, tuple[dict[str, Any], tuple[int, ...], str]] = {
@@ -84,16 +85,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 def points_of(records: Records) -> Records:
     return unfolded(records, "points", "n", "d")
-
-
-def tables(records: Records) -> list[Table]:
-    columns = [
-        "solver",
-        ("problem", lambda group: "planted {n} x {d}".format(**group[0].case)),
-        ("beta", show.first("beta", ".3g", "")),
-        *columns_of("tolerance", "seconds", "runs", "gap", "iterations", "MiB", "status"),
-    ]
-    return [show.table("Planted data against n and d", points_of(records), columns)]
 
 
 def claims(records: Records) -> list[Claim]:

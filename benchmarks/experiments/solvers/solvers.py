@@ -23,7 +23,7 @@ from benchmarks.experiments._common import TARGET, Records, duration, experiment
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps, missing, reach, solve
 from benchmarks.experiments.solvers._problems import label, problem_of
-from qsdp.bench import Claim, Record, Table, exact, not_measured
+from qsdp.bench import Claim, Record, exact, not_measured
 
 UCI = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 OURS, OTHERS = ("auto", "interior", "splitting"), ("clarabel", "cvxopt", "sdpa")
@@ -32,14 +32,6 @@ LEVEL, THREADS = 1e-4, 2
 LIMIT, LIMITS = 1800.0, {"clarabel": 300.0, "cvxopt": 300.0, "sdpa": 60.0}
 #: Seconds that repetitions may take, and those of a target.
 PATIENCE, SOON = 120.0, 10.0
-#: Titles of the sections, and how many times faster than SCS is aimed at.
-SECTIONS = {
-    "uci": "Four UCI sets, squared loss, beta = 10",
-    "planted": "Planted data, 1000 x 60, squared loss, beta = 1",
-    "planted-large": "Planted data, 5000 x 100, squared loss, beta = 1",
-    "mnist": "MNIST, 30 principal components and a constant, squared loss, beta = 10",
-    "betas": "MNIST, 50 principal components and a constant, ten classes",
-}
 FACTORS = {"uci": 30.0, "planted": 20.0, "planted-large": 100.0}
 
 
@@ -138,45 +130,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 def rows_of(records: Records) -> list[Record]:
     """Return a record for each solver."""
     return unfolded(records, "solvers", "solver")
-
-
-#: Columns of tables of solvers.
-COLUMNS: dict[str, show.Cell] = {
-    **dict(
-        show.written(
-            "tolerance:.0e | seconds:.4g | gap = relative_gap:.1e | iterations | objective:.7g | "
-            "lower bound = lower_bound:.7g | MiB = peak_mib:.0f",
-            none="",
-        )
-    ),
-    "runs": lambda group: str(len(group[0].measured.get("runs", ())) or ""),
-    "status": show.first("status"),
-}
-
-
-def columns_of(*names: str) -> list[tuple[str, show.Cell]]:
-    return [(name, COLUMNS[name]) for name in names]
-
-
-def tables(records: Records) -> list[Table]:
-    def worst(record: Record) -> float | None:
-        return max(record.measured.get("class_gaps", ()), default=None)
-
-    columns = [
-        ("problem", lambda group: label(group[0].case["problem"])),
-        ("beta", lambda group: f"{group[0].case['problem']['beta']:g}"),
-        ("solver", show.param("solver")),
-        ("level", show.first("level", ".0e", "")),
-        *columns_of("tolerance", "seconds", "runs"),
-        ("compiling", show.first("compiling", ".3g", "")),
-        *columns_of("gap"),
-        ("worst class", show.first(worst, ".1e", "")),
-        *columns_of("objective", "lower bound", "MiB"),
-        ("reading, PCA", show.first("reading", ".3g", "")),
-        *columns_of("status"),
-    ]
-    rows = rows_of(records)
-    return [show.table(title, where(rows, section=name), columns) for name, title in SECTIONS.items()]
 
 
 def claims(records: Records) -> list[Claim]:

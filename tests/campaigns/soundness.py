@@ -33,10 +33,9 @@ import numpy as np
 
 import qsdp
 import qsdp_check
-from benchmarks.campaigns._optimum import Enumeration, network_value, polynomial_value
-from benchmarks.campaigns._problems import draw, random_network
-from benchmarks.campaigns._record import Outcome, one_thread
-from benchmarks.experiments._process import processor_clock
+from campaigns._optimum import Enumeration, network_value, polynomial_value
+from campaigns._problems import draw, random_network
+from campaigns._record import Outcome, one_thread
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import bilinear
 
@@ -320,6 +319,13 @@ class _Case:
 def _wide(apply: bool) -> Any:
     """Treat problems as too wide for exact pricing in every round: searches, branch and bound, cutting planes."""
     return mock.patch.object(bilinear, "_CHEAP", 1 if apply else bilinear._CHEAP)
+
+
+@contextmanager
+def processor_clock() -> Iterator[None]:
+    """Let time limits count seconds of processor."""
+    with mock.patch.multiple(time, monotonic=time.process_time, perf_counter=time.process_time):
+        yield
 
 
 # -- a clock that ends every time limit at a given look at it ---------------------------------------------------

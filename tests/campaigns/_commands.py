@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import qsdp
-from benchmarks.campaigns._processes import END, ended, in_turn, interruptible
-from benchmarks.campaigns._record import Outcome
+from campaigns._processes import END, ended, in_turn, interruptible
+from campaigns._record import Outcome
 from qsdp.certificates import load_certificate
 from qsdp.tabular import load_model
 

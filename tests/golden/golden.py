@@ -1,12 +1,12 @@
 """Golden numbers: bounds, objectives and chosen bits, recorded once and compared after every change that may move none.
 
-    python benchmarks/golden.py record [FILE] [--only PREFIX]
-    python benchmarks/golden.py compare [FILE] [--only PREFIX]
+    python tests/golden/golden.py record [FILE] [--only PREFIX]
+    python tests/golden/golden.py compare [FILE] [--only PREFIX]
 
-FILE is `results/golden.json` unless given. It holds for every entry its value, by what share of its largest magnitude
-it may differ, and why: deterministic results move by rounding alone, 1e-9; what an iteration stops at is known to its
-gap; choices (bits, verdicts) are equal or not. BLAS has one thread. Exit status 1: something differs, is missing or was
-not computed.
+FILE is `golden.json` beside this program unless given. It holds for every entry its value, by what share of its
+largest magnitude it may differ, and why: deterministic results move by rounding alone, 1e-9; what an iteration stops at
+is known to its gap; choices (bits, verdicts) are equal or not. BLAS has one thread. Exit status 1: something differs,
+is missing or was not computed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from pathlib import Path
 import numpy as np
 import scipy
 from _golden_cases import CASES
-from _results import FOLDER
 from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=("record", "compare"))
-    parser.add_argument("file", nargs="?", type=Path, default=FOLDER / "golden.json")
+    parser.add_argument("file", nargs="?", type=Path, default=Path(__file__).with_name("golden.json"))
     parser.add_argument("--only", default="", metavar="PREFIX", help="of the names of cases")
     options = parser.parse_args()
     entries, failed = computed(options.only)

@@ -15,7 +15,7 @@ import numpy as np
 
 import qsdp
 import qsdp_check
-from benchmarks.campaigns._optimum import Enumeration, network_value
+from campaigns._optimum import Enumeration, network_value
 from qsdp._utils.deadline import NEVER
 from qsdp.certificates.certificate import certificate_of
 from qsdp.column_generation.floor import Floor

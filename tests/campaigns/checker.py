@@ -28,8 +28,8 @@ from typer.testing import CliRunner
 
 import qsdp
 import qsdp_check
-from benchmarks.campaigns._certificates import Arrays, Sample, body_of, file_of, samples, truth, with_digest
-from benchmarks.campaigns._record import Outcome, one_thread
+from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, truth, with_digest
+from campaigns._record import Outcome, one_thread
 from qsdp import cli
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.tabular import load_model

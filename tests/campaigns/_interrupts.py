@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from benchmarks.campaigns._processes import END, child, ended, group_lives, in_turn
-from benchmarks.campaigns._record import Outcome
+from campaigns._processes import END, child, ended, group_lives, in_turn
+from campaigns._record import Outcome
 
 __all__ = ["CALLS", "interrupted"]
 

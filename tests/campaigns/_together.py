@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.campaigns._processes import in_turn
-from benchmarks.campaigns._record import Outcome
+from campaigns._processes import in_turn
+from campaigns._record import Outcome
 from qsdp import baselines
 
 __all__ = ["CALLS", "threads"]

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of both readers of certificates: `python -m benchmarks.campaigns.fuzz --seconds 600`.
+"""Coverage-guided fuzzing of both readers of certificates: `PYTHONPATH=tests python -m campaigns.fuzz --seconds 600`.
 
 Needs atheris, which is no dependency of the project (`pip install atheris`). What atheris makes of its corpus is given
 to `qsdp-check` and to `qsdp.load_certificate` as a file, as one behind a right digest, or as one array of a valid file,
@@ -24,9 +24,9 @@ import atheris
 with atheris.instrument_imports(include=["qsdp_check", "qsdp.certificates"]):
     import qsdp
     import qsdp_check  # noqa: F401 (instrumented here, used by the campaign)
-    from benchmarks.campaigns import checker
-    from benchmarks.campaigns._certificates import body_of, samples, with_digest
-    from benchmarks.campaigns._record import Outcome
+    from campaigns import checker
+    from campaigns._certificates import body_of, samples, with_digest
+    from campaigns._record import Outcome
     from qsdp._utils.files import write_whole
 
 RECORD = Path(__file__).resolve().parent / "records" / "fuzz.json"

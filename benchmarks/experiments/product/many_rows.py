@@ -1,10 +1,5 @@
 """More rows than memory: statistics of 5e7 rows, of files and by Dask; other losses fitted on 1e5 and certified on 1e7.
 
-    python -m benchmarks.many_rows [CASE ...] [--again] [--quick] [--json FILE] [--data FOLDER]
-
-Every case runs in a process of its own, so that its peak of resident memory is its own, and is kept as soon as it is
-measured; cases that are kept are not measured again without `--again`. Without names all are measured, in this order:
-
     generated            statistics of 5e7 rows x 30 columns that are made as they are read, and the network from them
     parquet              the same of 1e7 rows in a folder of Parquet files, written first if it is not there
     parquet-dask-1, -2   the same files by one and by two workers of Dask, processes of one thread
@@ -13,95 +8,63 @@ measured; cases that are kept are not measured again without `--again`. Without 
     logistic-all, hinge-all   fitted on 1e5 and certified on 1e6 rows, beside fitted on all 1e6
     generated-dask-2     5e7 rows made by two workers
 
-`python -m benchmarks page` writes the page of the documentation and its picture from what was measured.
-
 Rows are those of a planted quadratic function with noise; making or reading them is timed apart, but by Dask. Seconds
 are the processor's, on one thread, and those by Dask the clock's. The peak of matrix products is that of two square
 matrices, right before. A row counts as q^2 operations, q being the side of the triangle: the products that are
 computed, no more. Of losses, `gap` is that of the network on all rows, `relaxed gap` what is left without its distance
-from the relaxation of the first rows. Exit status 1: a bound is above its objective, or the resident memory of
-statistics exceeds 2 GiB.
+from the relaxation of the first rows. Every case has a process of its own, so that its peak of memory is its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import pickle
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks._many_rows_page import side
-from benchmarks._results import FOLDER, save
-from benchmarks.experiments._process import peak
+from benchmarks.experiments._common import TARGET, Records, experiment_in, measured
+from benchmarks.experiments._process import in_own_process, peak
+from benchmarks.experiments.product._many_rows_model import drawn, quoted, side
+from qsdp.bench import Claim, exact
 from qsdp.tabular import file_batches
 
+KEYS = ("columns", "rows", "passes")
 COLUMNS, LOSS_COLUMNS, NEURONS = 30, 20, 300
 BATCH = 10**5
 #: The part of the few rows on which the second layer is chosen: with kinks that takes minutes on all.
 REFITTED = 10
 #: Share of beta_max; of regularisation by which networks of both losses have some neurons' worth of structure left.
 SHARE = 0.1
-#: By how many times `--quick` has fewer rows, batches of them included.
-QUICK = 1000
+#: By how many times quick cases have fewer rows, batches of them included, and which those are.
+QUICK, FEW = 1000, ("generated", "costs", "logistic")
+#: Where files of rows are written.
+FOLDER = Path(tempfile.gettempdir()) / "qsdp-many-rows"
+#: MiB of statistics.
+MEMORY = 2048.0
 
 #: Rows and columns of the case `costs`; operations of each number of columns, about five seconds.
 COST_COLUMNS, COST_OPERATIONS, COST_ROWS, SOLVED_COLUMNS = (5, 10, 20, 30, 50, 70, 100), 10**11, (3, 4, 5, 6), 50
 
-
-def main():
-    """Measure the cases that are missing, each apart, and print them."""
-    options = parse()
-    report = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
-    if options.one:
-        with threadpool_limits(1):
-            found = CASES[options.one][0](part=QUICK if options.quick else 1, data=options.data)
-        save(report | {options.one: found}, options.json)
-        return
-    for name in options.cases or CASES:
-        rows = CASES[name][1] // (QUICK if options.quick else 1)
-        if options.again or report.get(name, {}).get("rows") != rows:
-            command = [sys.executable, "-m", "benchmarks.many_rows", *["--quick"] * options.quick, "--one", name]
-            subprocess.run([*command, "--json", options.json, "--data", options.data], check=True)
-            report = json.loads(options.json.read_text(encoding="utf-8"))
-        for key, value in report[name].items():
-            for one in value if isinstance(value, list) else [{key: value}]:
-                shown = (f"{k} {v if isinstance(v, str) else format(v, '.6g')}" for k, v in one.items())
-                print(f"{name:16} " + ", ".join(shown), flush=True)
-    sys.exit("a bound is above its objective, or memory was exceeded" if any(map(failed, report.values())) else 0)
+SMALL = (TARGET, "Statistics of any number of rows x 30 columns take less than 2 GiB of memory a process.")
+BOUNDED = (TARGET, "No bound of many rows is above the objective of its network.")
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--again", action="store_true", help="measure what is kept, too")
-    parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of the rows; kept apart")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "qsdp-many-rows")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if unknown := [name for name in options.cases if name not in CASES]:
-        parser.error(f"cases are {', '.join(CASES)}; got {unknown[0]}")
-    if options.quick and not options.one:
-        options.data = options.data.with_name(options.data.name + "-quick")
-    options.json = options.json or (options.data / "quick.json" if options.quick else FOLDER / "many_rows.json")
-    return options
+def cases(quick: bool) -> list[dict[str, Any]]:
+    return [{"job": job, "part": QUICK if quick else 1} for job in (FEW if quick else JOBS)]
 
 
-def failed(row):
-    """Whether a bound of a case is above its objective, or its memory too much."""
-    bounds = [row, *row.get("certificates", [])]
-    wrong = any(one.get("lower_bound", 0.0) > one.get("objective", np.inf) for one in bounds)
-    return wrong or ("share_of_peak" in row and row["resident_mib"] > 2048)
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    return in_own_process(measure, case, threads=1)
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    return JOBS[case["job"]][0](part=case["part"])
 
 
 # -- rows -------------------------------------------------------------------------------------------------------
@@ -183,10 +146,10 @@ def product_peak():
     return max(2 * 2000.0**3 / timed(lambda: A @ A)[1] for _ in range(3))
 
 
-def streamed(source, *, part, data):
+def streamed(source, *, part):
     """Return what one process takes for statistics of many rows, made or read, and for the network from them."""
-    planted = Planted(CASES[source][1] // part, COLUMNS, "squared", BATCH // part)
-    stream = Timed(planted if source == "generated" else file_batches(parquet_files(data, planted), "y"))
+    planted = Planted(JOBS[source][1] // part, COLUMNS, "squared", BATCH // part)
+    stream = Timed(planted if source == "generated" else file_batches(parquet_files(FOLDER, planted), "y"))
     operations, began = product_peak(), time.monotonic()
     found, seconds = timed(lambda: qsdp.SufficientStatistics.from_batches(stream, keep=2000), stream)
     row = described(found, seconds, time.monotonic() - began, operations, peak_mib())
@@ -197,7 +160,7 @@ def peak_mib():
     return peak() / 2**20
 
 
-def by_dask(source, workers, *, part, data):
+def by_dask(source, workers, *, part):
     """Return what workers of Dask take for the same."""
     import dask
     import dask.array as da
@@ -206,7 +169,7 @@ def by_dask(source, workers, *, part, data):
 
     from qsdp.distributed import statistics_of_dask
 
-    planted = Planted(CASES[f"{source}-dask-{workers}"][1] // part, COLUMNS, "squared", BATCH // part)
+    planted = Planted(JOBS[f"{source}-dask-{workers}"][1] // part, COLUMNS, "squared", BATCH // part)
     if source == "generated":
         pairs = [dask.delayed(planted.batch, nout=2)(number) for number in range(len(planted))]
         shapes = (planted.size, COLUMNS), (planted.size,)
@@ -215,7 +178,7 @@ def by_dask(source, workers, *, part, data):
             for k, shape in enumerate(shapes)
         )
     else:
-        frame = dd.read_parquet(parquet_files(data, planted))
+        frame = dd.read_parquet(parquet_files(FOLDER, planted))
         X, y = frame[[name for name in frame.columns if name != "y"]], frame["y"]
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
@@ -263,7 +226,7 @@ def trained(found):
     }
 
 
-def costs(*, part, data):
+def costs(*, part):
     """Return the seconds and bytes of statistics against columns and against rows."""
     operations, columns = product_peak(), []
     for d in COST_COLUMNS:
@@ -283,7 +246,7 @@ def costs(*, part, data):
         for d in (10, 30)
         for digits in COST_ROWS[: len(COST_ROWS) if part == 1 else 2]
     ]
-    row = {"rows": CASES["costs"][1] // part, "peak_gigaflops": operations / 1e9, "resident_mib": peak_mib()}
+    row = {"rows": JOBS["costs"][1] // part, "peak_gigaflops": operations / 1e9, "resident_mib": peak_mib()}
     return row | {"against_columns": columns, "against_rows": lengths}
 
 
@@ -298,7 +261,7 @@ def sums_of(rows, d):
 
 def fitted(name, loss, part):
     """Return rows of a loss, the relaxation of few of them, a network from it, and what both took."""
-    planted = Planted(CASES[name][1] // part, LOSS_COLUMNS, loss, BATCH // part)
+    planted = Planted(JOBS[name][1] // part, LOSS_COLUMNS, loss, BATCH // part)
     few = qsdp.TrainingProblem(*planted.batch(10**9, BATCH // part), beta=1.0, loss=loss)
     relaxation, network, took = solved(few.with_beta(SHARE * qsdp.beta_max(few)), few.n_samples // REFITTED)
     sizes = {"rows": planted.n_rows, "fitted_rows": few.n_samples, "columns": LOSS_COLUMNS}
@@ -335,7 +298,7 @@ def certified(network, planted, relaxation, excess, passes, arithmetic):
     }
 
 
-def certificates(loss, *, part, data):
+def certificates(loss, *, part):
     """Return the bounds on all rows that a fit of few has, by passes over all."""
     planted, relaxation, network, row = fitted(loss, loss, part)
     own = relaxation.problem.objective(network)
@@ -347,7 +310,7 @@ def certificates(loss, *, part, data):
     return row | {"certificates": found, "resident_mib": peak_mib()}
 
 
-def beside_all(loss, *, part, data):
+def beside_all(loss, *, part):
     """Return objective and bound of a fit of few rows, by passes, beside those of a fit of all rows."""
     planted, relaxation, network, row = fitted(f"{loss}-all", loss, part)
     few = relaxation.problem
@@ -362,7 +325,7 @@ def beside_all(loss, *, part, data):
 
 
 #: What measures a case, and the rows that it has.
-CASES = {
+JOBS = {
     "generated": (partial(streamed, "generated"), 5 * 10**7),
     "parquet": (partial(streamed, "parquet"), 10**7),
     "parquet-dask-1": (partial(by_dask, "parquet", 1), 10**7),
@@ -375,5 +338,35 @@ CASES = {
     "generated-dask-2": (partial(by_dask, "generated", 2), 5 * 10**7),
 }
 
-if __name__ == "__main__":
-    main()
+
+# -- report -----------------------------------------------------------------------------------------------------
+
+
+def report_of(records: Records) -> dict[str, Any]:
+    return {record.case["job"]: record.measured for record in records}
+
+
+def claims(records: Records) -> list[Claim]:
+    streams = {r.case["job"]: r for r in records if "share_of_peak" in r.measured}
+    small = {job: r.measured["resident_mib"] <= MEMORY for job, r in streams.items()}
+    rows = [(r.case["job"], one) for r in records for one in (r.measured, *(measured(r, "certificates") or ()))]
+    holds = {
+        f"{job}, {number}": one["lower_bound"] <= one["objective"]
+        for number, (job, one) in enumerate(rows)
+        if "lower_bound" in one
+    }
+    return [exact(*SMALL, small), exact(*BOUNDED, holds)]
+
+
+def plot(records: Records) -> Any:
+    report = report_of(records)
+    return drawn(report) if "costs" in report else None
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return the tables of the page on the costs of many rows, and statistics of most rows for README."""
+    report = report_of(records)
+    return quoted(report) if {"costs", "generated"} <= set(report) else {}
+
+
+EXPERIMENT = experiment_in(__name__, "More rows than memory", "Targets of the package: statistics in one pass")

@@ -66,7 +66,7 @@ def side(d):
     return (d + 1) * (d + 2) / 2 + 1
 
 
-def quotes(report):
+def quoted(report):
     model = Model(report)
     peak, (a, b) = report["costs"]["peak_gigaflops"], model.row
     both = [report.get(f"parquet-dask-{workers}") for workers in (1, 2)]
@@ -173,12 +173,9 @@ def _whole(report):
             yield [loss, f"{n:.0e}", *ends, _seconds(seconds), f"{row[f'resident_mib{of}']:.0f} MiB"]
 
 
-def draw_page(report, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
+def drawn(report):
     model = Model(report)
-    figure, (left, right) = draw.subplots(1, 2, figsize=(9, 3.6), dpi=None)
+    figure, (left, right) = draw.subplots(1, 2, figsize=(9, 3.6), dpi=110)
     lengths = np.geomspace(1e3, FAR, 50)
     for d, color in ((10, "C0"), (30, "C1")):
         points = [row for row in report["costs"]["against_rows"] if row["columns"] == d]
@@ -197,7 +194,7 @@ def draw_page(report, path):
     right.set(xlabel="columns")
     for axis in (left, right):
         axis.legend(fontsize="small")
-    figure.savefig(path, dpi=110)
+    return figure
 
 
 def _seconds(value):

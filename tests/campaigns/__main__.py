@@ -1,4 +1,4 @@
-"""Campaigns against the library: `python -m benchmarks.campaigns soundness [--quick] [--resume --out FILE]`.
+"""Campaigns against the library: `python tests/campaigns soundness [--quick] [--resume --out FILE]`.
 
 Exit status 1: something was wrong. What makes a violation again is its seed and index: `--only INDEX`.
 """
@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.campaigns._record import Record, lines, pursue, try_again
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from campaigns._record import Record, lines, pursue, try_again
 
 #: Cases of a quick run, and of a whole one, by campaign.
 CASES = {"soundness": (40, 100_000), "checker": (100, 40_000), "faults": (8, 400)}
@@ -36,7 +37,7 @@ def run(
     """Try random cases, and say what was wrong; `python -m benchmarks page` quotes the records in the documentation."""
     if campaign not in CASES:
         raise typer.BadParameter(f"{campaign!r} is none of {', '.join(CASES)}")
-    tested = importlib.import_module(f"benchmarks.campaigns.{campaign}").tested
+    tested = importlib.import_module(f"campaigns.{campaign}").tested
     if only is not None:
         outcome = tested(seed, only)
         for line in [*outcome.counts, *outcome.distances, *outcome.violations]:

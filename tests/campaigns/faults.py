@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.campaigns._commands import command, full_disk
-from benchmarks.campaigns._interrupts import interrupted
-from benchmarks.campaigns._processes import BEGIN, child, in_turn
-from benchmarks.campaigns._record import Outcome
-from benchmarks.campaigns._together import threads
-from benchmarks.campaigns._workers import dask_worker, joblib_worker, processes
+from campaigns._commands import command, full_disk
+from campaigns._interrupts import interrupted
+from campaigns._processes import BEGIN, child, in_turn
+from campaigns._record import Outcome
+from campaigns._together import threads
+from campaigns._workers import dask_worker, joblib_worker, processes
 
 __all__ = ["tested"]
 

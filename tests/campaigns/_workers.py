@@ -11,8 +11,8 @@ from functools import cache
 import numpy as np
 import psutil
 
-from benchmarks.campaigns._processes import END, child, ended, group_lives
-from benchmarks.campaigns._record import Outcome
+from campaigns._processes import END, child, ended, group_lives
+from campaigns._record import Outcome
 
 __all__ = ["dask_worker", "joblib_worker", "processes"]
 

@@ -1,0 +1,135 @@
+"""Tables of all that was measured, without a word of what it is: parameters and measurements by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from qsdp.bench import Record, Table
+
+#: Characters of a text at most, and the share of a mean below which a deviation is rounding.
+LONGEST, ROUNDING = 40, 1e-9
+
+#: Parameters that tell repetitions apart.
+REPEATED = ("seed", "split", "draw", "repetition", "repeat", "round")
+
+Row = dict[str, Any]
+
+
+def summary(records: Sequence[Record], *keys: str) -> list[Table]:
+    """Return a table of the measurements, and one of every measurement with an entry for each of several things.
+
+    A row is for the cases that are repetitions of each other, a table for those of which the same was measured. Of
+    entries, which are a dictionary of dictionaries or a list of them, words and `keys` are parameters. Of a list of
+    numbers the mean counts.
+    """
+    parts: dict[tuple[str, frozenset[str]], dict[tuple[Any, ...], list[Row]]] = {}
+    for record in records:
+        case = {name: value for name, value in record.case.items() if name not in REPEATED}
+        found = record.measured
+        if found and not any(isinstance(e, Mapping) for v in found.values() for e in getattr(v, "values", dict)()):
+            found = {"what": found} if all(isinstance(value, Mapping) for value in found.values()) else found
+        for part, place, row in _rows(case.pop("kind", "measured"), case, found, keys):
+            if row:
+                own = parts.setdefault((part, frozenset(row)), {})
+                own.setdefault(tuple((k, _word(v)) for k, v in place.items()), []).append(row)
+    return [_table(part.replace("_", " "), found) for (part, _), found in parts.items()]
+
+
+def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Row, Row]]:
+    """Yield the part, the parameters and the numbers of a measurement, and of its entries."""
+    row: Row = {}
+    for name, value in ((name, _plain(value)) for name, value in found.items()):
+        entries = value.items() if isinstance(value, Mapping) else [("", one) for one in _listed(value)]
+        if not isinstance(value, Mapping | list):
+            row[name] = value
+        elif entries and all(isinstance(entry, Mapping) for _, entry in entries):
+            for key, entry in entries:
+                named = {k: v for k, v in entry.items() if not key and (k in keys or isinstance(v, str))}
+                rest = {k: v for k, v in entry.items() if k not in named}
+                yield from _rows(
+                    part if name == "what" else name, {**case, **({name: key} if key else named)}, rest, keys
+                )
+        elif isinstance(value, Mapping):
+            row |= {f"{name} {k}": _number(_plain(v)) for k, v in entries if not isinstance(v, Mapping)}
+        else:
+            row[name] = _number(value)
+    yield part, case, {name: value for name, value in row.items() if value != []}
+
+
+def _word(value: Any) -> str:
+    """Return a parameter as text, of several their values."""
+    parts = value.values() if isinstance(value, Mapping) else value
+    return (
+        ", ".join(map(str, parts)) if isinstance(value, Mapping | list | tuple) else "" if value is None else str(value)
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers and arrays, and tuples, as they will be in a file."""
+    found = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return list(found) if isinstance(found, tuple) else found
+
+
+def _number(value: Any) -> Any:
+    """Return the mean of a list of numbers, and anything else but lists as it is."""
+    if not isinstance(value, list):
+        return value
+    return float(np.mean(value)) if value and all(isinstance(one, Real) for one in value) else []
+
+
+def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
+    """Return a row for every case, with the parameters in which they differ."""
+    values: dict[str, set[str]] = {}
+    for place in found:
+        for name, value in place:
+            values.setdefault(name, set()).add(value)
+    differing = [name for name, own in values.items() if len(own) > 1 or not all(name in dict(p) for p in found)]
+    same = {name: min(own) for name, own in values.items() if name not in differing}
+    columns = {
+        name: [_cell([row[name] for row in rows]) for rows in found.values()] for name in next(iter(found.values()))[0]
+    }
+    counts = [len(rows) for rows in found.values()]
+    columns["repetitions"] = [str(count) if max(counts) > 1 else "" for count in counts]
+    for name, cells in list(columns.items()):
+        if (len(cells) > 1 and len({*cells}) == 1) or not any(cells):
+            del columns[name]
+            same |= {name: cells[0]} if cells[0] else {}
+    shown = [
+        [*(dict(place).get(name, "") for name in differing), *(cells[k] for cells in columns.values())]
+        for k, place in enumerate(found)
+    ]
+    headings = [name.replace("_", " ") for name in (*differing, *columns)]
+    everywhere = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in same.items() if value)
+    notes = ["Means and deviations over repetitions."] * (max(counts) > 1) + [f"In all rows: {everywhere}."] * bool(
+        everywhere
+    )
+    return Table(part, headings, shown, " ".join(notes))
+
+
+def _cell(values: Sequence[Any]) -> str:
+    """Return mean and deviation of numbers, or the words."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    if len(known) > 1 and all(isinstance(value, bool) for value in known):
+        return f"{sum(known)} of {len(known)}"
+    if not all(isinstance(value, Real) and not isinstance(value, bool) for value in known):
+        words = [one if len(one) <= LONGEST else f"{one[:LONGEST]}…" for one in dict.fromkeys(map(str, known))]
+        return ", ".join(words) if len(words) < 4 else f"{len(words)} different"
+    numbers = np.array(known, dtype=float)
+    mean = float(np.mean(numbers))
+    spread = float(numbers.std(ddof=1)) if len(numbers) > 1 and np.ptp(numbers) < 1e100 else 0.0
+    return _digits(mean) + (f" ± {_digits(spread, 2)}" if spread > ROUNDING * abs(mean) else "")
+
+
+def _digits(number: float, count: int = 4) -> str:
+    """Return a number of so many digits, or a whole one in full."""
+    return f"{number:,.0f}" if 10.0 ** (count - 1) <= abs(number) < 1e12 else f"{number:.{count}g}"
