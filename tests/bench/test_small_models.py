@@ -49,7 +49,7 @@ def test_bits_of_networks(network: qsdp.BilinearNetwork, expected: int) -> None:
 
 def test_many_neurons_are_stored_as_their_form() -> None:
     network = qsdp.BilinearNetwork(**signs(500, 3), alpha=np.full(500, 0.25))
-    entries = 2 * network.quadratic_form / 0.25
+    entries = network.quadratic_form / 0.25
     np.testing.assert_array_equal(entries, np.rint(entries))
     width = (2 * int(np.abs(entries).max())).bit_length()
     assert bits.network_bits(network) == 6 * width + 32 < 2 * 500 * 3 + 32

@@ -92,9 +92,9 @@ def test_verdicts_on_methods_come_from_records():
         made = experiment("rls_curves").claims(made_up("rls_curves", by_method(order)))
         faster = [claim for claim in made if "faster and better" in claim.statement and claim.verdict != "not measured"]
         better = [claim for claim in made if "mprove" in claim.statement and claim.verdict != "not measured"]
-        # Both losses of three columns; of two cells three additions each, of the fully connected network two.
-        assert len(faster) == 2 * 3
-        assert len(better) == 2 * (2 + 3 + 2 * 3)
+        # Both losses of MNIST and three columns; three additions each, of the fully connected network on digits two.
+        assert len(faster) == 2 * (1 + 3)
+        assert len(better) == 2 * (3 + 2 + 3 + 2 * 3)
         assert {claim.verdict for claim in [*faster, *better]} == {expected}
 
 
