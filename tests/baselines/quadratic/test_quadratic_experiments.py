@@ -103,12 +103,11 @@ def test_costs_of_networks() -> None:
     costs = experiment("quadratic_costs")
     cases = [case | {"samples": 70} for case in costs.cases(True) if case["kind"] == "network"]
     records = [Record(case, dict(costs.run(case)), 0.0) for case in cases]
-    table = costs.tables(records)[0]
-    rows = {row[0]: dict(zip(table.headings, row, strict=True)) for row in table.rows}
+    (full,) = (r for r in records if (r.case["head"], r.case["hidden"], r.case["n_starts"]) == ("qnn", 30, 1))
     # Weights and biases of the hidden layer, and forms, weights and biases of the output layer.
-    assert int(rows["784-30-10 QNN, 1 start"]["parameters"]) == 30 * 785 + 10 * (30 * 31 // 2 + 31)
-    assert float(rows["784-30-10 ANN, 1 start"]["time / ANN"]) == 1.0
-    assert all(row["repetitions"] == "best of 3" for row in rows.values())
+    assert full.measured["parameters"] == 30 * 785 + 10 * (30 * 31 // 2 + 31)
+    assert all(record.measured["seconds_per_sample"] > 0.0 for record in records)
+    assert sum(len(table.rows) for table in costs.tables(records)) == len(records)
 
 
 def test_xor_experiment() -> None:
@@ -132,5 +131,3 @@ def test_clusters_that_no_ellipsoids_separate_have_no_constructed_layer() -> Non
     separated = [record.measured["code"] for record in records if record.measured["code"] is not None]
     assert 0 < len(separated) < len(records), "the seeds of the experiment have both"
     assert min(separated) > 0.99
-    (table,) = (table for table in clusters.tables(records) if table.rows)
-    assert table.rows[-1][-1] == f"{len(separated)} ({len(records)})"

@@ -51,10 +51,6 @@ def test_runge_trains_what_it_says() -> None:
     assert all(len(found["rmse"]) == 2 and len(found["curve"]) == 10 for found in by_mode.values())
     assert by_mode["sg"]["rmse"] != by_mode["sw-l2"]["rmse"]
     assert by_mode["sg"]["n_parameters"] == 723
-    (table,) = runge.tables(records)
-    assert row_of(table, "sg")["test RMSE printed"] == "0.0205"
-    assert row_of(table, "sg")["independent program, every seed"] == "0.0141 / 0.0153 / 0.0165"
-    assert row_of(table, "regular, 0.1")["test RMSE printed"] == "-"
 
 
 def test_modes_of_runge_start_from_the_same_conventional_weights() -> None:
@@ -115,7 +111,6 @@ def test_digits_trains() -> None:
     records = measured("relinear_digits", cases)
     trained = [record.measured for record in records]
     assert all(0.0 <= found["test_error"] < 0.9 and found["diverged"] is None for found in trained)
-    assert len(digits.tables(records)[-1].rows) == len(records)
 
 
 def digits_records(drops: dict[tuple[str, float | None], float], diverged: set[float]) -> list[Record]:
@@ -175,10 +170,9 @@ def test_verdicts_on_families_compare_seed_by_seed(parabolic: float, poly2: floa
 def test_instability_measures_the_powers() -> None:
     theory = module("relinear_theory")
     cases = [case for case in theory.cases(True) if case["kind"] in {"range", "gradient"}]
-    ranges, gradients = theory.tables(measured("relinear_theory", cases))[-2:]
-    assert {row[-1] for row in ranges.rows} == {"10"}
-    assert [row[0] for row in gradients.rows] == ["1", "2", "3"]
-    growth = {row[0]: float(row[4]) for row in ranges.rows if row[1] == "0.03"}
+    records = measured("relinear_theory", cases)
+    assert [record.case["depth"] for record in records if record.case["kind"] == "gradient"] == [1, 2, 3]
+    growth = {name: np.median(theory._growth(records, name, 0.03)) for name in ("conventional", "quadratic")}
     assert growth["conventional"] == pytest.approx(3**5, rel=0.05)
     assert growth["quadratic"] > 20 * growth["conventional"]
 

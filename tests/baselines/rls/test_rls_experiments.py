@@ -32,7 +32,7 @@ def test_reports_of_no_records(name):
     made = experiment(name).claims([])
     assert made
     assert {claim.verdict for claim in made} == {"not measured"}
-    assert experiment(name).tables([])
+    assert not any(table.rows for table in experiment(name).tables([]))
 
 
 def test_costs_of_steps():
