@@ -144,7 +144,7 @@ def _definition(place: Place) -> _Definition:
 
 @functools.cache
 def _defined(module: str, name: str, path: Path, changed: int) -> _Definition:
-    own = _module(path, changed).own
+    own = _module(path).own
     if not name:
         return _Definition("", tuple((module, one) for one in own if "." not in one), frozenset())
     statements = own[name]
@@ -165,10 +165,11 @@ class _Uses(ast.NodeVisitor):
         self.needed: dict[Place, None] = {}
         self.mentioned: set[str] = set()
 
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def visit_Import(self, node: ast.Import) -> None:
         self.local |= _origins(node)
 
-    visit_ImportFrom = visit_Import  # noqa: N815
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.local |= _origins(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         self._need(node)
@@ -210,7 +211,7 @@ class _Uses(ast.NodeVisitor):
         root, *names = ast.unparse(base).split(".")
         path = _file_of(self.module)
         assert path is not None
-        module, name = _module(path, path.stat().st_mtime_ns).imported.get(root, ("", ""))
+        module, name = _module(path).imported.get(root, ("", ""))
         if not module or _file_of(module) is not None:
             return set()
         found: Any = importlib.import_module(module)
@@ -224,7 +225,7 @@ def _resolved(module: str, name: str) -> Place | None:
     path = _file_of(module)
     if path is None or not name:
         return None if path is None else (module, "")
-    known = _module(path, path.stat().st_mtime_ns)
+    known = _module(path)
     if name in known.own:
         return module, name
     # A package that imports its own module by its name imports that name from itself.
@@ -235,10 +236,10 @@ def _resolved(module: str, name: str) -> Place | None:
     if "__getattr__" in known.own:
         # A package imports such names when they are asked for, from one of its modules or packages.
         for other in sorted(path.parent.glob("*.py")):
-            if name in _module(other, other.stat().st_mtime_ns).own:
+            if name in _module(other).own:
                 return f"{module}.{other.stem}", name
         for other in sorted(path.parent.glob("*/__init__.py")):
-            if name in _module(other, other.stat().st_mtime_ns).imported:
+            if name in _module(other).imported:
                 return _resolved(f"{module}.{other.parent.name}", name)
     return None
 
@@ -253,8 +254,12 @@ def _file_of(module: str) -> Path | None:
     return next((path for path in [*candidates, *([Path(loaded)] if loaded else [])] if path.is_file()), None)
 
 
+def _module(path: Path) -> _Module:
+    return _parsed(path, path.stat().st_mtime_ns)
+
+
 @functools.cache
-def _module(path: Path, changed: int) -> _Module:
+def _parsed(path: Path, changed: int) -> _Module:
     own: dict[str, list[ast.stmt]] = {}
     imported: dict[str, Place] = {}
     for statement in _code(path).body:
