@@ -10,7 +10,7 @@ import scipy
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
-from qsdp.encoding.selection import LeftOut, ridge_scales
+from qsdp.encoding.selection import LeftOut, ridge_scales, standard_error
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import DistinctRows
 
@@ -57,13 +57,13 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, d
         return best
     elimination = _Elimination.of(problem, rows, n_inputs)
     # Of all rows first, then of those outside of each fold.
-    inputs, least = [best] * (1 + _FOLDS), np.full(0, np.inf)
+    inputs, least = [best] * (1 + _FOLDS), np.full(len(elimination.X), np.inf)
     while not deadline.over:
         errors, importances = elimination.measure(inputs)
-        worse = errors - least if len(least) else np.zeros(1)
+        worse = errors - least
         if worse.mean() <= _ROUNDING * errors.mean():
             best, least = inputs[0], errors
-        elif worse.mean() > _HOPELESS * worse.std(ddof=1) / np.sqrt(len(worse)):
+        elif worse.mean() > _HOPELESS * standard_error(worse):
             break
         count = max(_LEAST_INPUTS, int((1.0 - _LEFT_OUT) * len(inputs[0])))
         if count == len(inputs[0]):

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real, check_sample_weight
+from qsdp._utils.validation import FloatArray, IntArray, check_integer, check_matrix, check_real, check_sample_weight
 from qsdp.encoding.encoding import Encoding
 from qsdp.exceptions import InvalidTypeError
 from qsdp.lifting import power_of_two
@@ -19,8 +18,6 @@ __all__ = ["fit_scales", "restricted_to", "row_scale", "scaled_to_rows", "superv
 
 #: Why a column whose inputs do not help has none.
 NO_GAIN = "no gain"
-
-IntArray = npt.NDArray[np.intp]
 
 
 def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:

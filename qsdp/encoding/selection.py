@@ -16,7 +16,7 @@ from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import Cells, DistinctRows
 
-__all__ = ["LeftOut", "first_clear_best", "left_out_errors", "ridge_scales"]
+__all__ = ["LeftOut", "first_clear_best", "left_out_errors", "ridge_scales", "standard_error"]
 
 #: Distinct rows used at most: a thousand tell gains of a hundredth from chance, in half a second for an encoding.
 _MOST_ROWS = 1000
@@ -208,5 +208,9 @@ def first_clear_best(
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
     """Return whether errors fell by more than a hundredth and more than a standard error."""
-    least = max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * float(gains.std(ddof=1)) / np.sqrt(len(gains)))
-    return bool(gains.mean() > least)
+    return bool(gains.mean() > max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
+
+
+def standard_error(numbers: FloatArray) -> float:
+    """Return that of the mean of numbers."""
+    return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))
