@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +31,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#666666"
 
 
-class Display:
+class Display(ABC):
     """Base class of displays with one pair of axes."""
 
     ax_: Axes
@@ -45,12 +46,12 @@ class Display:
         self._draw(self.ax_, style)
         return self
 
+    @abstractmethod
     def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         """Draw on empty axes."""
-        raise NotImplementedError
 
 
-class PairDisplay:
+class PairDisplay(ABC):
     """Base class of displays with two pairs of axes beside each other."""
 
     ax_: npt.NDArray[Any]
@@ -69,9 +70,9 @@ class PairDisplay:
         self._draw(image_kw)
         return self
 
+    @abstractmethod
     def _draw(self, style: dict[str, Any]) -> None:
         """Draw on empty axes."""
-        raise NotImplementedError
 
 
 def require_matplotlib() -> Any:
