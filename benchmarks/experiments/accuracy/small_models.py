@@ -13,8 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians, percent
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import (
+    TARGET,
+    experiment_in,
+    gained,
+    geometric,
+    grouped,
+    kilobits,
+    medians,
+    table_row,
+)
+from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
@@ -147,62 +157,37 @@ def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
 # -- tables ----------------------------------------------------------------------------------------------
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
+def shown(records: Sequence[Record]) -> list[Record]:
+    """Return all models over the sets, and the usual ones on every set."""
     grid = grid_of(records)
     if not grid:
-        return [Table("Accuracy and bits", ["model"], [], "No split is measured in whole yet.")]
-    sizes = {record.case["set"]: record.measured for record in records}
-    fronts = []
-    for name, models in grid.items():
-        points = points_of({name: models})
-        shown = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
-        size = f"{sizes[name]['n']} x {sizes[name]['d']}, {sizes[name]['n_classes']} classes"
-        fronts.append([name, size, str(len(models[DEFAULT])), "; ".join(shown)])
-    headings = ["set", "training part", "splits", "Pareto front (bits: test accuracy, %)"]
-    return [
-        _all_models(grid),
-        Table("Where which model is the best compressor", headings, fronts, "Mean accuracy and bits over splits."),
-        _of_sets(grid),
-    ]
-
-
-def _all_models(grid: Grid) -> Table:
+        return []
     points, bare = points_of(grid), points_of(grid, encoded=False)
-    fronts = front_of(points), front_of(bare)
-    boosting = mean(grid, "boosting")
-    rows = []
+    fronts, boosting = (front_of(points), front_of(bare)), mean(grid, "boosting")
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for model in sorted(NAMES, key=lambda model: points[model][0]):
-        bits, accuracy = points[model]
         own = mean(grid, model)
-        rows.append(
-            [
-                model,
-                f"{100 * accuracy:.1f}",
-                f"{bits:,.0f}" + "*" * (model in fronts[0]),
-                f"{bare[model][0]:,.0f}" + "*" * (model in fronts[1]),
-                str(sum(own[name] > boosting[name] for name in grid)),
-                f"{np.median(list(mean(grid, model, 'seconds').values())):.2g}",
-            ]
-        )
-    note = (
-        f"Over {len(grid)} sets: {', '.join(grid)}. Mean accuracy over sets of means over splits; bits: geometric "
-        "mean, with and without the encoding; a star is on the Pareto front. Seconds: median, of a processor, with "
-        "validation; of rounded models and networks of other sizes (neurons an output), without the fit they come from."
-    )
-    headings = ["model", "test, %", "bits", "without the encoding", "sets above boosting", "seconds"]
-    return Table("Accuracy and bits of all models", headings, rows, note)
+        row: dict[str, Any] = {"test": points[model][1], "bits": points[model][0], "on the front": model in fronts[0]}
+        row |= {"bits without the encoding": bare[model][0], "on the front without it": model in fronts[1]}
+        row["sets above boosting"] = sum(own[name] > boosting[name] for name in grid)
+        row["median seconds"] = float(np.median(list(mean(grid, model, "seconds").values())))
+        rows.append(({"kind": "means over sets, bits geometric", "model": model}, row))
+    for name, models in grid.items():
+        for model in (DEFAULT, STANDARD, "logistic", "tree", "boosting"):
+            for split, one in enumerate(models[model]):
+                case = {"kind": "on every set", "set": name, "model": model, "split": split}
+                rows.append((case, {"test": one["test"], "bits": one["bits"]}))
+    return [Record(case, row, 0.0) for case, row in rows]
 
 
-def _of_sets(grid: Grid) -> Table:
-    chosen = (DEFAULT, STANDARD, "logistic", "tree", "boosting")
-
-    def both(of: list[dict[str, Any]]) -> str:
-        return f"{percent([one['test'] for one in of])} ({np.mean([one['bits'] for one in of]):,.0f})"
-
-    rows = [[name, *(both(models[model]) for model in chosen)] for name, models in grid.items()]
-    return Table(
-        "Accuracy and bits on every set", ["set", *chosen], rows, "Test accuracy, %, and mean bits over splits."
-    )
+def tables(records: Sequence[Record]) -> list[Table]:
+    fronts = []
+    for name, models in grid_of(records).items():
+        points = points_of({name: models})
+        best = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
+        fronts.append([name, "; ".join(best)])
+    headings = ["set", "Pareto front (bits: test accuracy, %)"]
+    return [*summary(shown(records)), Table("Where which model is the best compressor", headings, fronts)]
 
 
 # -- claims ----------------------------------------------------------------------------------------------
@@ -317,12 +302,12 @@ def quotes(records: Sequence[Record]) -> dict[str, str]:
         "quadratic ridge": "quadratic ridge regression, float",
     }
     rows = [
-        show.row(words, f"{100 * points[name][1]:.1f} %", f"{points[name][0]:,.0f}") for name, words in names.items()
+        table_row(words, f"{100 * points[name][1]:.1f} %", f"{points[name][0]:,.0f}") for name, words in names.items()
     ]
     level, close = (gained(claim) for claim in claims(records)[:2])
     sizes = [name for name in grid if set(sized(DEFAULT)) & set(front_of(points_of({name: grid[name]})))]
     found = {
-        "readme": show.row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}"),
+        "readme": table_row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}"),
         "models": "\n".join(rows),
         "differences": "Points of test accuracy that the default classifier has above logistic regression on the "
         "columns, with intervals of 95 %: "
@@ -344,7 +329,7 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
     for name, words in names.items():
         test, bits = (np.mean([one[what] for one in models[name]]) for what in ("test", "bits"))
         gap = f"{100 * np.median([one['gap'] for one in models[name]]):.1f} %" if "gap" in models[name][0] else ""
-        rows.append(show.row(words, gap, f"{100 * test:.1f} %", f"{bits:,.0f}"))
+        rows.append(table_row(words, gap, f"{100 * test:.1f} %", f"{bits:,.0f}"))
     return "\n".join(rows)
 
 

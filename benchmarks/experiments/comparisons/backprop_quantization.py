@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -36,6 +35,7 @@ from benchmarks.experiments._common import (
     grouped,
     kilobits,
     over_sets,
+    table_row,
     timed,
     unfolded,
     values,
@@ -327,7 +327,7 @@ def quotes(records: Records) -> dict[str, str]:
     first, *_, last = (by(own[name,], "test", "split") for name in names)
     claim = paired_claim("", "", first, last, names=("", ""))
     what = f"vehicle, {M} neurons of ±1 weights, test accuracy over {len(first)} splits and bits"
-    return {"vehicle": show.row(what, f"{'; '.join(shown)}; the first minus the last: {gained(claim)} points, 95 %")}
+    return {"vehicle": table_row(what, f"{'; '.join(shown)}; the first minus the last: {gained(claim)} points, 95 %")}
 
 
 EXPERIMENT = experiment_in(

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, spread, values
 from benchmarks.experiments._data import Split
 from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
@@ -71,27 +69,6 @@ def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: b
 def per_epoch(records: Sequence[Record]) -> float:
     """Return the median over trainings of the mean processor seconds of an epoch."""
     return float(np.median([np.mean(record.measured["cpu"]) for record in records if record.measured["cpu"]]))
-
-
-def mean_epochs(group: Records) -> str:
-    """Return the mean number of epochs as text."""
-    return f"{values(group, 'epochs').mean():.1f}"
-
-
-def first_cut(group: Records) -> str:
-    """Return the mean share of desired hidden values that the first pass cuts, as text."""
-    shares = [record.measured["clipped"][0] for record in group if record.measured["clipped"]]
-    return f"{100 * np.mean(shares):.0f} %" if shares else "-"
-
-
-def both(name: str) -> show.Cell:
-    """Return the cell of mean accuracies in training and test, with the deviation in test."""
-
-    def cell(group: Records) -> str:
-        found = np.array([record.measured[name] for record in group])
-        return f"{found[:, 0].mean():.3f} / {spread(found[:, 1])}"
-
-    return cell
 
 
 def peak_memory(split: Split, options: dict[str, Any], seed: int) -> int:

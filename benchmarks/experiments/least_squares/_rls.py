@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, grouped
-from qsdp.bench import Claim, Evidence, Record, Table, compare, either, judged
+from qsdp.bench import Claim, Evidence, Record, compare, either, judged
 
 SOURCE = "Zhang et al. 2021"
 
@@ -150,63 +150,8 @@ def at(records: Iterable[Record], name: str, epoch: int) -> np.ndarray:
     )
 
 
-def best(records: Iterable[Record]) -> np.ndarray:
-    """Return the best test scores over all epochs, over repetitions."""
-    return np.array([_number(record.measured["best"]) for record in records])
-
-
-def epoch_seconds(records: Iterable[Record]) -> float:
-    """Return the processor's seconds of an epoch, the median over repetitions; nan if none had a whole epoch."""
-    found = [record.measured["cpu_seconds_per_epoch"] for record in records]
-    return float(np.median([seconds for seconds in found if seconds is not None] or [math.nan]))
-
-
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
-
-
-def shown(numbers: np.ndarray, digits: int = 3) -> str:
-    """Return the mean as text, and how many repetitions diverged."""
-    if len(numbers) == 0:
-        return "-"
-    lost = int(np.isnan(numbers).sum())
-    if lost == len(numbers):
-        return "diverged"
-    value = float(np.nanmean(numbers))
-    mean = f"{value:.1e}" if abs(value) >= 1e4 else f"{value:.{digits}f}"
-    return f"{mean} ({lost} of {len(numbers)} diverged)" if lost else mean
-
-
-def curves(name: str, *epochs: int, digits: int = 4) -> list[tuple[str, show.Cell]]:
-    """Return columns of a curve at some epochs."""
-    return [
-        (f"{name} @{epoch}" if k == 0 else f"@{epoch}", curve_cell((name, epoch), digits))
-        for k, epoch in enumerate(epochs)
-    ]
-
-
-def curve_cell(curve: tuple[str, int] | None, digits: int = 3) -> show.Cell:
-    """Return the cell of a curve at an epoch, or of the best test score."""
-    return lambda group: shown(best(group) if curve is None else at(group, *curve), digits)
-
-
-def table(
-    title: str,
-    groups: Mapping[Any, Sequence[Record]],
-    columns: Iterable[tuple[str, show.Cell]],
-    note: str = "Means over seeds.",
-    name: show.Cell | None = None,
-) -> Table:
-    """Return a table of curves by method, with the costs of an epoch and of the optimiser."""
-    place = ("method", name or show.param("method"))
-    costs = [
-        ("s an epoch", lambda group: format(epoch_seconds(group), ".3g")),
-        ("parameters", show.first("parameters", ",")),
-        ("kept", show.first("state", ",")),
-        ("repet.", show.count),
-    ]
-    more = " Minibatches of 128; processor time of one thread; kept: numbers of the optimiser."
-    return show.table(title, groups, [place, *columns, *costs], note + more)
 
 
 # -- claims ---------------------------------------------------------------------------------------------

@@ -14,12 +14,13 @@ recurrent ones), or eta for the hidden layer. The paper's curves have no numbers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.experiments._common import Records, experiment_in, where
 from benchmarks.experiments._data import digits, images
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Table, compare, judged, not_measured
+from qsdp.bench import Claim, Record, compare, judged, not_measured
 
 #: What is changed of RLS, and its options.
 CHANGES: dict[str, dict[str, Any]] = {
@@ -54,6 +55,8 @@ PLAN: tuple[tuple[str, Iterable[str], int, int], ...] = (
     ("RNN", RECURRENT, 40, 10),
 )
 QUICK = tuple((network, LONG[:2], epochs, 1) for network, epochs in (("dense", 5), ("convolutional", 1), ("LSTM", 2)))
+#: Epochs of the tables, beside the last.
+SHOWN = (1, 5, 20)
 NETWORKS = tuple(dict.fromkeys(network for network, *_ in PLAN))
 
 
@@ -111,38 +114,18 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return _rls.measure(recurrent(network), _rls.data_of(*digits(), shape=(8, 8)), method, clip=1.0, **given, **options)
 
 
-def tables(records: Records) -> list[Table]:
-    dense, groups = where(records, network="dense"), _rls.by(records, "network", "method")
-    mnist = {epochs: _rls.by(where(records, network="MNIST", epochs=epochs), "method") for epochs in (5, 20, 3)}
-    of_mnist = [*_rls.curves("test", 1, 3, 5), *_rls.curves("train", 5), *_rls.curves("loss", 1, 5)]
-    of_long = [*_rls.curves("test", 5, 10, 20), *_rls.curves("loss", 5, 10, 20)]
-    variants = ("RLS", *(f"RLS, {change}" for change in CHANGES if change != "512 wide"))
-    swept = where(dense, method=variants)
-    sequences = {key: group for key, group in groups.items() if key[0] in ("LSTM", "RNN")}
-    long = {key: group for key, group in sequences.items() if key[0] == "LSTM" and key[1] in LONG}
-
-    def name(group: Records) -> str:
-        return f"{group[0].case['network']} {group[0].case['method']}"
-
-    columns = [*_rls.curves("test", 1, 5, 20, 100, digits=3), ("best", _rls.curve_cell(None))]
-    columns += [*_rls.curves("train", 100, digits=3), *_rls.curves("loss", 5, 100)]
-    of_images = [*_rls.curves("test", 3, 10, 30, digits=3), ("best", _rls.curve_cell(None)), *_rls.curves("loss", 30)]
-    of_sweeps = [*_rls.curves("test", 5, 20, 100, digits=3), *_rls.curves("loss", 100)]
-    others = [record for record in dense if record.case["method"] == "RLS" or record not in swept]
-    return [
-        _rls.table("MNIST, 784-512-10", mnist[5], of_mnist),
-        _rls.table("The same, longer", mnist[20], of_long),
-        _rls.table("MNIST: sweeps of RLS", mnist[3], [*_rls.curves("test", 1, 3), *_rls.curves("loss", 3)]),
-        _rls.table("Digits, 64-128-10: accuracy, loss, time and memory", _rls.by(others, "method"), columns),
-        _rls.table("The same, variants of RLS: k is 0.1 and eta 1 unless said", _rls.by(swept, "method"), of_sweeps),
-        _rls.table(
-            "Digits, small convolutional network",
-            _rls.by(where(records, network="convolutional"), "method"),
-            of_images,
-        ),
-        _rls.table("Digits as sequences", sequences, _rls.curves("test", 5, 10, 20, 40, digits=3), name=name),
-        _rls.table("LSTMs on digits, longer", long, _rls.curves("test", 20, 40, 80, 150, digits=3), name=name),
-    ]
+def shown(records: Records) -> list[Record]:
+    """Return what tables show: curves at a few epochs, and the costs of an epoch and of the optimiser."""
+    found = []
+    for record in records:
+        case, measured = record.case, record.measured
+        epochs = [*(epoch for epoch in SHOWN if epoch < case["epochs"]), case["epochs"]]
+        row = {f"{name} @{k}": measured[name].get(str(k)) for name in ("test", "train", "loss") for k in epochs}
+        row |= {"best test": measured["best"], "diverged": measured["diverged"] is not None}
+        row |= {name: measured[name] for name in ("cpu_seconds_per_epoch", "parameters", "state")}
+        place = {"kind": f"{case['network']}, {case['epochs']} epochs", "method": case["method"], "seed": case["seed"]}
+        found.append(replace(record, case=place, measured=row))
+    return found
 
 
 def plot(records: Records) -> Any:

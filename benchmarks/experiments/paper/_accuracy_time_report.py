@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -22,8 +22,9 @@ from benchmarks.experiments._common import (
     values,
     where,
 )
+from benchmarks.experiments._summary import summary
 from benchmarks.experiments.paper._accuracy_time import TRAINED, cases_of, run
-from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
+from qsdp.bench import Claim, Experiment, Record, paired_claim
 
 #: Colour and marker of each network, in the order of legends.
 STYLES = {
@@ -85,7 +86,7 @@ def experiment(
         version=3,
         cases=lambda quick: cases_of(dataset, sizes, printed=printed, quick=quick),
         run=run,
-        tables=lambda records: [networks_table(records)],
+        tables=lambda records: summary(shown(records)),
         claims=claims,
         plot=draw.saved(plot),
     )
@@ -113,27 +114,14 @@ def by_split(records: Records, m: int | None, name: str, what: What) -> dict[int
     return by(where(networks(records), m=m, network=name), what, "split")
 
 
-def networks_table(records: Records) -> Table:
-    """Return accuracy, bits, gap and seconds of every network."""
-    columns = [
-        ("network", show.param("network")),
-        ("neurons", show.mean("neurons", ",.0f")),
-        ("bits", show.mean("bits", ",.0f", none="32-bit floats")),
-        ("train %", show.percent("train")),
-        ("test %", show.percent("test")),
-        ("certified gap", show.of(lambda gaps: f"{np.median(gaps):.3g} %", "gap", 100.0, none="")),
-        ("proven optimal", show.of(lambda proven: f"{proven.sum():.0f} of {len(proven)}", "proven", none="")),
-        ("fit s", show.median("seconds", ".3g")),
-        ("search s", show.median("search_seconds", ".3g")),
-        ("at an edge", lambda group: f"{sum(map(at_an_edge, group))} of {len(group)}"),
-        ("splits", show.count),
-    ]
-    note = (
-        "Accuracies: mean and deviation over splits; neurons and bits: means; gap and seconds: medians. Gaps are to a "
-        "bound on all networks at the chosen beta. At an edge: splits in which beta or the learning rate that "
-        "validation chose is the first or the last that was tried, so that a wider grid may do better."
-    )
-    return show.table("accuracy and time", grouped(networks(records), "m", "network"), columns, note)
+def shown(records: Records) -> list[Record]:
+    """Return accuracies, bits, gap and seconds of every network."""
+    names = ("neurons", "bits", "train", "test", "gap", "proven", "seconds", "search_seconds")
+    found = []
+    for one in networks(records):
+        row = {**{name: one.measured.get(name) for name in names}, "chosen at an edge": at_an_edge(one)}
+        found.append(replace(one, case={name: one.case[name] for name in ("m", "network", "split")}, measured=row))
+    return found
 
 
 # -- claims ----------------------------------------------------------------------------------------------

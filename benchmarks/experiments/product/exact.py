@@ -24,7 +24,6 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -32,6 +31,7 @@ from benchmarks.experiments._common import (
     experiment_in,
     medians,
     small,
+    table_row,
     timed,
     values,
     where,
@@ -292,7 +292,7 @@ def quotes(records: Records) -> dict[str, str]:
         m = record.measured
         what = f"proven global optimum over all networks, breast-cancer ({m['n']} x {m['D']}, squared loss, beta = 10)"
         shown = f"{m['neurons']} neurons, relative gap {small(m['relative_gap'])}, {duration(m['seconds'])}"
-        found["optimum"] = show.row(what, shown)
+        found["optimum"] = table_row(what, shown)
     return found
 
 

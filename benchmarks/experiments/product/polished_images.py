@@ -21,8 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in
+from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, table_row
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from qsdp.bench import Claim, exact
@@ -142,7 +141,7 @@ def quotes(records: Records) -> dict[str, str]:
     what = f"... and {many['neurons']} neurons of ±1 weights from it, polished for the cross-entropy, {sizes[0]}"
     shown = f"{right[0]} of the test images, {duration(many['seconds'])} of processor; {few['neurons']} neurons, "
     shown += f"{sizes[1]}, {right[1]}; {pixels['neurons']} on all pixels, {sizes[2]}, {right[2]}"
-    return {"networks": show.row(what, shown)}
+    return {"networks": table_row(what, shown)}
 
 
 EXPERIMENT = experiment_in(__name__, "Polished networks for MNIST", "Targets of the package")

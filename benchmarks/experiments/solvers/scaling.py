@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 import qsdp
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, experiment_in, unfolded, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import Records, experiment_in, table_row, unfolded, where
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN, reach, solve
 from benchmarks.experiments.solvers._problems import problem_of
@@ -123,7 +123,7 @@ def quotes(records: Records) -> dict[str, str]:
         size = {"share": SERIES[series][0]["share"], "n": 2000, "d": 30, series[0]: sizes[-1]}
         own = [method_cell(where(found, solver=solver, **size)) for solver in ("interior", "splitting", "low-rank")]
         strong = "" if size["share"] is None else f", beta {100 * size['share']:g} % of the largest"
-        rows.append(show.row(f"planted {size['n']} x {size['d']}{strong}", *own))
+        rows.append(table_row(f"planted {size['n']} x {size['d']}{strong}", *own))
     return {"methods": "\n".join(rows)}
 
 

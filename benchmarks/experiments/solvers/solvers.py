@@ -18,8 +18,17 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, small, unfolded, values, where
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    duration,
+    experiment_in,
+    small,
+    table_row,
+    unfolded,
+    values,
+    where,
+)
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps, missing, reach, solve
 from benchmarks.experiments.solvers._problems import label, problem_of
@@ -228,8 +237,8 @@ def quotes(records: Records) -> dict[str, str]:
     methods = []
     for problem in itertools.chain(*listed.values()):
         cells = [method_cell(where(rows, problem=problem, solver=one)) for one in OURS[1:]]
-        methods += [show.row(label(problem), *cells, "")] if any(cells) else []
-    return {"uci": show.row(what, shown), "methods": "\n".join(methods)}
+        methods += [table_row(label(problem), *cells, "")] if any(cells) else []
+    return {"uci": table_row(what, shown), "methods": "\n".join(methods)}
 
 
 def method_cell(records: Records) -> str:
