@@ -52,9 +52,6 @@ def _wrapped(paragraph: str) -> str:
     return whole.replace("\0", " ")
 
 
-# -- programs --------------------------------------------------------------------------------------------
-
-
 def prediction(report: Row) -> dict[str, str]:
     found, sizes = report["rows_a_second"], (100, 500, 2500)
     kinds = {

@@ -75,7 +75,6 @@ def linear_and_trees(sample: Sample) -> Measured:
 
 
 def forms(sample: Sample) -> Measured:
-    """Yield the quadratic form of the relaxation."""
     model = QuantizedNetworkClassifier(encoding="standard", random_state=sample.seed)
     yield from relaxed_forms(sample, model.fit(sample.split.X, sample.split.y), "standard")
 
@@ -146,12 +145,10 @@ def shown(records: Records) -> list[Record]:
 
 
 def networks(records: Records) -> dict[tuple[Any, ...], list[Record]]:
-    """Return the records of networks by set and encoding."""
     return grouped(where(records, encoding=ENCODINGS), "set", "encoding")
 
 
 def bare_bits(model: dict[str, Any]) -> int:
-    """Return the bits of a model without its encoding."""
     return int(model["bits"] - model["encoding_bits"])
 
 

@@ -90,7 +90,6 @@ class Variant:
 
 
 def changed(ingredient: str, claim: str, *, expected: bool = False, **options: Any) -> Variant:
-    """Return a variant with other options."""
     return Variant(ingredient, claim, lambda: options, expected=expected)
 
 
@@ -141,14 +140,12 @@ VARIANTS: dict[str, Variant] = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return all variants of a split together."""
     names = ("bilinear", "no cut", "refit") if quick else VARIANTS
     sets, splits = (("heart",), 1) if quick else (CHOSEN, SPLITS)
     return grid(seed=range(splits), set=sets, variant=(BASE, *names))
 
 
 def model_of(variant: str, seed: int) -> tuple[Any, QuantizedNetworkClassifier]:
-    """Return what is to be fitted, and the classifier in it."""
     own = VARIANTS.get(variant, Variant("", ""))
     network = QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **own.options()})
     return (network if own.before is None else make_pipeline(own.before(), network)), network
@@ -168,9 +165,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "gap": network.certificate_.relative_gap,
         "seconds": seconds,
     }
-
-
-# -- tables and claims -----------------------------------------------------------------------------------
 
 
 def differences(records: Records, variant: str, what: str = "test") -> dict[tuple[str, int], tuple[float, float]]:

@@ -154,9 +154,6 @@ def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return front
 
 
-# -- tables ----------------------------------------------------------------------------------------------
-
-
 def shown(records: Sequence[Record]) -> list[Record]:
     """Return all models over the sets, and the usual ones on every set."""
     grid = grid_of(records)
@@ -190,11 +187,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [*summary(shown(records)), Table("Where which model is the best compressor", headings, fronts)]
 
 
-# -- claims ----------------------------------------------------------------------------------------------
-
-
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare means over sets, wins, bits, the front, and models of equal bits."""
     grid = grid_of(records)
     if len(grid) < REPETITIONS:
         why = f"{len(grid)} of {REPETITIONS} sets at least"
@@ -241,9 +234,6 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
                 ours[name], theirs[name] = (mean(grid, model)[name] for model in (prefix, version))
                 break
     return paired_claim(*better(prefix, rival), ours, theirs, names=(prefix, rival))
-
-
-# -- picture ---------------------------------------------------------------------------------------------
 
 
 def plot(records: Sequence[Record]) -> Any:

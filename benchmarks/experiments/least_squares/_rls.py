@@ -139,9 +139,6 @@ def _rounded(number: float) -> float:
     return float(f"{number:.6g}")
 
 
-# -- tables ---------------------------------------------------------------------------------------------
-
-
 def at(records: Iterable[Record], name: str, epoch: int) -> np.ndarray:
     """Return a curve's values at an epoch, over repetitions that were so long; nan where they had diverged before."""
     curves = [(record.measured[name], record.measured["diverged"]) for record in records]
@@ -152,9 +149,6 @@ def at(records: Iterable[Record], name: str, epoch: int) -> np.ndarray:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
-
-
-# -- claims ---------------------------------------------------------------------------------------------
 
 
 def by_seed(records: Iterable[Record], name: str, epoch: int) -> dict[int, float]:
@@ -279,9 +273,6 @@ def by(records: Iterable[Record], *names: str) -> Groups:
     """Return records by one parameter, or by the values of several; empty lists for groups that are missing."""
     groups = grouped(records, *names)
     return defaultdict(list, {key[0]: group for key, group in groups.items()} if len(names) == 1 else groups)
-
-
-# -- pictures ---------------------------------------------------------------------------------------------
 
 
 def draw_panels(panels: Mapping[str, Mapping[str, Records]]) -> Any:

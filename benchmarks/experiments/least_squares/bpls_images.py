@@ -212,12 +212,10 @@ def _epochs_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
 
 
 def mean_test(records: Sequence[Record], name: str = "final") -> float:
-    """Return the mean accuracy in test."""
     return float(np.mean([record.measured[name][1] for record in records]))
 
 
 def by_seed(records: Sequence[Record], name: str = "final") -> dict[int, float]:
-    """Return the accuracy in test by seed."""
     return {record.case["seed"]: record.measured[name][1] for record in records}
 
 

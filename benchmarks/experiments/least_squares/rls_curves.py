@@ -139,9 +139,6 @@ def plot(records: Records) -> Any:
     return _rls.draw_panels(panels)
 
 
-# -- claims ------------------------------------------------------------------------------------------------
-
-
 def claims(records: Records) -> list[Claim]:
     groups = {network: _rls.by(where(records, network=network), "method") for network in NETWORKS}
     faster = "{ours} converges faster and better than Adam"

@@ -105,7 +105,6 @@ def at_an_edge(record: Record) -> bool:
 
 
 def in_all(record: Record) -> float:
-    """Return the seconds of fit and search."""
     return float(record.measured["seconds"] + record.measured["search_seconds"])
 
 
@@ -122,9 +121,6 @@ def shown(records: Records) -> list[Record]:
         row = {**{name: one.measured.get(name) for name in names}, "chosen at an edge": at_an_edge(one)}
         found.append(replace(one, case={name: one.case[name] for name in ("m", "network", "split")}, measured=row))
     return found
-
-
-# -- claims ----------------------------------------------------------------------------------------------
 
 
 def paired(source: str, statement: str, records: Records, names: tuple[str, str], m: int, what: What) -> Claim:
@@ -165,9 +161,6 @@ def beyond(records: Records, number: int, m: int) -> list[Claim]:
     )
     source = f"Beyond {PAPER}, Figure {number}"
     return [paired(source, f"{said}, m = {m}.", records, (a, b), m, "test") for a, b, said in questions]
-
-
-# -- picture ---------------------------------------------------------------------------------------------
 
 
 def plot(records: Records) -> Any:

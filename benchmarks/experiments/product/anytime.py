@@ -100,7 +100,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Solve, or train, with a time limit."""
     # That a gap is large is what is measured.
     warnings.simplefilter("ignore", qsdp.QSDPWarning)
     problem = PROBLEMS[case["problem"]]()
@@ -126,7 +125,6 @@ def curve(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]
 
 
 def networks(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]:
-    """Train networks of several seeds."""
     neurons = (10 if problem.vector else 50) * problem.n_outputs
     options = {"beta": problem.beta, "loss": problem.loss, "refine": "polish", "time_limit": case["limit"]}
 
@@ -163,12 +161,10 @@ def gap_at(record: Any, moment: float) -> float:
 
 
 def split(records: Records) -> tuple[Records, Records]:
-    """Return the records of curves, and those of networks."""
     return [r for r in records if "solver" in r.case], [r for r in records if "solver" not in r.case]
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the certified gaps of networks for README."""
     shown = []
     for (problem,), group in grouped(split(records)[1], "problem").items():
         known = {r.case["limit"]: float(np.mean(r.measured["gap"])) for r in group}

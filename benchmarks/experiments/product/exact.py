@@ -191,7 +191,6 @@ def compared(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, repeats: 
     tolerances = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), TOLERANCE)
 
     def by_clarabel() -> float:
-        """Return the seconds without compilation."""
         # A new problem each time: CVXPY keeps what it compiled.
         program = cp.Problem(cp.Minimize(value), [prediction == columns @ weights])
         program.get_problem_data(cp.CLARABEL)
@@ -217,7 +216,6 @@ def compared(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, repeats: 
 
 
 def label(record: Record) -> str:
-    """Return the name of the data of a case."""
     return str(record.case["data"]) + ("" if record.case["class"] is None else f", class {record.case['class']}")
 
 
@@ -229,7 +227,6 @@ def own_share(record: Record) -> float:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Judge proofs, checks and ratios, each of all problems."""
 
     def all_of(name: str, group: Records, holds: Any, figures: str) -> Claim:
         cases = {f"{label(r)}, {r.case['loss']}, beta {r.case['beta']:g}": bool(holds(r.measured, r)) for r in group}
@@ -286,7 +283,6 @@ def _restricted_claim(found: dict[int, dict[str, Any]]) -> Claim:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return a proven optimum for README."""
     found = {}
     for record in where(records, data="breast-cancer", loss="squared", beta=10.0):
         m = record.measured

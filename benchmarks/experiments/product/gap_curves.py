@@ -53,7 +53,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def problem_of(case: dict[str, Any]) -> qsdp.TrainingProblem:
-    """Return the training problem of a case."""
     if case["data"] == "planted":
         planted = qsdp.datasets.make_planted(SAMPLES, INPUTS, noise=10.0)
         return qsdp.TrainingProblem(planted.X, planted.y / planted.y.std(), beta=case["beta"])
@@ -75,7 +74,6 @@ def curves() -> tuple[np.ndarray, np.ndarray]:
 
 
 def standardised(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return all samples of a UCI set."""
     data = qsdp.datasets.load_uci(name)
     return (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), data.y
 
@@ -120,7 +118,6 @@ def label(case: dict[str, Any]) -> str:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Judge the gaps by the targets, and against those without cutting planes."""
     pairs = {
         label(group[0].case): {r.case["cuts"]: r.measured["gap"] for r in group}
         for group in grouped(where(records, limit=MINUTE), "data", "beta").values()
@@ -138,7 +135,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw the gap against seconds, a panel for each problem."""
     groups = grouped(records, "data", "beta")
     figure, axes = draw.subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
     for axis, group in zip(axes[0], groups.values(), strict=True):

@@ -63,7 +63,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in another process, whose largest size nothing else has raised."""
     return in_own_process(measure, case)
 
 
@@ -178,7 +177,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the pooled images for README."""
     found = {}
     for record in where(records, data=POOLED):
         m, shares = record.measured, record.case["shares"]

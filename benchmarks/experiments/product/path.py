@@ -164,7 +164,6 @@ def validated(
 
 
 def relaxed_score(model: qsdp.QuantizedNetworkClassifier, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the accuracy of a fitted estimator's relaxation."""
     outputs = model.target_scaling_.decode(model.result_.relaxation.predict(with_constant(X)[0]))
     decided = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0.0).astype(int)
     return float(np.mean(model.classes_[decided] == y))
@@ -174,9 +173,6 @@ def iterations(record: Record, which: str) -> int:
     """Return the iterations of the betas that both ways have solved."""
     counts, solved = record.measured[f"{which}_iterations"], record.measured["solved"]
     return sum(count for count, known in zip(counts, solved, strict=True) if known)
-
-
-# -- claims ----------------------------------------------------------------------------------------------
 
 
 def claims(records: Records) -> list[Claim]:

@@ -129,7 +129,6 @@ def networks_of(problem: qsdp.TrainingProblem, case: Mapping[str, Any]) -> Itera
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Return objective, gap, accuracies, bits and seconds of every network."""
     measured: dict[str, Any] = {}
     with threadpool_limits(limits=1):
         problem, (X, X_test, y, y_test) = problem_of(case)
@@ -158,7 +157,6 @@ def _objectives(numbers: np.ndarray) -> str:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Compare objectives split by split, bits, gaps and test accuracies."""
     groups = {data: where(records, data=data) for data in SETS}
 
     def pair(group: Records, first: str, second: str, what: str) -> list[dict[Any, float]]:

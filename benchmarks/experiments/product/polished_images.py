@@ -44,7 +44,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in another process, whose largest size nothing else has raised."""
     return in_own_process(measure, case)
 
 
@@ -131,7 +130,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the networks of pooled pixels, and of all, for README."""
     found = networks_of(records)
     if not found:
         return {}

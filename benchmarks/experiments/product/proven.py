@@ -85,7 +85,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return how many optima are proven, for README."""
     if not records:
         return {}
     what = (

@@ -143,8 +143,6 @@ def unstable(records: Records) -> dict[tuple[str, float | None], dict[int, bool]
     }
 
 
-# -- claims ------------------------------------------------------------------------------------------------
-
 #: Where in the paper, what is said, the setting that errs less, and those that err more.
 BETTER = (
     (

@@ -50,7 +50,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def printed(case: dict[str, Any]) -> tuple[str, float | None]:
-    """Return parameters and time as printed."""
     return PRINTED[case["family"], case["depth"], case["width"], rezero(case)]
 
 
@@ -110,7 +109,6 @@ def shown(records: Records) -> list[Record]:
 
 
 def seconds(record: Record) -> float:
-    """Return the processor seconds of an image."""
     return float(np.median(record.measured["seconds_per_image"]))
 
 

@@ -155,7 +155,6 @@ def _first(records: Records) -> Claim:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the largest graph for README."""
     found = {record.case["solver"]: record.measured for record in where(records, graph=GRAPHS[-1], threads=THREADS)}
     if not all("seconds" in found.get(solver, {}) for solver in SOLVERS):
         return {}

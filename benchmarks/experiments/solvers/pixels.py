@@ -97,7 +97,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the relaxation for README, and the seconds of a class."""
     found: dict[str, str] = {}
     for record in records:
         m, spent = record.measured, record.measured["stages"]

@@ -52,7 +52,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure sizes until one takes all the time that it is given."""
     options = {"threads": case["threads"], "memory": 0.9 * available_gib()}
     limit, points = LIMITS[case["solver"]], []
     for size in case["sizes"]:
@@ -116,7 +115,6 @@ def plot(records: Records) -> Any:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return seconds of the methods where sizes are largest."""
     found = unfolded(records, "points", "n", "d", "share")
     rows = []
     for series, (_, sizes, _) in SERIES.items():

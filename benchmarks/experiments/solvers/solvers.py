@@ -88,7 +88,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in another process, with its own threads and a limit of memory."""
     # Solvers keep to the limit by themselves where they take one; others, and compilation, get more.
     stop = 1.5 * case["limit"] + (600.0 if case["limit"] == LIMIT else 60.0)
     try:
@@ -98,7 +97,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Bring solvers to the level, then run them in turns at what took them there."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     problem = problem_of(case["problem"])
@@ -137,7 +135,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(records: Records) -> list[Record]:
-    """Return a record for each solver."""
     return unfolded(records, "solvers", "solver")
 
 
