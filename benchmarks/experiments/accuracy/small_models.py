@@ -28,7 +28,7 @@ from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
-from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
+from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
@@ -83,16 +83,6 @@ def on_front(prefix: str) -> tuple[str, str]:
 def better(prefix: str, rival: str) -> tuple[str, str]:
     """Return the claim of networks beside a rival of no more bits."""
     return TARGET, f"Networks ({prefix}) are more accurate than {rival} of no more bits."
-
-
-STATEMENTS = [
-    LEVEL,
-    CLOSE,
-    WINS,
-    SMALL,
-    *map(on_front, PREFIXES.values()),
-    *(better(prefix, rival) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
-]
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -189,25 +179,24 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     grid = grid_of(records)
-    if len(grid) < REPETITIONS:
-        why = f"{len(grid)} of {REPETITIONS} sets at least"
-        return [not_measured(*statement, why) for statement in STATEMENTS]
     default, logistic, boosting = (mean(grid, model) for model in (DEFAULT, "logistic", "boosting"))
-    won = wins(grid)
+    won, enough = wins(grid), len(grid) >= REPETITIONS
     bits = [mean(grid, model, "bits") for model in (DEFAULT, "boosting")]
     return [
         paired_claim(*LEVEL, default, logistic, names=(DEFAULT, "logistic")),
         paired_claim(*CLOSE, default, boosting, names=(DEFAULT, "boosting"), margin=-WITHIN / 100.0),
-        exact(*WINS, [len(won) >= WON], f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"),
+        exact(*WINS, [len(won) >= WON] if enough else [], f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"),
         paired_claim(
             *SMALL, *bits, names=(DEFAULT, "boosting"), show=medians, less=True, log=True, margin=np.log(FEWER)
         ),
-        *(_front_claim(prefix, grid) for prefix in PREFIXES.values()),
+        *(_front_claim(prefix, grid if enough else {}) for prefix in PREFIXES.values()),
         *(_better_claim(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
     ]
 
 
 def _front_claim(prefix: str, grid: Grid) -> Claim:
+    if not grid:
+        return exact(*on_front(prefix), {})
     points = points_of(grid)
     front, ours = front_of(points), sized(prefix)
     holds = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -158,20 +158,14 @@ def gradient(
     }
 
 
-def draw_courses(axes: Sequence[Any], groups: Mapping[str, Sequence[Record]], style: str, size: float) -> None:
-    """Draw mean test accuracies on two axes: against epochs, and against the processor's seconds.
+def courses(group: Sequence[Record]) -> tuple[dict[float, float], dict[float, float]]:
+    """Return mean test accuracies by epoch, and by the mean processor seconds until then.
 
     A training that ended before others keeps its accuracy and needs no more seconds.
     """
-    import matplotlib as mpl
-
-    colours = mpl.colormaps["tab20"].colors
-    for label, group in groups.items():
-        colour = colours[len(axes[0].lines) % len(colours)]
-        length = max(len(record.measured["curve"]) for record in group)
-        tests = [[test for _, test in record.measured["curve"]] for record in group]
-        accuracy = np.mean([test + test[-1:] * (length - len(test)) for test in tests], axis=0)
-        cpu = [record.measured["cpu"] for record in group]
-        seconds = np.cumsum(np.mean([each + [0.0] * (length - len(each)) for each in cpu], axis=0))
-        axes[0].plot(np.arange(1, length + 1), accuracy, style, ms=size, color=colour, label=label)
-        axes[1].plot(seconds, accuracy, style, ms=size, color=colour, label=label)
+    length = max(len(record.measured["curve"]) for record in group)
+    tests = [[test for _, test in record.measured["curve"]] for record in group]
+    accuracies = np.mean([test + test[-1:] * (length - len(test)) for test in tests], axis=0).tolist()
+    cpu = [record.measured["cpu"] for record in group]
+    seconds = np.cumsum(np.mean([each + [0.0] * (length - len(each)) for each in cpu], axis=0))
+    return dict(enumerate(accuracies, start=1)), dict(zip(seconds.tolist(), accuracies, strict=True))

@@ -20,7 +20,7 @@ from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, by, experiment_in, grouped, where
 from benchmarks.experiments._data import images
 from benchmarks.experiments.least_squares._bpls_classifiers import (
-    draw_courses,
+    courses,
     gradient,
     least_squares,
     peak_memory,
@@ -186,29 +186,22 @@ def paired(records: Records) -> Pairs:
 def _accuracy_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
     printed = PRINTED_TEST[data]
     parts = {name: within(by_seed(group), printed, BAND, unit=100.0) for name, group in own.items()}
-    figures = "; ".join(f"{name} {100 * mean_test(group):.1f} % ({len(group)} runs)" for name, group in own.items())
     statement = f"{data}: test accuracy of BPLS {100 * printed:.2f} % (within {100 * BAND:g} points)."
     group = f"Test accuracy of BPLS as printed (within {100 * BAND:g} points)"
-    return group, judged(f"{SOURCE}, Table I", statement, parts, figures)
+    return group, judged(f"{SOURCE}, Table I", statement, parts)
 
 
 def _linear_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
     simple, group = "linear least squares", "BPLS is better in test than linear least squares"
     parts = {name: compare(by_seed(one), by_seed(one, simple), unit=100.0) for name, one in own.items()}
-    figures = "; ".join(
-        f"{name} {100 * mean_test(one):.1f} % against {100 * mean_test(one, simple):.1f} %" for name, one in own.items()
-    )
-    return group, judged(f"{SOURCE}, Table I, beside the simplest model", f"{data}: {group}.", parts, figures)
+    return group, judged(f"{SOURCE}, Table I, beside the simplest model", f"{data}: {group}.", parts)
 
 
 def _epochs_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
     printed, epochs = PRINTED_EPOCHS[data], {name: by(group, "epochs", "seed") for name, group in own.items()}
     parts = {name: within(each, printed, 3.0) for name, each in epochs.items()}
-    figures = "; ".join(
-        f"{name} {np.mean(list(each.values())):.1f} ({len(each)} runs)" for name, each in epochs.items()
-    )
     statement = f"{data}: BPLS needs {printed} epochs in total (within 3)."
-    return "Epochs of BPLS as printed (within 3)", judged(f"{SOURCE}, Figures 7 and 8", statement, parts, figures)
+    return "Epochs of BPLS as printed (within 3)", judged(f"{SOURCE}, Figures 7 and 8", statement, parts)
 
 
 def mean_test(records: Sequence[Record], name: str = "final") -> float:
@@ -269,18 +262,18 @@ def _choice_claim(records: Records) -> Claim:
 
 
 def plot(records: Records) -> Any:
-    """Draw test accuracy against epochs and against seconds, as the paper's Figures 7, 8 and 9."""
-    figure, axes = draw.subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
-    for row, data in zip(axes, LOADERS, strict=True):
+    """Draw test accuracy against epochs and against processor seconds, as the paper's Figures 7, 8 and 9."""
+    panels: dict[str, Any] = {}
+    for data in LOADERS:
         here = where(records, data=data)
-        draw_courses(row, {f"BPLS, {name}": group for name, group in trainings(here).items()}, "*-", 6.0)
+        groups: dict[str, Records] = {f"BPLS, {name}": group for name, group in trainings(here).items()}
         softmax = where(here, part="competitors", activation="softmax")
-        groups = grouped(softmax, "optimizer", "rate", "batch").items()
-        draw_courses(row, {f"{key[0]} {key[1]:g}, batch {key[2]}": group for key, group in groups}, ".-", 3.0)
-        row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)
-        row[1].set(xscale="log", xlabel="processor seconds of training", title=data)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    return figure
+        for (name, rate, batch), group in grouped(softmax, "optimizer", "rate", "batch").items():
+            groups[f"{name} {rate:g}, batch {batch}"] = group
+        for label, group in groups.items():
+            for clock, points in zip(("epochs", "seconds"), courses(group), strict=True):
+                panels.setdefault(f"{data}: {clock}", {})[label] = points
+    return draw.curves(panels, "epochs, or seconds of training", "test accuracy", "x") if panels else None
 
 
 EXPERIMENT = experiment_in(

@@ -51,20 +51,10 @@ def experiment(
     rivals: Mapping[str, int] | None = None,
     statements: Callable[[str, Records], list[Claim]] | None = None,
 ) -> Experiment:
-    """Return the experiment of a figure.
+    """Return the experiment of a figure, for numbers of neurons; `printed` is the beta of backpropagation in the paper.
 
-    Parameters
-    ----------
-    number : int
-    dataset : str
-    sizes : sequence of int
-        Numbers of neurons.
-    printed : float
-        The beta of backpropagation in the paper.
-    rivals : dict of int, optional
-        Networks that the paper compares with its own, and the figures that show them.
-    statements : callable, optional
-        Further claims of the paper.
+    `rivals` are networks that the paper compares with its own, and the figures that show them; `statements` returns
+    further claims of the paper.
     """
     rivals = rivals or {"backprop, signs": number}
 

@@ -143,7 +143,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         judged(SOURCE, REDUCED, reduced),
         judged(SOURCE, SHRINKS, {name: gain for start in STARTS for name, gain in _falls(found, start).items()}),
         judged(SOURCE, MEANS, means),
-        judged(SOURCE, PLATEAU, plateau, "; ".join(f"{name}: {part.number}" for name, part in plateau.items())),
+        judged(SOURCE, PLATEAU, plateau),
     ]
 
 

@@ -102,7 +102,6 @@ def claims(records: Records) -> list[Claim]:
             SOURCE,
             f"A single linear layer cannot learn these boundaries ({last} epochs).",
             linear,
-            "; ".join(f"{name}, {part.number}" for name, part in linear.items()),
         ),
     ]
 

@@ -91,27 +91,15 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    figure, axes = draw.subplots(2, 3, figsize=(11, 6.0), sharex="col", sharey="row", dpi=110)
-    for place, (series, (_, _, title)) in enumerate(SERIES.items()):
-        axes[0, place].set(title=title)
-        axes[1, place].set_xlabel(series[0])
-        for solver, colour in COLOURS.items():
-            own = [r for r in where(points_of(records), solver=solver, series=series) if r.measured.get("reached")]
-            sizes, name = [r.case[series[0]] for r in own], "CVXPY + SCS" if solver == "scs" else solver
-            style = {"marker": "o", "ms": 4, "color": colour, "label": name}
-            if own:
-                axes[0, place].loglog(sizes, [r.measured["seconds"] for r in own], **style)
-                axes[1, place].semilogx(sizes, [r.measured["peak_mib"] for r in own], **style)
-        for axis in axes[:, place]:
-            axis.grid(alpha=0.3, which="both")
-    # Panels of a row share their scale: only now is it known.
-    axes[1, 0].set_ylim(bottom=0.0)
-    for axis in axes[1]:
-        draw.label_decades(axis)
-    axes[0, 0].set_ylabel("seconds to a gap of 1e-4")
-    axes[1, 0].set_ylabel("peak memory, MiB")
-    draw.legend(figure, axes[0])
-    return figure
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for what, words in (("seconds", "seconds"), ("peak_mib", "MiB")):
+        for series, (_, _, title) in SERIES.items():
+            lines = panels[f"{title}: {words}"] = {"CVXPY + SCS" if name == "scs" else name: {} for name in COLOURS}
+            for r in where(points_of(records), series=series):
+                if r.measured.get("reached"):
+                    name = "CVXPY + SCS" if r.case["solver"] == "scs" else r.case["solver"]
+                    lines[name][r.case[series[0]]] = r.measured[what]
+    return draw.curves(panels, "size", "seconds to a gap of 1e-4, or MiB", "xy")
 
 
 def quotes(records: Records) -> dict[str, str]:
