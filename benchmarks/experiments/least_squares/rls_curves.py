@@ -199,32 +199,27 @@ def claims(records: Records) -> list[Claim]:
 
 def _swept_claims(records: Records) -> list[Claim]:
     """Return what is said of k and of eta, on MNIST."""
-    groups, made = _rls.by(where(records, network="MNIST", epochs=3), "method"), []
-    k, eta = ({label: groups[label] for label in labels} for labels in _rls.GRIDS.values())
-    parts = _rls.best_values(k, eta, ("RLS", "RLS"), 3)
-    for words, value, figure, mark in (("k", 0.1, 4, "within"), ("eta", 1.0, 5, "above")):
-        own = {name: part for name, part in parts.items() if mark in name}
-        statement = f"{words} should be {value:g} on MNIST (3 of 100 epochs)."
-        made.append(_rls.of_best(f"{_rls.SOURCE}, Fig. {figure}a", statement, own, "MNIST"))
-    return made
+    parts = _rls.best_values(_rls.by(where(records, network="MNIST", epochs=3), "method"), 3)
+    said = {"k": ("k should be 0.1", "Fig. 4a"), "eta": ("eta should be 1", "Fig. 5a")}
+    return [
+        _rls.of_best(f"{_rls.SOURCE}, {figure}", f"{words} on MNIST (3 of 100 epochs).", parts[what], "MNIST")
+        for what, (words, figure) in said.items()
+    ]
 
 
 def _best_claim(figures: str, here: str, groups: _rls.Groups, epoch: int, case: str) -> Claim:
     """Return whether k is best at 0.1 and eta at 1, which the method "RLS" has, on other data than the paper's."""
-    k, eta = ({label: groups[label] for label in labels} for labels in _rls.GRIDS.values())
     statement = f"k should be 0.1 and eta 1; eta matters more than k, here for {here}."
-    parts = _rls.best_values(k, eta, ("RLS", "RLS"), epoch)
+    parts = {name: one for own in _rls.best_values(groups, epoch).values() for name, one in own.items()}
     return _rls.of_best(f"{_rls.SOURCE}, {figures}", statement, parts, case)
 
 
 def _sweep_claims(groups: _rls.Groups) -> list[Claim]:
-    k, eta = ({label: groups[label] for label in labels} for labels in _rls.GRIDS.values())
     epoch = 100
-    parts = _rls.best_values(k, eta, ("RLS", "RLS"), epoch)
-    sensitive = parts.pop("the range over eta exceeds that over k")
+    parts = _rls.best_values(groups, epoch)
     losses = {
-        f"the training loss is below that of {label}": _rls.ahead(groups["RLS"], group, "loss", epoch)
-        for label, group in k.items()
+        f"the training loss is below that of {label}": _rls.ahead(groups["RLS"], groups[label], "loss", epoch)
+        for label in _rls.GRIDS["k"]
         if label != "RLS"
     }
 
@@ -242,19 +237,19 @@ def _sweep_claims(groups: _rls.Groups) -> list[Claim]:
         _rls.of_best(
             f"{_rls.SOURCE}, Fig. 4a",
             "The ratio factor k should be 0.1; larger or smaller values are worse, here on digits.",
-            {**{name: part for name, part in parts.items() if "within" in name}, **losses},
+            parts["k"] | losses,
             "digits",
         ),
         _rls.of_best(
             f"{_rls.SOURCE}, Fig. 5a",
             "The scaling factor eta should be 1; too large a value explodes, too small a one is slow, here on digits.",
-            {**{name: part for name, part in parts.items() if "above" in name}, **extremes},
+            parts["eta"] | extremes,
             "digits",
         ),
         judged(
             f"{_rls.SOURCE}, section VI-B",
             "Training is more sensitive to eta than to k, here on digits.",
-            sensitive,
+            parts["range"],
         ),
     ]
 
