@@ -34,14 +34,14 @@ SIZES = {
     "scs": {"n": (100, 400), "d": (10, 20)},
     "low-rank": {"d": (60, 150), "d, strong": (60, 150, 300, 784)},
 }
-COLOURS = {"interior": "tab:blue", "splitting": "tab:green", "low-rank": "tab:orange", "scs": "tab:red"}
+SOLVERS = ("interior", "splitting", "low-rank", "scs")
 #: Seconds of a point, and those that its repetitions may take, the first not counted.
 LIMITS, PATIENCE = dict.fromkeys(OWN, 45.0) | {"scs": 15.0}, 6.0
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     found = []
-    for solver in COLOURS:
+    for solver in SOLVERS:
         for series, (_, sizes, _) in SERIES.items():
             own = SIZES[solver].get(series, ()) if solver in SIZES else sizes
             if own:
@@ -94,12 +94,12 @@ def plot(records: Records) -> Any:
     panels: dict[str, dict[str, dict[float, Any]]] = {}
     for what, words in (("seconds", "seconds"), ("peak_mib", "MiB")):
         for series, (_, _, title) in SERIES.items():
-            lines = panels[f"{title}: {words}"] = {"CVXPY + SCS" if name == "scs" else name: {} for name in COLOURS}
             for r in where(points_of(records), series=series):
                 if r.measured.get("reached"):
                     name = "CVXPY + SCS" if r.case["solver"] == "scs" else r.case["solver"]
-                    lines[name][r.case[series[0]]] = r.measured[what]
-    return draw.curves(panels, "size", "seconds to a gap of 1e-4, or MiB", "xy")
+                    line = panels.setdefault(f"{title}: {words}", {}).setdefault(name, {})
+                    line[r.case[series[0]]] = r.measured[what]
+    return draw.curves(panels, "size", "seconds to a gap of 1e-4, or MiB", "xy") if panels else None
 
 
 def quotes(records: Records) -> dict[str, str]:
