@@ -15,8 +15,7 @@ from typing import Any
 import typer
 
 from benchmarks._tried import quotes as campaigns
-from benchmarks.experiments import show
-from benchmarks.experiments._common import duration
+from benchmarks.experiments._common import duration, table_row
 
 #: Of an experiment or a program, and one of its parts; None is not measured yet.
 Quoted = Callable[[str, str], str | None]
@@ -53,9 +52,6 @@ def _wrapped(paragraph: str) -> str:
     return whole.replace("\0", " ")
 
 
-# -- programs --------------------------------------------------------------------------------------------
-
-
 def prediction(report: Row) -> dict[str, str]:
     found, sizes = report["rows_a_second"], (100, 500, 2500)
     kinds = {
@@ -64,7 +60,7 @@ def prediction(report: Row) -> dict[str, str]:
         "exported C, as neurons": "integers, {} neurons, C of neurons",
         "exported C, as a quadratic form": "integers, {} neurons, C of form",
     }
-    rows = [show.row(shown, *(f"{found[kind.format(m)] / 1e6:.2g}" for m in sizes)) for shown, kind in kinds.items()]
+    rows = [table_row(shown, *(f"{found[kind.format(m)] / 1e6:.2g}" for m in sizes)) for shown, kind in kinds.items()]
     others = (
         f"Logistic regression has {found['logistic regression'] / 1e6:.0f}, boosting (100 iterations) "
         f"{found['boosting, 100 iterations'] / 1e6:.2g}. `qsdp predict` of files, all told: CSV "
@@ -85,7 +81,7 @@ def microcontrollers(report: Row) -> dict[str, str]:
     def shown(row: Row) -> str:
         packed = f", {row['packed_bytes']} bytes of bits" if row["packed_bytes"] else ""
         sizes = (f"{row[f'{on}_flash']}, {row[f'{on}_ram']}, {row[f'{on}_time']:,}" for on in ("avr", "m3"))
-        return show.row(row["set"], names.get(row["model"], row["model"]) + packed, f"{row['accuracy']:.1f} %", *sizes)
+        return table_row(row["set"], names.get(row["model"], row["model"]) + packed, f"{row['accuracy']:.1f} %", *sizes)
 
     first = report["rows"][0]["set"]
     rows = [row for row in report["rows"] if row["set"] == first or row["model"] not in _VARIANTS]
@@ -110,7 +106,7 @@ def encryption(report: Row) -> dict[str, str]:
         times = ", ".join(duration(row[f"{step}_seconds"]) for step in ("encrypt", "evaluate", "decrypt"))
         sent = ", ".join(f"{row[f'{way}_bytes'] / 1e3:,.0f} kB" for way in ("sent", "received"))
         network = f"{row['neurons']} neurons, {row['inputs']} inputs{outputs}"
-        rows.append(show.row(network, times, sent, f"{row['error']:.2g}, {row['bound']:.2g}"))
+        rows.append(table_row(network, times, sent, f"{row['error']:.2g}, {row['bound']:.2g}"))
     keys = [max(row[name] for row in report["rows"]) for name in ("keys_seconds", "public_bytes")]
     once = f"Keys take {duration(keys[0])} and {keys[1] / 1e6:.0f} MB at most, once."
     return {"networks": "\n".join(rows), "keys": once}
@@ -118,9 +114,9 @@ def encryption(report: Row) -> dict[str, str]:
 
 def verilog_luts(report: Row) -> dict[str, str]:
     """Quote accuracies and tables of circuits, and what is printed of others."""
-    rows = [show.row("the network itself", f"{row['model']:.1f} %", "", "") for row in report["rows"][:1]]
+    rows = [table_row("the network itself", f"{row['model']:.1f} %", "", "") for row in report["rows"][:1]]
     rows += [
-        show.row(
+        table_row(
             f"{row['digits']} digits of coefficients, {row['products']:,} products of two bits",
             f"{row['accuracy']:.1f} %",
             f"{row['tables']:,}",
@@ -131,7 +127,7 @@ def verilog_luts(report: Row) -> dict[str, str]:
     # Comparisons of pixels are in the tables of TreeLUT and not in those of DWN.
     for row in report["published"]:
         tables = ("", f"{row['tables']:,}") if row["model"].startswith("TreeLUT") else (f"{row['tables']:,}", "")
-        rows.append(show.row(f"{row['model']}, printed", f"{row['accuracy']:.1f} %", *tables))
+        rows.append(table_row(f"{row['model']}, printed", f"{row['accuracy']:.1f} %", *tables))
     return {"circuits": "\n".join(rows)}
 
 
@@ -141,7 +137,7 @@ def determinism(report: Row) -> dict[str, str]:
         cells = [str(row[name]) for name in ("python", "numpy", "scipy", "kernels", "threads")]
         for fit in ("estimator", "sample"):
             cells += [f"`{row[fit]}` (`{row[f'{fit}_signs']}`)", f"{row[f'{fit}_bound']:.10g}"]
-        rows.append(show.row(*cells).replace("openblas ", ""))
+        rows.append(table_row(*cells).replace("openblas ", ""))
     return {"versions": "\n".join(rows)}
 
 

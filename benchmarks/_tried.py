@@ -44,7 +44,6 @@ _NAMES = {
 
 
 def quotes(records: Mapping[str, Any]) -> dict[str, str]:
-    """Return figures and tables by campaign."""
     known = {name: SimpleNamespace(**{"mended": [], **each}) for name, each in records.items() if name != "fuzz"}
     found = {name: "\n".join(_figures(record)) for name, record in known.items()}
     return {**found, "fuzz": _fuzzed(records["fuzz"])} if "fuzz" in records else found

@@ -66,7 +66,6 @@ def main():
 
 
 def codes(name):
-    """Yield models of a set as C."""
     X, X_test, y, y_test = qsdp.datasets.load_dataset(name).split(0)
     y, y_test = (np.searchsorted(np.unique(y), part) for part in (y, y_test))
     models = {
@@ -100,7 +99,6 @@ def codes(name):
 
 
 def unscaled_linear(linear, scaler):
-    """Return logistic regression of columns as they are."""
     linear.intercept_ = linear.intercept_ - linear.coef_ @ (scaler.mean_ / scaler.scale_)
     linear.coef_ = linear.coef_ / scaler.scale_
     return linear
@@ -138,7 +136,6 @@ def measure(code):
 
 
 def rows_of(code):
-    """Return the first rows as a table of C."""
     entries = ",\n".join("{" + ", ".join(map(repr, row)) + "}" for row in code.columns[:ROWS].tolist())
     return (
         f"#define ROWS {ROWS}\n#define REPEATS {REPEATS}\n#define PREDICT predicted\n"

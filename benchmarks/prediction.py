@@ -44,7 +44,6 @@ def main():
 
 
 def in_memory(X, y):
-    """Return the rows a second of `predict` for arrays."""
     few = slice(0, FITTED)
     models = {f"network, {m} neurons": network(m) for m in NEURONS}
     models["logistic regression"] = LogisticRegression().fit(X[few], y[few])
@@ -53,7 +52,6 @@ def in_memory(X, y):
 
 
 def network(m):
-    """Return a network with a lift, of random neurons."""
     rng = np.random.default_rng(m)
     U, V = rng.choice([-1, 1], (2, m, COLUMNS + 1))
     return qsdp.BilinearNetwork(U, V, rng.standard_normal(m), activation="relu_like")
@@ -80,7 +78,6 @@ def in_c(X):
 
 
 def from_files(X, y):
-    """Return the rows a second of the command."""
     names, rows = [f"c{k}" for k in range(X.shape[1])], slice(0, len(X) // FILE_SHARE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

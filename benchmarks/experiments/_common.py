@@ -27,11 +27,13 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Exper
     """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot.
 
     Tables are all that was measured, `_summary`, unless there is such a function; `KEYS` of the module are parameters
-    inside of measurements. `plot` takes records and returns a figure, or None if there are too few.
+    inside of measurements, and `shown(records)` returns other records for the tables, which pick and rename. `plot`
+    takes records and returns a figure, or None if there are too few.
     """
     found = vars(sys.modules[module])
     functions = {name: found[name] for name in ("cases", "run", "tables", "claims") if name in found}
-    functions.setdefault("tables", lambda records: summary(records, *found.get("KEYS", ())))
+    shown = found.get("shown", list)
+    functions.setdefault("tables", lambda records: summary(shown(records), *found.get("KEYS", ())))
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
     return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
@@ -182,6 +184,11 @@ def duration(spent: float) -> str:
 def small(number: float) -> str:
     """Return a small number to one digit, as it is written."""
     return f"{number:.0e}".replace("e-0", "e-")
+
+
+def table_row(*cells: str) -> str:
+    """Return a row of a table in Markdown."""
+    return f"| {' | '.join(cells)} |"
 
 
 def kilobits(bits: float) -> str:

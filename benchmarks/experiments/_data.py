@@ -55,9 +55,6 @@ def images(name: str = "mnist", n: int = 60_000, *, validation: bool = False) ->
     return X[:n] / 255.0, X_test / 255.0, y[:n], y_test
 
 
-# -- what is made of them ------------------------------------------------------------------------------------
-
-
 def scaled(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return both parts with mean zero and deviation one over the first; constant columns have deviation zero."""
     mean, deviation = X.mean(axis=0), np.asarray(X.std(axis=0))

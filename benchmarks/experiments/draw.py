@@ -56,7 +56,7 @@ def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "",
             numbers = [np.ravel(points[place]) for place in places]
             errors = [one.std(ddof=1) if len(one) > 1 else 0.0 for one in numbers]
             look = {"fmt": "o-", "ms": 4, "capsize": 3, "color": colours[names.index(name) % 20], "label": name}
-            axis.errorbar(places, [one.mean() for one in numbers], errors, **look)
+            axis.errorbar(places, [one.mean() for one in numbers], errors if any(errors) else None, **look)
         axis.set(title=title, xlabel=xlabel, **{f"{one}scale": "log" for one in log})
         label_decades(axis)
         axis.grid(alpha=0.3)

@@ -49,6 +49,8 @@ VERDICTS = ("supported", "inconclusive", "contradicted", "not measured")
 REPETITIONS = 10
 #: Largest p of a claim that is decided, after Holm's correction.
 LEVEL = 0.05
+#: Parts of a claim that are listed with what was measured of each, at most.
+MOST_SHOWN = 8
 #: Whose claims are counted apart.
 KINDS = {"paper": "claims of papers", "target": "targets of the package", "theory": "checks of theory"}
 #: What sources begin with.
@@ -252,7 +254,10 @@ def not_measured(source: str, statement: str, why: str = "none of its cases has 
 
 
 def judged(source: str, statement: str, parts: Evidence | Mapping[str, Evidence], figures: str = "") -> Claim:
-    """Return a statistical claim: one inequality, or several by what they say, all of which have to hold."""
+    """Return a statistical claim: one inequality, or several by what they say, all of which have to hold.
+
+    Where no figures are given, few parts tell theirs.
+    """
     named = {} if isinstance(parts, Evidence) else dict(parts)
     evidence = parts if isinstance(parts, Evidence) else together(list(parts.values()))
     if evidence.missing:
@@ -260,6 +265,8 @@ def judged(source: str, statement: str, parts: Evidence | Mapping[str, Evidence]
     open_ = [f"{name}: {part.number}" for name, part in named.items() if part.p_for > LEVEL / 2]
     number = evidence.number or (f"{len(named) - len(open_)} of {len(named)} parts hold" if len(named) > 1 else "")
     number = number or next((part.number for part in named.values()), "")
+    if not figures and len(named) <= MOST_SHOWN:
+        figures = "; ".join(f"{name}: {part.number}" for name, part in named.items())
     shown = "; ".join(text for text in (figures, evidence.number, f"{evidence.count} repetitions") if text)
     claim = Claim(source, statement, "inconclusive", shown, "; ".join(open_), "statistical", number, evidence)
     return decided(claim, evidence.p)

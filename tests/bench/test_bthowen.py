@@ -65,16 +65,11 @@ def test_rivals_of_the_printed_size(rivals: float, verdict: str) -> None:
     limit = int(study.PRINTED["iris"].kib * study.KIB)
     for bits, fits in ((limit + 10, "supported"), (limit + 11, "not measured")):
         assert study.claims(made(bits=bits))[-1].verdict == fits
-    cells = study.tables(made(bits=limit + 11))[1].rows
-    assert {row[0]: row[3] == "" for row in cells} == {
-        name: name in {"iris", "ecoli", "satimage"} for name in study.PRINTED
-    }
+    fitting = {one.case["set"] for one in study.shown(made(bits=limit + 11)) if "rival" in one.case}
+    assert fitting == set(study.SPLITS) - {"iris"}
 
 
 def test_sets_that_are_not_here_are_named() -> None:
-    table, _ = study.tables(made())
-    assert {row[0]: row[3] == "no data" for row in table.rows} == {
-        name: name in {"ecoli", "satimage"} for name in study.PRINTED
-    }
+    assert set(study.PRINTED) - set(study.SPLITS) == {"ecoli", "satimage"}
     why = {claim.statement.split(":")[0]: claim.why for claim in study.claims(made())}
     assert study.ABSENT in why["ecoli"]

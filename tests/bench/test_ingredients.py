@@ -33,7 +33,8 @@ def test_what_is_measured_is_what_users_call(quick: list[Record]) -> None:
     # A constant column.
     assert measured["bilinear"]["inputs"] == measured["standard"]["inputs"] + 1 == 21
     assert {claim.verdict for claim in study.claims(quick)} == {"not measured"}
-    assert [row[1] for row in study.tables(quick)[0].rows] == ["bilinear", "no cut", "refit"]
+    changes = dict.fromkeys(one.case["change"] for one in study.shown(quick) if "change" in one.case)
+    assert list(changes) == ["bilinear", "no cut", "refit"]
 
 
 @pytest.mark.filterwarnings("ignore:the certified gap")
@@ -100,13 +101,14 @@ def test_one_change_turns_its_claim_only(variant: str, shift: float) -> None:
 
 
 def test_the_table_says_what_does_not_help() -> None:
-    table, by_set = study.tables(made(-0.05, "hinge"))
-    said = {row[1]: row[5] for row in table.rows}
+    records = made(-0.05, "hinge")
+    said = {one.case["change"]: one.measured["it is"] for one in study.shown(records) if "ingredient" in one.case}
     assert said["hinge"] == said["bilinear"] == "worse"
     assert said["both"] == "better"
-    assert {row[-1] for row in table.rows} == {str(len(study.CHOSEN) * study.SPLITS)}
+    _, changes, by_set = study.EXPERIMENT.tables(records)
+    assert len(changes.rows) == len(study.VARIANTS)
     assert list(by_set.headings[1:]) == list(study.CHOSEN)
-    assert next(row for row in by_set.rows if row[0] == "hinge")[1] == "-5.0"
+    assert next(row for row in by_set.rows if row[0] == "hinge")[1] == "-5"
 
 
 def test_few_sets_say_nothing() -> None:

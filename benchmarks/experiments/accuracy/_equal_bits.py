@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import show
 from benchmarks.experiments._common import TARGET, Records, by, gained, grouped, timed, unfolded
+from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits as sizes
 from benchmarks.experiments.accuracy._models import (
     Measured,
@@ -25,7 +25,7 @@ from benchmarks.experiments.accuracy._models import (
     trees,
 )
 from qsdp import QuantizedNetworkClassifier
-from qsdp.bench import Claim, Record, paired_claim
+from qsdp.bench import Claim, Record, Table, paired_claim
 from qsdp.bench._grid import BUDGET, InteriorSearch
 from qsdp.bench.uci.rounding import PRECISIONS
 
@@ -62,12 +62,6 @@ def trained(sample: Sample) -> Measured:
     model, _ = fitted(sample)
     yield TRAINED, straight_through(sample, model.encoder_, measured_network(sample, model)["bits"])
 
-
-#: Of the columns that tables share.
-NOTE = (
-    "Bits with those of the encoding: means over draws. Gap: median of the certified relative gap. Processor seconds: "
-    "median; of a rounded model only those of the rounding."
-)
 
 #: By the name of a case's family; the second takes minutes.
 FAMILIES: dict[str, Callable[[Sample], Measured]] = {"solved": solved, "trained": trained}
@@ -111,12 +105,6 @@ def models(records: Records, shared: Sequence[str] = ()) -> list[Record]:
     return sorted(found, key=lambda record: NAMES.index(record.case["model"]))
 
 
-def by_model(records: Records, *names: str, shared: Sequence[str] = ()) -> list[list[Record]]:
-    """Return groups of records for a table: the settings by the values of parameters, and in each the models."""
-    settings = grouped(records, *names).values()
-    return [group for setting in settings for group in grouped(models(setting, shared), "model").values()]
-
-
 def at_equal_bits(records: Records, rival: str, *names: str) -> tuple[dict[Any, float], dict[Any, float]]:
     """Return the accuracies of network and rival by the values of parameters, where some version is no larger.
 
@@ -134,14 +122,10 @@ def at_equal_bits(records: Records, rival: str, *names: str) -> tuple[dict[Any, 
     return mean_over(ours), mean_over(theirs)
 
 
-def columns_of_models() -> list[tuple[str, show.Cell]]:
-    """Return the columns that tables of these models end with; `NOTE` says what they hold."""
-    return [
-        ("bits", show.mean("bits", ",.0f")),
-        ("gap, %", show.median("gap", ".1f", 100.0)),
-        ("seconds", show.median("seconds", ".2g")),
-        ("draws", show.count),
-    ]
+def tables(records: Records) -> list[Table]:
+    """Return accuracy, bits, gap and seconds of the models, beside the share of the largest class if it is measured."""
+    fields = ("test", "most", "bits", "gap", "seconds")
+    return summary([replace(r, measured={k: r.measured.get(k) for k in fields}) for r in models(records, ("most",))])
 
 
 def printed_claim(records: Records, statement: str, accuracy: float, theirs: str, group: str, case: str) -> Claim:

@@ -150,7 +150,6 @@ def logistic_of_inputs(sample: Sample, encoder: Any, name: str) -> Measured:
 
 
 def logistic_of_columns(sample: Sample) -> Measured:
-    """Yield logistic regression on standardised columns."""
     X, X_test = sample.split.X, sample.split.X_test
     yield from logistic(sample, X, X_test, "logistic", lambda places: sizes.PLACE * places * X.shape[1])
 
@@ -222,7 +221,6 @@ def trees(sample: Sample) -> Measured:
 
 
 def boosting(sample: Sample) -> Measured:
-    """Yield boosted trees with the defaults of scikit-learn."""
     model = HistGradientBoostingClassifier(random_state=sample.seed)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     yield "boosting", measured_boosting(sample, model, seconds)
@@ -250,13 +248,11 @@ def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
 
 
 def measured_boosting(sample: Sample, model: Any, seconds: float) -> dict[str, Any]:
-    """Return accuracy and bits of boosted trees."""
     test, bits = sample.test(model.predict(sample.split.X_test)), sizes.boosting_bits(model)
     return {"test": test, "bits": bits, "encoding_bits": 0, "seconds": seconds}
 
 
 def rivals(sample: Sample) -> Measured:
-    """Yield the models that have nothing of ours."""
     for family in (logistic_of_columns, trees, boosting, quadratic_ridge):
         yield from family(sample)
 

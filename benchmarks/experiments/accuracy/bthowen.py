@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -26,15 +25,13 @@ from benchmarks.experiments._common import (
     experiment_in,
     grouped,
     over_sets,
-    percent,
-    values,
     where,
 )
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import REPETITIONS, Claim, Record, Table, not_measured, paired_claim
+from qsdp.bench import REPETITIONS, Claim, Record, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import bits_of
@@ -78,7 +75,6 @@ def linear_and_trees(sample: Sample) -> Measured:
 
 
 def forms(sample: Sample) -> Measured:
-    """Yield the quadratic form of the relaxation."""
     model = QuantizedNetworkClassifier(encoding="standard", random_state=sample.seed)
     yield from relaxed_forms(sample, model.fit(sample.split.X, sample.split.y), "standard")
 
@@ -131,48 +127,28 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def tables(records: Records) -> list[Table]:
-    found = networks(records)
-    rows = []
-    for name, printed in PRINTED.items():
-        shown = [name, f"{100 * printed.accuracy:.1f}", f"{printed.kib:g}"]
-        for encoding in ENCODINGS:
-            group = found.get((name, encoding), [])
-            absent = "not measured" if name in SPLITS else "no data"
-            shown += [percent(values(group, "test")) if group else absent]
-            shown += [show.mean(what, form, unit)(group) if group else "" for what, unit, form in SHOWN]
-        rows.append([*shown, str(len(found.get((name, JUDGED), [])))])
-    headings = ["set", "printed, %", "KiB"]
-    for encoding in ENCODINGS:
-        headings += [f"{encoding}, %", "KiB", "neurons", "inputs", "gap, %"]
-    note = f"Means, of accuracies with deviations, over splits. No data: {ABSENT}."
-    sizes = Table("BTHOWeN as printed, and networks of its sizes", [*headings, "splits"], rows, note)
-    fits = {rival: fitting(records, rival) for rival in RIVALS}
-    others = []
-    for name, printed in PRINTED.items():
-        shown = [name, f"{100 * printed.accuracy:.1f}", f"{printed.kib:g}"]
-        for of in fits.values():
-            own = [one for (other, _), one in of.items() if other == name]
-            shown += [percent([one["test"] for one in own]) if own else ""]
-            shown += [f"{np.mean([bare_bits(one) for one in own]) / KIB:.2f}" if own else ""]
-        others.append(shown)
-    headings = ["set", "printed, %", "KiB", *(text for rival in RIVALS for text in (f"{rival}, %", "KiB"))]
-    note = "The first of " + "; of ".join(", ".join(versions) for versions in RIVALS.values())
-    note += " that is no larger than printed, split by split; nothing where none is, or none is measured."
-    return [sizes, Table("What else fits into the sizes", headings, others, note)]
-
-
-#: Measurements in the table, their units and form.
-SHOWN = (("bits", 1.0 / KIB, ".2f"), ("neurons", 1.0, ".0f"), ("inputs", 1.0, ".0f"), ("gap", 100.0, ".1f"))
+def shown(records: Records) -> list[Record]:
+    """Return networks, and the versions of rivals that fit into the sizes, beside accuracy and KiB as printed."""
+    found = [(record.case, record.measured, record.measured["bits"]) for record in where(records, encoding=ENCODINGS)]
+    for rival in RIVALS:
+        for (name, seed), one in fitting(records, rival).items():
+            found.append(({"kind": "what else fits", "rival": rival, "set": name, "seed": seed}, one, bare_bits(one)))
+    return [
+        Record(
+            case,
+            {"printed": PRINTED[case["set"]].accuracy, "test": one["test"], "printed KiB": PRINTED[case["set"]].kib}
+            | {"KiB": bits / KIB, **{name: one.get(name) for name in ("neurons", "inputs", "gap")}},
+            0.0,
+        )
+        for case, one, bits in found
+    ]
 
 
 def networks(records: Records) -> dict[tuple[Any, ...], list[Record]]:
-    """Return the records of networks by set and encoding."""
     return grouped(where(records, encoding=ENCODINGS), "set", "encoding")
 
 
 def bare_bits(model: dict[str, Any]) -> int:
-    """Return the bits of a model without its encoding."""
     return int(model["bits"] - model["encoding_bits"])
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     TARGET,
     experiment_in,
@@ -35,16 +35,14 @@ from benchmarks.experiments._data import images, pooled
 from benchmarks.experiments.accuracy._equal_bits import (
     DEFAULT,
     FAMILIES,
-    NOTE,
-    by_model,
-    columns_of_models,
     models,
     printed_claim,
     rival_claims,
     rivals_quote,
+    tables,
 )
 from benchmarks.experiments.accuracy._models import Sample
-from qsdp.bench import Claim, Record, Table
+from qsdp.bench import Claim, Record
 from qsdp.bench.uci.data import Split
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
@@ -76,21 +74,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     fifth = StratifiedShuffleSplit(1, test_size=0.2, random_state=case["seed"])
     folds = list(fifth.split(split.X, split.y))
     return {"models": Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])}
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
-    columns = [
-        ("pixels", lambda group: f"{(side := group[0].case['side'])} x {side}"),
-        ("set", lambda group: SETS[group[0].case["set"]]),
-        ("images a class", show.param("images")),
-        ("model", show.param("model")),
-        ("test, %", show.percent("test")),
-        ("BeMi, %", lambda group: f"{100 * printed:.1f}" if (printed := printed_of(group[0])) else ""),
-        *columns_of_models(),
-    ]
-    note = f"Test: mean and deviation over draws. {NOTE}"
-    groups = by_model(records, "side", "set", "images")
-    return [show.table("Few images of every class", groups, columns, note)]
 
 
 def printed_of(record: Record) -> float | None:
@@ -132,4 +115,6 @@ def quotes(records: Sequence[Record]) -> dict[str, str]:
     return {"images": f"{'; '.join(shown)}. {rivals_quote(claims(records))}"}
 
 
-EXPERIMENT = experiment_in(__name__, "Few images: beside networks trained by mixed-integer programming", TARGET)
+EXPERIMENT = experiment_in(
+    __name__, "Few images: beside networks trained by mixed-integer programming", TARGET, tables=tables
+)

@@ -24,15 +24,13 @@ from benchmarks.experiments._common import (
     experiment_in,
     geometric,
     grid,
-    spread,
     timed,
-    values,
     where,
 )
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import REPETITIONS, Claim, Table, not_measured, paired_claim
+from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
 from qsdp.encoding.fitting import CUT
@@ -67,19 +65,9 @@ def supervised(rounds: int) -> Callable[[], Any]:
 
 @dataclass(frozen=True)
 class Variant:
-    """A change of what all variants are compared with.
+    """A change of what all variants are compared with: claimed to be worse, or better, if `expected` to be.
 
-    Attributes
-    ----------
-    ingredient : str
-        The group in tables.
-    claim : str
-        That the change is worse, or better, if it is `expected` to be.
-    options : callable
-        Returns options of the classifier.
-    before : callable or None
-        Returns transformers before the classifier, for those that are fitted to classes too.
-    expected : bool
+    `before` returns transformers before the classifier, for those that are fitted to classes too.
     """
 
     ingredient: str
@@ -90,7 +78,6 @@ class Variant:
 
 
 def changed(ingredient: str, claim: str, *, expected: bool = False, **options: Any) -> Variant:
-    """Return a variant with other options."""
     return Variant(ingredient, claim, lambda: options, expected=expected)
 
 
@@ -141,14 +128,12 @@ VARIANTS: dict[str, Variant] = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return all variants of a split together."""
     names = ("bilinear", "no cut", "refit") if quick else VARIANTS
     sets, splits = (("heart",), 1) if quick else (CHOSEN, SPLITS)
     return grid(seed=range(splits), set=sets, variant=(BASE, *names))
 
 
 def model_of(variant: str, seed: int) -> tuple[Any, QuantizedNetworkClassifier]:
-    """Return what is to be fitted, and the classifier in it."""
     own = VARIANTS.get(variant, Variant("", ""))
     network = QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **own.options()})
     return (network if own.before is None else make_pipeline(own.before(), network)), network
@@ -168,9 +153,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "gap": network.certificate_.relative_gap,
         "seconds": seconds,
     }
-
-
-# -- tables and claims -----------------------------------------------------------------------------------
 
 
 def differences(records: Records, variant: str, what: str = "test") -> dict[tuple[str, int], tuple[float, float]]:
@@ -198,60 +180,38 @@ WORDS = {
 }
 
 
-def tables(records: Records) -> list[Table]:
-    rows, by_set = [], []
+def gain(pairs: dict[tuple[str, int], tuple[float, float]]) -> tuple[str, str, str]:
+    """Return the mean of points over sets with its standard error, in how many sets it is more and less, a verdict."""
+    means, defaults = of_sets(pairs)
+    changes = 100.0 * np.array([means[name] - defaults[name] for name in means])
+    error = f" ± {changes.std(ddof=1) / len(changes) ** 0.5:.2f}" if len(changes) > 1 else ""
+    word = WORDS[paired_claim("", "", means, defaults, names=("", "")).verdict]
+    return f"{changes.mean():+.2f}{error}", f"{np.sum(changes > 0)} / {np.sum(changes < 0)}", word
+
+
+def shown(records: Records) -> list[Record]:
+    """Return changes in pairs of set and split, beside what they gain over sets, and in points on every set."""
+    found = [(r.case, {name: r.measured[name] for name in ("test", "gap")}) for r in where(records, variant=BASE)]
     for variant, own in VARIANTS.items():
-        pairs = differences(records, variant)
-        if not pairs:
+        pairs = {what: differences(records, variant, what) for what in ("test", "bits", "seconds", "gap")}
+        if not pairs["test"]:
             continue
-        changes = np.array([first - second for first, second in pairs.values()])
-        means, defaults = of_sets(pairs)
-        of_means = np.array([means[name] - defaults[name] for name in means])
-        error = f" ± {100 * of_means.std(ddof=1) / len(of_means) ** 0.5:.2f}" if len(of_means) > 1 else ""
-        bits, seconds = (
-            geometric([first / second for first, second in differences(records, variant, what).values()])
-            for what in ("bits", "seconds")
-        )
-        gaps = [first for first, _ in differences(records, variant, "gap").values()]
-        word = WORDS[paired_claim("", "", means, defaults, names=("", "")).verdict]
-        rows.append(
-            [
-                own.ingredient,
-                variant,
-                spread(100 * changes, 2),
-                f"{100 * of_means.mean():+.2f}{error}",
-                f"{np.sum(of_means > 0)} / {np.sum(of_means < 0)}",
-                word,
-                f"{bits:.2f}",
-                f"{seconds:.2g}",
-                f"{100 * np.median(gaps):.1f}",
-                str(len(pairs)),
-            ]
-        )
-        by_set.append(
-            [variant, *(f"{100 * (means[name] - defaults[name]):+.1f}" if name in means else "" for name in CHOSEN)]
-        )
-    tests, gaps = (list(values(where(records, variant=BASE), what)) or [np.nan] for what in ("test", "gap"))
-    note = (
-        f"Test accuracy with the change minus that without ({spread(100 * np.array(tests), 2)} %), in points: mean and "
-        "deviation over sets and splits; mean over sets with its standard error; sets where it is better and worse; "
-        "whether p is at most 0.05. Bits, of the network without its encoding, and processor seconds: "
-        f"geometric mean of the ratio. Gap: median; {100 * np.median(gaps):.1f} % without a change."
-    )
-    headings = ["ingredient", "change", "difference", "over sets", "better / worse", "the change is", "bits, ratio"]
-    return [
-        Table("One change at a time", [*headings, "seconds, ratio", "gap, %", "pairs"], rows, note),
-        Table("The same on every set, points", ["change", *CHOSEN], by_set, "Means over splits."),
-    ]
+        of_all: dict[str, Any] = dict(zip(("over sets", "better / worse", "it is"), gain(pairs["test"]), strict=True))
+        for what in ("bits", "seconds"):
+            of_all[f"{what}, geometric ratio"] = geometric([np.divide(*pair) for pair in pairs[what].values()])
+        for number, (key, (test, base)) in enumerate(pairs["test"].items()):
+            case = {"kind": "one change at a time", "ingredient": own.ingredient, "change": variant, "repeat": number}
+            found.append((case, {**of_all, "points": 100.0 * (test - base), "gap": pairs["gap"][key][0]}))
+        means, defaults = of_sets(pairs["test"])
+        points = {name: 100.0 * (means[name] - defaults[name]) for name in means}
+        found.append(({"kind": "points on every set", "change": variant}, points))
+    return [Record(case, row, 0.0) for case, row in found]
 
 
 def claims(records: Records) -> list[Claim]:
     made = []
     for variant, own in VARIANTS.items():
         means, defaults = of_sets(differences(records, variant))
-        if len(means) < REPETITIONS:
-            made.append(not_measured(TARGET, own.claim, f"{len(means)} of {REPETITIONS} sets at least"))
-            continue
         pair = (means, defaults) if own.expected else (defaults, means)
         names = (variant, BASE) if own.expected else (BASE, variant)
         made.append(paired_claim(TARGET, own.claim, *pair, names=names))
@@ -259,16 +219,20 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    rows = tables(records)[0].rows
-    kinds = {row[0]: [f"{other[1]} {other[3]}" for other in rows if other[0] == row[0]] for row in rows}
+    pairs = {variant: found for variant in VARIANTS if (found := differences(records, variant))}
+    kinds: dict[str, list[str]] = {}
+    decided = []
+    for variant, found in pairs.items():
+        points, _, word = gain(found)
+        kinds.setdefault(VARIANTS[variant].ingredient, []).append(f"{variant} {points}")
+        decided += [f"{variant} ({word})"] if word in (WORDS["supported"], WORDS["contradicted"]) else []
     changes = "; ".join(f"{kind}: {', '.join(each)}" for kind, each in kinds.items())
-    decided = ", ".join(f"{row[1]} ({row[5]})" for row in rows if row[5] in (WORDS["supported"], WORDS["contradicted"]))
-    pairs = sorted({int(row[-1]) for row in rows})
-    counted = " to ".join(str(count) for count in dict.fromkeys((pairs[0], pairs[-1]))) if pairs else "no"
+    counts = sorted(map(len, pairs.values()))
+    counted = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
     return {
         "changes": "Points of test accuracy gained by each change, mean over sets and its standard error, of "
         f"{counted} splits of {len(CHOSEN)} sets. {changes.capitalize()}. Beyond the noise, before any correction: "
-        f"{decided or 'none'}."
+        f"{', '.join(decided) or 'none'}."
     }
 
 

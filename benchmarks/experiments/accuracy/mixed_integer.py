@@ -22,21 +22,18 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, experiment_in, values, where
+from benchmarks.experiments._common import TARGET, experiment_in, values, where
 from benchmarks.experiments.accuracy._equal_bits import (
     DEFAULT,
     FAMILIES,
-    NOTE,
-    by_model,
-    columns_of_models,
     models,
     printed_claim,
     rival_claims,
     rivals_quote,
+    tables,
 )
 from benchmarks.experiments.accuracy._models import Sample
-from qsdp.bench import Claim, Record, Table
+from qsdp.bench import Claim, Record
 from qsdp.bench.uci.data import Split, load
 
 ROWS = {"adult": (40, 120, 200, 280), "heart": (40, 120, 190)}
@@ -81,31 +78,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {"models": found, "most": float(np.bincount(split.y_test).max() / len(split.y_test))}
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    def printed(name: str) -> show.Cell:
-        def cell(group: Records) -> str:
-            case = group[0].case
-            own = case["set"] == "adult" and case["model"] == DEFAULT
-            return f"{100 * PRINTED[name][case['rows']]:.1f}" if own else ""
-
-        return cell
-
-    columns = [
-        ("set", show.param("set")),
-        ("rows", show.param("rows")),
-        ("model", show.param("model")),
-        ("test, %", show.percent("test")),
-        *((f"{name}, %", printed(name)) for name in PRINTED),
-        ("largest class, %", show.mean("most", ".1f", 100.0)),
-        *columns_of_models(),
-    ]
-    note = (
-        "Test: mean and deviation over draws. Largest class: its share of the test rows, which is the accuracy of a "
-        f"constant. {NOTE}"
-    )
-    return [show.table("Few rows", by_model(records, "set", "rows", shared=("most",)), columns, note)]
-
-
 def claims(records: Sequence[Record]) -> list[Claim]:
     made = []
     for name, accuracies in PRINTED.items():
@@ -133,4 +105,6 @@ def quotes(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
-EXPERIMENT = experiment_in(__name__, "Few rows: beside networks trained by mixed-integer programming", TARGET)
+EXPERIMENT = experiment_in(
+    __name__, "Few rows: beside networks trained by mixed-integer programming", TARGET, tables=tables
+)

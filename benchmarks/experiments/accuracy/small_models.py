@@ -13,12 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import TARGET, experiment_in, gained, geometric, grouped, kilobits, medians, percent
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import (
+    TARGET,
+    experiment_in,
+    gained,
+    geometric,
+    grouped,
+    kilobits,
+    medians,
+    table_row,
+)
+from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
-from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, not_measured, paired_claim
+from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
@@ -73,16 +83,6 @@ def on_front(prefix: str) -> tuple[str, str]:
 def better(prefix: str, rival: str) -> tuple[str, str]:
     """Return the claim of networks beside a rival of no more bits."""
     return TARGET, f"Networks ({prefix}) are more accurate than {rival} of no more bits."
-
-
-STATEMENTS = [
-    LEVEL,
-    CLOSE,
-    WINS,
-    SMALL,
-    *map(on_front, PREFIXES.values()),
-    *(better(prefix, rival) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
-]
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -144,92 +144,59 @@ def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return front
 
 
-# -- tables ----------------------------------------------------------------------------------------------
+def shown(records: Sequence[Record]) -> list[Record]:
+    """Return all models over the sets, and the usual ones on every set."""
+    grid = grid_of(records)
+    if not grid:
+        return []
+    points, bare = points_of(grid), points_of(grid, encoded=False)
+    fronts, boosting = (front_of(points), front_of(bare)), mean(grid, "boosting")
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for model in sorted(NAMES, key=lambda model: points[model][0]):
+        own = mean(grid, model)
+        row: dict[str, Any] = {"test": points[model][1], "bits": points[model][0], "on the front": model in fronts[0]}
+        row |= {"bits without the encoding": bare[model][0], "on the front without it": model in fronts[1]}
+        row["sets above boosting"] = sum(own[name] > boosting[name] for name in grid)
+        row["median seconds"] = float(np.median(list(mean(grid, model, "seconds").values())))
+        rows.append(({"kind": "means over sets, bits geometric", "model": model}, row))
+    for name, models in grid.items():
+        for model in (DEFAULT, STANDARD, "logistic", "tree", "boosting"):
+            for split, one in enumerate(models[model]):
+                case = {"kind": "on every set", "set": name, "model": model, "split": split}
+                rows.append((case, {"test": one["test"], "bits": one["bits"]}))
+    return [Record(case, row, 0.0) for case, row in rows]
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    grid = grid_of(records)
-    if not grid:
-        return [Table("Accuracy and bits", ["model"], [], "No split is measured in whole yet.")]
-    sizes = {record.case["set"]: record.measured for record in records}
     fronts = []
-    for name, models in grid.items():
+    for name, models in grid_of(records).items():
         points = points_of({name: models})
-        shown = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
-        size = f"{sizes[name]['n']} x {sizes[name]['d']}, {sizes[name]['n_classes']} classes"
-        fronts.append([name, size, str(len(models[DEFAULT])), "; ".join(shown)])
-    headings = ["set", "training part", "splits", "Pareto front (bits: test accuracy, %)"]
-    return [
-        _all_models(grid),
-        Table("Where which model is the best compressor", headings, fronts, "Mean accuracy and bits over splits."),
-        _of_sets(grid),
-    ]
-
-
-def _all_models(grid: Grid) -> Table:
-    points, bare = points_of(grid), points_of(grid, encoded=False)
-    fronts = front_of(points), front_of(bare)
-    boosting = mean(grid, "boosting")
-    rows = []
-    for model in sorted(NAMES, key=lambda model: points[model][0]):
-        bits, accuracy = points[model]
-        own = mean(grid, model)
-        rows.append(
-            [
-                model,
-                f"{100 * accuracy:.1f}",
-                f"{bits:,.0f}" + "*" * (model in fronts[0]),
-                f"{bare[model][0]:,.0f}" + "*" * (model in fronts[1]),
-                str(sum(own[name] > boosting[name] for name in grid)),
-                f"{np.median(list(mean(grid, model, 'seconds').values())):.2g}",
-            ]
-        )
-    note = (
-        f"Over {len(grid)} sets: {', '.join(grid)}. Mean accuracy over sets of means over splits; bits: geometric "
-        "mean, with and without the encoding; a star is on the Pareto front. Seconds: median, of a processor, with "
-        "validation; of rounded models and networks of other sizes (neurons an output), without the fit they come from."
-    )
-    headings = ["model", "test, %", "bits", "without the encoding", "sets above boosting", "seconds"]
-    return Table("Accuracy and bits of all models", headings, rows, note)
-
-
-def _of_sets(grid: Grid) -> Table:
-    chosen = (DEFAULT, STANDARD, "logistic", "tree", "boosting")
-
-    def both(of: list[dict[str, Any]]) -> str:
-        return f"{percent([one['test'] for one in of])} ({np.mean([one['bits'] for one in of]):,.0f})"
-
-    rows = [[name, *(both(models[model]) for model in chosen)] for name, models in grid.items()]
-    return Table(
-        "Accuracy and bits on every set", ["set", *chosen], rows, "Test accuracy, %, and mean bits over splits."
-    )
-
-
-# -- claims ----------------------------------------------------------------------------------------------
+        best = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
+        fronts.append([name, "; ".join(best)])
+    headings = ["set", "Pareto front (bits: test accuracy, %)"]
+    return [*summary(shown(records)), Table("Where which model is the best compressor", headings, fronts)]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Compare means over sets, wins, bits, the front, and models of equal bits."""
     grid = grid_of(records)
-    if len(grid) < REPETITIONS:
-        why = f"{len(grid)} of {REPETITIONS} sets at least"
-        return [not_measured(*statement, why) for statement in STATEMENTS]
     default, logistic, boosting = (mean(grid, model) for model in (DEFAULT, "logistic", "boosting"))
-    won = wins(grid)
+    won, enough = wins(grid), len(grid) >= REPETITIONS
     bits = [mean(grid, model, "bits") for model in (DEFAULT, "boosting")]
     return [
         paired_claim(*LEVEL, default, logistic, names=(DEFAULT, "logistic")),
         paired_claim(*CLOSE, default, boosting, names=(DEFAULT, "boosting"), margin=-WITHIN / 100.0),
-        exact(*WINS, [len(won) >= WON], f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"),
+        exact(*WINS, [len(won) >= WON] if enough else [], f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"),
         paired_claim(
             *SMALL, *bits, names=(DEFAULT, "boosting"), show=medians, less=True, log=True, margin=np.log(FEWER)
         ),
-        *(_front_claim(prefix, grid) for prefix in PREFIXES.values()),
+        *(_front_claim(prefix, grid if enough else {}) for prefix in PREFIXES.values()),
         *(_better_claim(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
     ]
 
 
 def _front_claim(prefix: str, grid: Grid) -> Claim:
+    if not grid:
+        return exact(*on_front(prefix), {})
     points = points_of(grid)
     front, ours = front_of(points), sized(prefix)
     holds = {}
@@ -256,9 +223,6 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
                 ours[name], theirs[name] = (mean(grid, model)[name] for model in (prefix, version))
                 break
     return paired_claim(*better(prefix, rival), ours, theirs, names=(prefix, rival))
-
-
-# -- picture ---------------------------------------------------------------------------------------------
 
 
 def plot(records: Sequence[Record]) -> Any:
@@ -317,12 +281,12 @@ def quotes(records: Sequence[Record]) -> dict[str, str]:
         "quadratic ridge": "quadratic ridge regression, float",
     }
     rows = [
-        show.row(words, f"{100 * points[name][1]:.1f} %", f"{points[name][0]:,.0f}") for name, words in names.items()
+        table_row(words, f"{100 * points[name][1]:.1f} %", f"{points[name][0]:,.0f}") for name, words in names.items()
     ]
     level, close = (gained(claim) for claim in claims(records)[:2])
     sizes = [name for name in grid if set(sized(DEFAULT)) & set(front_of(points_of({name: grid[name]})))]
     found = {
-        "readme": show.row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}"),
+        "readme": table_row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}"),
         "models": "\n".join(rows),
         "differences": "Points of test accuracy that the default classifier has above logistic regression on the "
         "columns, with intervals of 95 %: "
@@ -344,7 +308,7 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
     for name, words in names.items():
         test, bits = (np.mean([one[what] for one in models[name]]) for what in ("test", "bits"))
         gap = f"{100 * np.median([one['gap'] for one in models[name]]):.1f} %" if "gap" in models[name][0] else ""
-        rows.append(show.row(words, gap, f"{100 * test:.1f} %", f"{bits:,.0f}"))
+        rows.append(table_row(words, gap, f"{100 * test:.1f} %", f"{bits:,.0f}"))
     return "\n".join(rows)
 
 

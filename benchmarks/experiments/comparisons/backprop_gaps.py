@@ -63,7 +63,6 @@ def entry(problem: qsdp.TrainingProblem, make: Callable[[], Any], spent: float) 
 def of_relaxation(
     case: dict[str, Any], problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation, solving: float
 ) -> dict[str, Any]:
-    """Return networks made of the relaxation."""
     seed = case["split"]
     sampled, sampling = timed(
         lambda: qsdp.sample_network(qsdp.shape_covariance(relaxation), case["m"], random_state=seed)
@@ -113,16 +112,11 @@ def of_gradients(case: dict[str, Any], problem: qsdp.TrainingProblem) -> dict[st
     return found
 
 
-# -- report ----------------------------------------------------------------------------------------------
-
-
 def networks(records: Records) -> list[Record]:
-    """Return a record for each network."""
     return unfolded(records, "networks", "network", shared=("lower_bound",))
 
 
 def gap(record: Record) -> float:
-    """Return by which share the objective exceeds the bound."""
     return float(record.measured["objective"] / record.measured["lower_bound"] - 1.0)
 
 

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -36,6 +35,7 @@ from benchmarks.experiments._common import (
     grouped,
     kilobits,
     over_sets,
+    table_row,
     timed,
     unfolded,
     values,
@@ -61,7 +61,6 @@ FLOAT = ("fixed", "free", "polynomial", "ReLU")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return a case for each set, split and system."""
     if quick:
         systems = ("fixed", "straight-through", "ReLU", "relaxation")
         return grid(set="breast-cancer", split=0, system=systems, m=30, epochs=4)
@@ -86,7 +85,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_of(case: dict[str, Any]) -> Any:
-    """Return an untrained classifier."""
     from qsdp.baselines import BackpropClassifier, ReLUNetworkClassifier, StraightThroughClassifier
 
     common = {**BUDGET.training, "n_epochs": case["epochs"]}
@@ -142,7 +140,6 @@ def grid_of(system: str) -> dict[str, list[float]]:
 
 
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Train one system, and quantize it in its ways."""
     # PyTorch loads parts of itself with the first optimiser.
     model_of({**case, "epochs": 1, "m": 2}).fit(X[:8], np.tile([0, 1], 4))
 
@@ -190,12 +187,10 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any
 
 
 def with_bits(model: Any, network: Any, seconds: float) -> tuple[Any, dict[str, Any]]:
-    """Return predictions and figures of a quantized network."""
     return outputs_of(model, network), {"bits": network.n_bits, "seconds": seconds}
 
 
 def itself(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the accuracy of a model."""
     return accuracy(model.decision_function(X), y)
 
 
@@ -327,7 +322,7 @@ def quotes(records: Records) -> dict[str, str]:
     first, *_, last = (by(own[name,], "test", "split") for name in names)
     claim = paired_claim("", "", first, last, names=("", ""))
     what = f"vehicle, {M} neurons of ±1 weights, test accuracy over {len(first)} splits and bits"
-    return {"vehicle": show.row(what, f"{'; '.join(shown)}; the first minus the last: {gained(claim)} points, 95 %")}
+    return {"vehicle": table_row(what, f"{'; '.join(shown)}; the first minus the last: {gained(claim)} points, 95 %")}
 
 
 EXPERIMENT = experiment_in(

@@ -90,12 +90,10 @@ def scales(levels: int) -> tuple[str, ...]:
 
 
 def relative(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the relative error of outputs."""
     return float(np.linalg.norm(model.predict(X) - y) / np.linalg.norm(y))
 
 
 def entries(records: Records, scale: str, levels: int) -> list[Record]:
-    """Return the records of networks with a scale and levels."""
     return where(unfolded(records, "rounded", "scale", "levels"), scale=scale, levels=levels)
 
 

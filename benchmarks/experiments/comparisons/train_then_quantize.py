@@ -83,7 +83,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def model_of(name: str, seed: int, *, regression: bool) -> Any:
-    """Return an untrained classifier or regressor."""
     if name == LINEAR:
         return LinearRegression() if regression else LogisticRegression(max_iter=1000)
     if name == "straight-through":
@@ -139,12 +138,10 @@ def rounded(model: Any, X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def explained(outputs: np.ndarray, y: np.ndarray) -> float:
-    """Return R²."""
     return float(r2_score(y, np.ravel(outputs)))
 
 
 def right(outputs: np.ndarray, y: np.ndarray) -> float:
-    """Return the share of right classes."""
     several = outputs.ndim == 2 and outputs.shape[1] > 1
     decided = outputs.argmax(axis=1) if several else np.ravel(outputs) > 0.0
     return float(np.mean(decided == y))

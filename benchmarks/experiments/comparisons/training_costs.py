@@ -38,7 +38,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in another process, whose largest size nothing else has raised."""
     return in_own_process(measure, case)
 
 
@@ -56,7 +55,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_costs(system: str, small: Any, data: Any, m: int) -> dict[str, Any]:
-    """Return seconds and memory of a training."""
     model_of(system, 4, 2).fit(small.X, targets_of(system, small.y))
     y = targets_of(system, data.y)
     clock: list[float] = []
@@ -94,7 +92,6 @@ def targets_of(system: str, y: np.ndarray) -> np.ndarray:
 
 
 def model_of(system: str, m: int, epochs: int, callback: Any = None) -> Any:
-    """Return an untrained estimator."""
     import qsdp.baselines as baselines
 
     own = {"random_state": 0, "callback": callback}
@@ -126,7 +123,6 @@ def factors_of(system: str) -> int:
 
 
 def weights_of(model: Any) -> int:
-    """Return the number of trained weights."""
     network = model.network_
     if hasattr(network, "n_parameters"):
         return int(network.n_parameters)

@@ -1,7 +1,6 @@
 """The UCI suite of the package, `qsdp bench --suite uci`: its results are kept here."""
 
-from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, kilobits, where
+from benchmarks.experiments._common import Records, kilobits, table_row, where
 from qsdp.bench._grid import BUDGET
 from qsdp.bench.uci import EXPERIMENT
 
@@ -31,4 +30,4 @@ def quotes(records: Records) -> dict[str, str]:
     # Records from before the budget that all methods share do not say whether a choice was decided.
     older = all("decided" not in one.measured["chosen"] for one in where(records, method="straight-through"))
     shown = "; ".join(f"{name} {found[method]}" for method, name in QUOTED.items() if method in found)
-    return {"methods": show.row(what, shown + SHORT * older)}
+    return {"methods": table_row(what, shown + SHORT * older)}

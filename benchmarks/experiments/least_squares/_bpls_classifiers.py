@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiments import show
-from benchmarks.experiments._common import Records, spread, values
 from benchmarks.experiments._data import Split
 from qsdp.baselines import History
 from qsdp.baselines.bpls import BPLSClassifier
@@ -71,27 +69,6 @@ def least_squares(split: Split, options: dict[str, Any], seed: int, *, stages: b
 def per_epoch(records: Sequence[Record]) -> float:
     """Return the median over trainings of the mean processor seconds of an epoch."""
     return float(np.median([np.mean(record.measured["cpu"]) for record in records if record.measured["cpu"]]))
-
-
-def mean_epochs(group: Records) -> str:
-    """Return the mean number of epochs as text."""
-    return f"{values(group, 'epochs').mean():.1f}"
-
-
-def first_cut(group: Records) -> str:
-    """Return the mean share of desired hidden values that the first pass cuts, as text."""
-    shares = [record.measured["clipped"][0] for record in group if record.measured["clipped"]]
-    return f"{100 * np.mean(shares):.0f} %" if shares else "-"
-
-
-def both(name: str) -> show.Cell:
-    """Return the cell of mean accuracies in training and test, with the deviation in test."""
-
-    def cell(group: Records) -> str:
-        found = np.array([record.measured[name] for record in group])
-        return f"{found[:, 0].mean():.3f} / {spread(found[:, 1])}"
-
-    return cell
 
 
 def peak_memory(split: Split, options: dict[str, Any], seed: int) -> int:
@@ -181,20 +158,14 @@ def gradient(
     }
 
 
-def draw_courses(axes: Sequence[Any], groups: Mapping[str, Sequence[Record]], style: str, size: float) -> None:
-    """Draw mean test accuracies on two axes: against epochs, and against the processor's seconds.
+def courses(group: Sequence[Record]) -> tuple[dict[float, float], dict[float, float]]:
+    """Return mean test accuracies by epoch, and by the mean processor seconds until then.
 
     A training that ended before others keeps its accuracy and needs no more seconds.
     """
-    import matplotlib as mpl
-
-    colours = mpl.colormaps["tab20"].colors
-    for label, group in groups.items():
-        colour = colours[len(axes[0].lines) % len(colours)]
-        length = max(len(record.measured["curve"]) for record in group)
-        tests = [[test for _, test in record.measured["curve"]] for record in group]
-        accuracy = np.mean([test + test[-1:] * (length - len(test)) for test in tests], axis=0)
-        cpu = [record.measured["cpu"] for record in group]
-        seconds = np.cumsum(np.mean([each + [0.0] * (length - len(each)) for each in cpu], axis=0))
-        axes[0].plot(np.arange(1, length + 1), accuracy, style, ms=size, color=colour, label=label)
-        axes[1].plot(seconds, accuracy, style, ms=size, color=colour, label=label)
+    length = max(len(record.measured["curve"]) for record in group)
+    tests = [[test for _, test in record.measured["curve"]] for record in group]
+    accuracies = np.mean([test + test[-1:] * (length - len(test)) for test in tests], axis=0).tolist()
+    cpu = [record.measured["cpu"] for record in group]
+    seconds = np.cumsum(np.mean([each + [0.0] * (length - len(each)) for each in cpu], axis=0))
+    return dict(enumerate(accuracies, start=1)), dict(zip(seconds.tolist(), accuracies, strict=True))

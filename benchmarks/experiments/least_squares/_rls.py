@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, grouped
-from qsdp.bench import Claim, Evidence, Record, Table, compare, either, judged
+from qsdp.bench import Claim, Evidence, Record, compare, either, judged
 
 SOURCE = "Zhang et al. 2021"
 
@@ -139,9 +139,6 @@ def _rounded(number: float) -> float:
     return float(f"{number:.6g}")
 
 
-# -- tables ---------------------------------------------------------------------------------------------
-
-
 def at(records: Iterable[Record], name: str, epoch: int) -> np.ndarray:
     """Return a curve's values at an epoch, over repetitions that were so long; nan where they had diverged before."""
     curves = [(record.measured[name], record.measured["diverged"]) for record in records]
@@ -150,66 +147,8 @@ def at(records: Iterable[Record], name: str, epoch: int) -> np.ndarray:
     )
 
 
-def best(records: Iterable[Record]) -> np.ndarray:
-    """Return the best test scores over all epochs, over repetitions."""
-    return np.array([_number(record.measured["best"]) for record in records])
-
-
-def epoch_seconds(records: Iterable[Record]) -> float:
-    """Return the processor's seconds of an epoch, the median over repetitions; nan if none had a whole epoch."""
-    found = [record.measured["cpu_seconds_per_epoch"] for record in records]
-    return float(np.median([seconds for seconds in found if seconds is not None] or [math.nan]))
-
-
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
-
-
-def shown(numbers: np.ndarray, digits: int = 3) -> str:
-    """Return the mean as text, and how many repetitions diverged."""
-    if len(numbers) == 0:
-        return "-"
-    lost = int(np.isnan(numbers).sum())
-    if lost == len(numbers):
-        return "diverged"
-    value = float(np.nanmean(numbers))
-    mean = f"{value:.1e}" if abs(value) >= 1e4 else f"{value:.{digits}f}"
-    return f"{mean} ({lost} of {len(numbers)} diverged)" if lost else mean
-
-
-def curves(name: str, *epochs: int, digits: int = 4) -> list[tuple[str, show.Cell]]:
-    """Return columns of a curve at some epochs."""
-    return [
-        (f"{name} @{epoch}" if k == 0 else f"@{epoch}", curve_cell((name, epoch), digits))
-        for k, epoch in enumerate(epochs)
-    ]
-
-
-def curve_cell(curve: tuple[str, int] | None, digits: int = 3) -> show.Cell:
-    """Return the cell of a curve at an epoch, or of the best test score."""
-    return lambda group: shown(best(group) if curve is None else at(group, *curve), digits)
-
-
-def table(
-    title: str,
-    groups: Mapping[Any, Sequence[Record]],
-    columns: Iterable[tuple[str, show.Cell]],
-    note: str = "Means over seeds.",
-    name: show.Cell | None = None,
-) -> Table:
-    """Return a table of curves by method, with the costs of an epoch and of the optimiser."""
-    place = ("method", name or show.param("method"))
-    costs = [
-        ("s an epoch", lambda group: format(epoch_seconds(group), ".3g")),
-        ("parameters", show.first("parameters", ",")),
-        ("kept", show.first("state", ",")),
-        ("repet.", show.count),
-    ]
-    more = " Minibatches of 128; processor time of one thread; kept: numbers of the optimiser."
-    return show.table(title, groups, [place, *columns, *costs], note + more)
-
-
-# -- claims ---------------------------------------------------------------------------------------------
 
 
 def by_seed(records: Iterable[Record], name: str, epoch: int) -> dict[int, float]:
@@ -241,34 +180,21 @@ def method_claims(
 ) -> list[Claim]:
     """Return the claims that RLS and HRLS are ahead of Adam, and that the additions improve them.
 
-    Parameters
-    ----------
-    cells : mapping
-        By what they are networks of: records by the label of their method.
-    statement : str
-        With the method and its loss as fields.
-    letter : str
-        Part of the paper's figures 2 and 3.
-    case : str
-        In which the claims differ from those on other networks.
-    points : sequence of (str, int, float)
-        Curves, epochs and margins at which to be ahead.
-    curves : sequence of (str, int)
-        Where an addition may be ahead.
-    signs : iterable of str
+    `cells` has records by what they are networks of and by method; `letter` is the part of the paper's figures 2 and 3.
+    To be ahead of Adam takes all `points`, curves with epochs and margins; an addition one of `curves`.
     """
     made = []
     pairs = (("RLS", "Adam", 2, "squared"), ("HRLS", "Adam, entropy", 3, "cross-entropy"))
     for ours, theirs, figure, loss in pairs:
-        source, parts, figures = f"{SOURCE}, Fig. {figure}{letter}", {}, []
+        source, parts = f"{SOURCE}, Fig. {figure}{letter}", {}
         for place, groups in cells.items():
-            both = {name: groups[name] for name in (ours, theirs)}
             prefix = f"{place}: " if len(cells) > 1 else ""
             for name, epoch, margin in points:
                 words = "test accuracy is not half a point lower" if margin else AHEAD[name]
-                parts[f"{prefix}{words} after {epoch} epochs"] = ahead(*both.values(), name, epoch, margin)
-            figures += [f"{prefix}{listed(both, name, epoch)}" for name, epoch, _ in points]
-        claim = judged(source, statement.format(ours=ours, loss=loss), parts, "; ".join(figures))
+                parts[f"{prefix}{words} after {epoch} epochs"] = ahead(
+                    groups[ours], groups[theirs], name, epoch, margin
+                )
+        claim = judged(source, statement.format(ours=ours, loss=loss), parts)
         made.append(replace(claim, group=f"{ours} converges faster and better than Adam", case=case))
         for place, groups in cells.items():
             made += improvement_claims(source, groups, ours, curves, place, signs)
@@ -276,67 +202,47 @@ def method_claims(
 
 
 def improvement_claims(
-    source: str,
-    groups: Mapping[str, Sequence[Record]],
-    ours: str,
-    curves: Sequence[tuple[str, int]],
-    place: str,
-    signs: Iterable[str] = ADDITIONS,
+    source: str, groups: Groups, ours: str, curves: Sequence[tuple[str, int]], place: str, signs: Iterable[str]
 ) -> list[Claim]:
     """Return the claims that each addition to a method is ahead of it on one of some curves, each at an epoch."""
     made = []
     for sign in signs:
-        pair = {ours: groups[ours], f"{ours}{sign}": groups[f"{ours}{sign}"]}
-        parts = [ahead(pair[f"{ours}{sign}"], pair[ours], *curve) for curve in curves]
-        figures = "; ".join(listed(pair, *curve) for curve in curves)
-        claim = judged(source, f"{ADDITIONS[sign]} {ours}, {place}: in loss or accuracy.", either(parts), figures)
+        parts = either([ahead(groups[f"{ours}{sign}"], groups[ours], *curve) for curve in curves])
+        claim = judged(source, f"{ADDITIONS[sign]} {ours}, {place}: in loss or accuracy.", parts)
         made.append(replace(claim, group=f"Momentum (+M) and L1 term (+R) improve {ours}", case=f"{place} {sign}"))
     return made
 
 
-def best_values(
-    k: Mapping[str, Sequence[Record]], eta: Mapping[str, Sequence[Record]], best: tuple[str, str], epoch: int
-) -> dict[str, Evidence]:
-    """Return the evidence that a k is within half a point of the best, an eta the best, and matters more."""
-    scores = [{label: by_seed(group, "test", epoch) for label, group in one.items()} for one in (k, eta)]
-    near, first = (one.get(label, {}) for one, label in zip(scores, best, strict=True))
-    parts = {
-        f"{best[0]} is within 0.5 points of {label}": compare(near, other, margin=-0.005, unit=100.0)
-        for label, other in scores[0].items()
-        if label != best[0]
-    }
-    parts |= {
-        f"{best[1]} is above {label}": compare(first, other, unit=100.0)
-        for label, other in scores[1].items()
-        if label != best[1]
-    }
+def best_values(groups: Groups, epoch: int) -> dict[str, dict[str, Evidence]]:
+    """Return the evidence that k = 0.1 is within half a point of the best, that eta = 1 is best, and matters more."""
+    k, eta = ({label: by_seed(groups[label], "test", epoch) for label in labels} for labels in GRIDS.values())
+    plain = k["RLS"]
     wide = [
         {seed: float(np.ptp([own[seed] for own in one.values()])) for seed in set.intersection(*map(set, one.values()))}
-        for one in scores
+        for one in (k, eta)
     ]
-    return {**parts, "the range over eta exceeds that over k": compare(wide[1], wide[0], unit=100.0)}
+    within = {
+        f"RLS is within 0.5 points of {label}": compare(plain, other, margin=-0.005, unit=100.0)
+        for label, other in k.items()
+        if label != "RLS"
+    }
+    above = {
+        f"RLS is above {label}": compare(plain, other, unit=100.0) for label, other in eta.items() if label != "RLS"
+    }
+    wider = {"the range over eta exceeds that over k": compare(wide[1], wide[0], unit=100.0)}
+    return {"k": within, "eta": above, "range": wider}
 
 
-def of_best(source: str, statement: str, parts: Mapping[str, Evidence], figures: str, case: str) -> Claim:
+def of_best(source: str, statement: str, parts: Mapping[str, Evidence], case: str) -> Claim:
     """Return a claim on the best values, which a summary shows once for all networks and data."""
     group = "k should be 0.1 and eta 1; eta matters more than k"
-    return replace(judged(source, statement, parts, figures), group=group, case=case)
-
-
-def listed(groups: Mapping[Any, Sequence[Record]], name: str, epoch: int, digits: int = 4) -> str:
-    """Return the means of a curve at an epoch."""
-    known = {label: by_seed(group, name, epoch).values() for label, group in groups.items()}
-    means = (f"{label} {np.mean(list(own)):.{digits}f}" for label, own in known.items() if own)
-    return f"{name} @{epoch}: {', '.join(means)}"
+    return replace(judged(source, statement, parts), group=group, case=case)
 
 
 def by(records: Iterable[Record], *names: str) -> Groups:
     """Return records by one parameter, or by the values of several; empty lists for groups that are missing."""
     groups = grouped(records, *names)
     return defaultdict(list, {key[0]: group for key, group in groups.items()} if len(names) == 1 else groups)
-
-
-# -- pictures ---------------------------------------------------------------------------------------------
 
 
 def draw_panels(panels: Mapping[str, Mapping[str, Records]]) -> Any:

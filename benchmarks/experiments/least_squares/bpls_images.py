@@ -16,20 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, by, experiment_in, grouped, values, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import Records, by, experiment_in, grouped, where
 from benchmarks.experiments._data import images
 from benchmarks.experiments.least_squares._bpls_classifiers import (
-    both,
-    draw_courses,
-    first_cut,
+    courses,
     gradient,
     least_squares,
-    mean_epochs,
     peak_memory,
     per_epoch,
 )
-from qsdp.bench import Claim, Record, Table, compare, exact, judged, not_measured, within
+from qsdp.bench import Claim, Record, compare, exact, judged, not_measured, within
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 LOADERS = ("mnist", "fashion_mnist")
@@ -134,107 +131,28 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return least_squares(split, VARIANTS[case["variant"]][0], case["seed"])
 
 
-def tables(records: Records) -> list[Table]:
-    memory = grouped(where(records, part="memory"), "data", "n", "variant")
-
-    def of(group: Records, *names: str) -> tuple[Any, ...]:
-        return tuple(group[0].case[name] for name in names)
-
-    def ours(group: Records) -> bool:
-        return group[0].case["part"] == "bpls"
-
-    def method(group: Records) -> str:
-        if ours(group):
-            return f"BPLS, {group[0].case['variant']}"
-        return "{} {:g}, {}".format(*of(group, "optimizer", "rate", "activation"))
-
-    def printed(group: Records) -> str:
-        case = group[0].case
-        if not ours(group) and (case["activation"] != "softmax" or case["rate"] != 1e-3):
-            return "-"
-        return PRINTED[case["data"]][case.get("optimizer", "BPLS")]
-
-    def taken(group: Records) -> str:
-        firsts = values(group, lambda record: (record.measured["cpu"] or [None])[0])
-        return f"{per_epoch(group):.2f}" + (f" (first {np.median(firsts):.2f})" if ours(group) else "")
-
-    def held(group: Records) -> str:
-        if not ours(group):
-            return f"{group[0].measured['bytes'] / 2**20:.1f}"
-        found = memory.get(of(group, "data", "n", "variant"))
-        return f"{found[0].measured['bytes'] / 2**20:.0f}" if found else "-"
-
-    runs = ("runs", show.count)
-    place = [
-        ("data", show.param("data")),
-        ("method", method),
-        ("images", show.param("n")),
-        ("batch", show.param("batch")),
-    ]
-    accuracy = [
-        *place,
-        ("printed best", printed),
-        ("measured best", lambda group: both("final" if ours(group) else "best")(group)),
-        ("at the end", both("final")),
-        ("printed epochs", lambda group: str(PRINTED_EPOCHS[group[0].case["data"]] if ours(group) else 40)),
-        ("epochs", lambda group: mean_epochs(group) if ours(group) else str(group[0].case["epochs"])),
-        runs,
-    ]
-    seconds = [
-        *place,
-        ("printed s (Fashion-MNIST)", lambda group: PRINTED_SECONDS[group[0].case.get("optimizer", "BPLS")]),
-        ("measured CPU s", taken),
-        ("MiB", held),
-        runs,
-    ]
-    simple = [
-        ("data", show.param("data")),
-        ("variant", show.param("variant")),
-        ("images", show.param("n")),
-        ("random hidden + readout", both("random hidden layers")),
-        ("linear least squares", both("linear least squares")),
-        ("BPLS", both("final")),
-        ("cut", first_cut),
-        runs,
-    ]
-    chosen = [
-        ("data", show.param("data")),
-        ("ridge", show.param("ridge", "g")),
-        ("eps_H", show.param("eps_hidden", "g")),
-        ("train / validation", both("final")),
-        ("cut", first_cut),
-        runs,
-    ]
-    own = list(grouped(where(records, part="bpls"), "data", "n", "variant").values())
-    names = ("data", "n", "optimizer", "rate", "batch", "activation", "epochs")
-    every = own + list(grouped(where(records, part="competitors"), *names).values())
-    return [
-        show.table(
-            "Images: accuracy (Table I)",
-            every,
-            accuracy,
-            "Best: over epochs in training and test each, for competitors; least squares keeps the pass of the fewest "
-            "training misses. Printed: 10 runs of 40 epochs with batch 1; 100 runs of BPLS.",
-        ),
-        show.table(
-            "Images: seconds an epoch and memory (Table II)",
-            every,
-            seconds,
-            "CPU: one thread; of least squares with the evaluation on the training data. MiB: at most held beside the "
-            "data by least squares, in the pass over all samples; weights, gradients and state of the others.",
-        ),
-        show.table(
-            "Images: simpler models on the same solves",
-            own,
-            simple,
-            "Cut: share of the desired hidden values that the first pass cuts to the activation's range.",
-        ),
-        show.table(
-            "Images: ridge and eps_H of softmax by validation",
-            grouped(where(records, part="validation"), "data", "ridge", "eps_hidden"),
-            chosen,
-        ),
-    ]
+def shown(records: Records) -> list[Record]:
+    """Return what tables show: accuracies in training and test apart, and what the paper prints."""
+    found = []
+    for record in records:
+        measured, case = record.measured, {"kind": record.case["part"], **record.case}
+        row = {
+            f"{name}, {part}": measured[name][k]
+            for name in ("initial", "random hidden layers", "linear least squares", "best", "final")
+            if name in measured
+            for k, part in enumerate(("training", "test"))
+        }
+        row |= {name: measured[name] for name in ("epochs", "cpu", "bytes") if name in measured}
+        if "clipped" in measured:
+            row["cut by the first pass"] = next(iter(measured["clipped"]), None)
+        if case["part"] in ("bpls", "competitors"):
+            name = case.get("optimizer", "BPLS")
+            row |= {
+                "printed training / test": PRINTED[case["data"]][name],
+                "printed seconds, Fashion-MNIST": PRINTED_SECONDS[name],
+            }
+        found.append(replace(record, case={k: value for k, value in case.items() if k != "part"}, measured=row))
+    return found
 
 
 def claims(records: Records) -> list[Claim]:
@@ -268,38 +186,29 @@ def paired(records: Records) -> Pairs:
 def _accuracy_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
     printed = PRINTED_TEST[data]
     parts = {name: within(by_seed(group), printed, BAND, unit=100.0) for name, group in own.items()}
-    figures = "; ".join(f"{name} {100 * mean_test(group):.1f} % ({len(group)} runs)" for name, group in own.items())
     statement = f"{data}: test accuracy of BPLS {100 * printed:.2f} % (within {100 * BAND:g} points)."
     group = f"Test accuracy of BPLS as printed (within {100 * BAND:g} points)"
-    return group, judged(f"{SOURCE}, Table I", statement, parts, figures)
+    return group, judged(f"{SOURCE}, Table I", statement, parts)
 
 
 def _linear_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
     simple, group = "linear least squares", "BPLS is better in test than linear least squares"
     parts = {name: compare(by_seed(one), by_seed(one, simple), unit=100.0) for name, one in own.items()}
-    figures = "; ".join(
-        f"{name} {100 * mean_test(one):.1f} % against {100 * mean_test(one, simple):.1f} %" for name, one in own.items()
-    )
-    return group, judged(f"{SOURCE}, Table I, beside the simplest model", f"{data}: {group}.", parts, figures)
+    return group, judged(f"{SOURCE}, Table I, beside the simplest model", f"{data}: {group}.", parts)
 
 
 def _epochs_claim(data: str, own: dict[str, list[Record]]) -> tuple[str, Claim]:
     printed, epochs = PRINTED_EPOCHS[data], {name: by(group, "epochs", "seed") for name, group in own.items()}
     parts = {name: within(each, printed, 3.0) for name, each in epochs.items()}
-    figures = "; ".join(
-        f"{name} {np.mean(list(each.values())):.1f} ({len(each)} runs)" for name, each in epochs.items()
-    )
     statement = f"{data}: BPLS needs {printed} epochs in total (within 3)."
-    return "Epochs of BPLS as printed (within 3)", judged(f"{SOURCE}, Figures 7 and 8", statement, parts, figures)
+    return "Epochs of BPLS as printed (within 3)", judged(f"{SOURCE}, Figures 7 and 8", statement, parts)
 
 
 def mean_test(records: Sequence[Record], name: str = "final") -> float:
-    """Return the mean accuracy in test."""
     return float(np.mean([record.measured[name][1] for record in records]))
 
 
 def by_seed(records: Sequence[Record], name: str = "final") -> dict[int, float]:
-    """Return the accuracy in test by seed."""
     return {record.case["seed"]: record.measured[name][1] for record in records}
 
 
@@ -353,18 +262,18 @@ def _choice_claim(records: Records) -> Claim:
 
 
 def plot(records: Records) -> Any:
-    """Draw test accuracy against epochs and against seconds, as the paper's Figures 7, 8 and 9."""
-    figure, axes = draw.subplots(2, 2, figsize=(12.0, 7.6), sharey="row")
-    for row, data in zip(axes, LOADERS, strict=True):
+    """Draw test accuracy against epochs and against processor seconds, as the paper's Figures 7, 8 and 9."""
+    panels: dict[str, Any] = {}
+    for data in LOADERS:
         here = where(records, data=data)
-        draw_courses(row, {f"BPLS, {name}": group for name, group in trainings(here).items()}, "*-", 6.0)
+        groups: dict[str, Records] = {f"BPLS, {name}": group for name, group in trainings(here).items()}
         softmax = where(here, part="competitors", activation="softmax")
-        groups = grouped(softmax, "optimizer", "rate", "batch").items()
-        draw_courses(row, {f"{key[0]} {key[1]:g}, batch {key[2]}": group for key, group in groups}, ".-", 3.0)
-        row[0].set(xscale="log", xlabel="epochs", ylabel="test accuracy", title=data)
-        row[1].set(xscale="log", xlabel="processor seconds of training", title=data)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    return figure
+        for (name, rate, batch), group in grouped(softmax, "optimizer", "rate", "batch").items():
+            groups[f"{name} {rate:g}, batch {batch}"] = group
+        for label, group in groups.items():
+            for clock, points in zip(("epochs", "seconds"), courses(group), strict=True):
+                panels.setdefault(f"{data}: {clock}", {})[label] = points
+    return draw.curves(panels, "epochs, or seconds of training", "test accuracy", "x") if panels else None
 
 
 EXPERIMENT = experiment_in(

@@ -51,19 +51,10 @@ def nonlinear(X: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Toy:
-    """A problem.
+    """A problem, with options of `BPLSRegressor` common to all variants, and further ones of each.
 
-    Attributes
-    ----------
-    targets : callable
-    options : dict
-        Of `BPLSRegressor`, common to all variants.
-    variants : dict
-        Further options by name.
-    sigmas : sequence of float
-    printed : dict
-        Errors of the specification's prototype by method and noise, training / test: 1000 runs of least squares, 200 of
-        the others.
+    `printed` are errors of the specification's prototype by method and noise, training / test: 1000 runs of least
+    squares, 200 of the others.
     """
 
     targets: Callable[[np.ndarray], np.ndarray]

@@ -74,7 +74,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Time steps in this process, and measure by how much it grows."""
     import torch
 
     torch.set_num_threads(1)

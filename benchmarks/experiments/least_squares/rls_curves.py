@@ -14,12 +14,13 @@ recurrent ones), or eta for the hidden layer. The paper's curves have no numbers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.experiments._common import Records, experiment_in, where
 from benchmarks.experiments._data import digits, images
 from benchmarks.experiments.least_squares import _rls
-from qsdp.bench import Claim, Table, compare, judged, not_measured
+from qsdp.bench import Claim, Record, compare, judged, not_measured
 
 #: What is changed of RLS, and its options.
 CHANGES: dict[str, dict[str, Any]] = {
@@ -54,6 +55,8 @@ PLAN: tuple[tuple[str, Iterable[str], int, int], ...] = (
     ("RNN", RECURRENT, 40, 10),
 )
 QUICK = tuple((network, LONG[:2], epochs, 1) for network, epochs in (("dense", 5), ("convolutional", 1), ("LSTM", 2)))
+#: Epochs of the tables, beside the last.
+SHOWN = (1, 5, 20)
 NETWORKS = tuple(dict.fromkeys(network for network, *_ in PLAN))
 
 
@@ -111,38 +114,18 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return _rls.measure(recurrent(network), _rls.data_of(*digits(), shape=(8, 8)), method, clip=1.0, **given, **options)
 
 
-def tables(records: Records) -> list[Table]:
-    dense, groups = where(records, network="dense"), _rls.by(records, "network", "method")
-    mnist = {epochs: _rls.by(where(records, network="MNIST", epochs=epochs), "method") for epochs in (5, 20, 3)}
-    of_mnist = [*_rls.curves("test", 1, 3, 5), *_rls.curves("train", 5), *_rls.curves("loss", 1, 5)]
-    of_long = [*_rls.curves("test", 5, 10, 20), *_rls.curves("loss", 5, 10, 20)]
-    variants = ("RLS", *(f"RLS, {change}" for change in CHANGES if change != "512 wide"))
-    swept = where(dense, method=variants)
-    sequences = {key: group for key, group in groups.items() if key[0] in ("LSTM", "RNN")}
-    long = {key: group for key, group in sequences.items() if key[0] == "LSTM" and key[1] in LONG}
-
-    def name(group: Records) -> str:
-        return f"{group[0].case['network']} {group[0].case['method']}"
-
-    columns = [*_rls.curves("test", 1, 5, 20, 100, digits=3), ("best", _rls.curve_cell(None))]
-    columns += [*_rls.curves("train", 100, digits=3), *_rls.curves("loss", 5, 100)]
-    of_images = [*_rls.curves("test", 3, 10, 30, digits=3), ("best", _rls.curve_cell(None)), *_rls.curves("loss", 30)]
-    of_sweeps = [*_rls.curves("test", 5, 20, 100, digits=3), *_rls.curves("loss", 100)]
-    others = [record for record in dense if record.case["method"] == "RLS" or record not in swept]
-    return [
-        _rls.table("MNIST, 784-512-10", mnist[5], of_mnist),
-        _rls.table("The same, longer", mnist[20], of_long),
-        _rls.table("MNIST: sweeps of RLS", mnist[3], [*_rls.curves("test", 1, 3), *_rls.curves("loss", 3)]),
-        _rls.table("Digits, 64-128-10: accuracy, loss, time and memory", _rls.by(others, "method"), columns),
-        _rls.table("The same, variants of RLS: k is 0.1 and eta 1 unless said", _rls.by(swept, "method"), of_sweeps),
-        _rls.table(
-            "Digits, small convolutional network",
-            _rls.by(where(records, network="convolutional"), "method"),
-            of_images,
-        ),
-        _rls.table("Digits as sequences", sequences, _rls.curves("test", 5, 10, 20, 40, digits=3), name=name),
-        _rls.table("LSTMs on digits, longer", long, _rls.curves("test", 20, 40, 80, 150, digits=3), name=name),
-    ]
+def shown(records: Records) -> list[Record]:
+    """Return what tables show: curves at a few epochs, and the costs of an epoch and of the optimiser."""
+    found = []
+    for record in records:
+        case, measured = record.case, record.measured
+        epochs = [*(epoch for epoch in SHOWN if epoch < case["epochs"]), case["epochs"]]
+        row = {f"{name} @{k}": measured[name].get(str(k)) for name in ("test", "train", "loss") for k in epochs}
+        row |= {"best test": measured["best"], "diverged": measured["diverged"] is not None}
+        row |= {name: measured[name] for name in ("cpu_seconds_per_epoch", "parameters", "state")}
+        place = {"kind": f"{case['network']}, {case['epochs']} epochs", "method": case["method"], "seed": case["seed"]}
+        found.append(replace(record, case=place, measured=row))
+    return found
 
 
 def plot(records: Records) -> Any:
@@ -154,9 +137,6 @@ def plot(records: Records) -> Any:
             if network != "RNN" or panel in _rls.PANELS:
                 panels[f"{network}, {panel}"] = {label: groups[label] for label in labels}
     return _rls.draw_panels(panels)
-
-
-# -- claims ------------------------------------------------------------------------------------------------
 
 
 def claims(records: Records) -> list[Claim]:
@@ -219,33 +199,27 @@ def claims(records: Records) -> list[Claim]:
 
 def _swept_claims(records: Records) -> list[Claim]:
     """Return what is said of k and of eta, on MNIST."""
-    groups, made = _rls.by(where(records, network="MNIST", epochs=3), "method"), []
-    k, eta = ({label: groups[label] for label in labels} for labels in _rls.GRIDS.values())
-    parts = _rls.best_values(k, eta, ("RLS", "RLS"), 3)
-    for words, swept, value, figure, mark in (("k", k, 0.1, 4, "within"), ("eta", eta, 1.0, 5, "above")):
-        own = {name: part for name, part in parts.items() if mark in name}
-        statement = f"{words} should be {value:g} on MNIST (3 of 100 epochs)."
-        source, figures = f"{_rls.SOURCE}, Fig. {figure}a", _rls.listed(swept, "test", 3)
-        made.append(_rls.of_best(source, statement, own, figures, "MNIST"))
-    return made
+    parts = _rls.best_values(_rls.by(where(records, network="MNIST", epochs=3), "method"), 3)
+    said = {"k": ("k should be 0.1", "Fig. 4a"), "eta": ("eta should be 1", "Fig. 5a")}
+    return [
+        _rls.of_best(f"{_rls.SOURCE}, {figure}", f"{words} on MNIST (3 of 100 epochs).", parts[what], "MNIST")
+        for what, (words, figure) in said.items()
+    ]
 
 
 def _best_claim(figures: str, here: str, groups: _rls.Groups, epoch: int, case: str) -> Claim:
     """Return whether k is best at 0.1 and eta at 1, which the method "RLS" has, on other data than the paper's."""
-    k, eta = ({label: groups[label] for label in labels} for labels in _rls.GRIDS.values())
     statement = f"k should be 0.1 and eta 1; eta matters more than k, here for {here}."
-    parts = _rls.best_values(k, eta, ("RLS", "RLS"), epoch)
-    return _rls.of_best(f"{_rls.SOURCE}, {figures}", statement, parts, _rls.listed({**k, **eta}, "test", epoch), case)
+    parts = {name: one for own in _rls.best_values(groups, epoch).values() for name, one in own.items()}
+    return _rls.of_best(f"{_rls.SOURCE}, {figures}", statement, parts, case)
 
 
 def _sweep_claims(groups: _rls.Groups) -> list[Claim]:
-    k, eta = ({label: groups[label] for label in labels} for labels in _rls.GRIDS.values())
     epoch = 100
-    parts = _rls.best_values(k, eta, ("RLS", "RLS"), epoch)
-    sensitive = parts.pop("the range over eta exceeds that over k")
+    parts = _rls.best_values(groups, epoch)
     losses = {
-        f"the training loss is below that of {label}": _rls.ahead(groups["RLS"], group, "loss", epoch)
-        for label, group in k.items()
+        f"the training loss is below that of {label}": _rls.ahead(groups["RLS"], groups[label], "loss", epoch)
+        for label in _rls.GRIDS["k"]
         if label != "RLS"
     }
 
@@ -263,22 +237,19 @@ def _sweep_claims(groups: _rls.Groups) -> list[Claim]:
         _rls.of_best(
             f"{_rls.SOURCE}, Fig. 4a",
             "The ratio factor k should be 0.1; larger or smaller values are worse, here on digits.",
-            {**{name: part for name, part in parts.items() if "within" in name}, **losses},
-            _rls.listed(k, "test", epoch, 3),
+            parts["k"] | losses,
             "digits",
         ),
         _rls.of_best(
             f"{_rls.SOURCE}, Fig. 5a",
             "The scaling factor eta should be 1; too large a value explodes, too small a one is slow, here on digits.",
-            {**{name: part for name, part in parts.items() if "above" in name}, **extremes},
-            _rls.listed(eta, "test", epoch, 3),
+            parts["eta"] | extremes,
             "digits",
         ),
         judged(
             f"{_rls.SOURCE}, section VI-B",
             "Training is more sensitive to eta than to k, here on digits.",
-            sensitive,
-            "range of accuracies over values",
+            parts["range"],
         ),
     ]
 

@@ -90,9 +90,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# -- by convex optimisation ------------------------------------------------------------------------------
-
-
 def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     """Choose beta on held-out rows, then solve on all."""
     # CVXPY and its solver are loaded with the first problem.
@@ -142,11 +139,7 @@ def network_of(
     return network, lambda: qsdp.certify(network, problem, relaxation)
 
 
-# -- by gradients ----------------------------------------------------------------------------------------
-
-
 def model_of(case: dict[str, Any]) -> Any:
-    """Return an untrained classifier."""
     from qsdp.baselines import BackpropClassifier, ReLUNetworkClassifier, StraightThroughClassifier
 
     epochs = case["epochs"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -22,8 +22,9 @@ from benchmarks.experiments._common import (
     values,
     where,
 )
+from benchmarks.experiments._summary import summary
 from benchmarks.experiments.paper._accuracy_time import TRAINED, cases_of, run
-from qsdp.bench import Claim, Experiment, Record, Table, paired_claim
+from qsdp.bench import Claim, Experiment, Record, paired_claim
 
 #: Colour and marker of each network, in the order of legends.
 STYLES = {
@@ -50,20 +51,10 @@ def experiment(
     rivals: Mapping[str, int] | None = None,
     statements: Callable[[str, Records], list[Claim]] | None = None,
 ) -> Experiment:
-    """Return the experiment of a figure.
+    """Return the experiment of a figure, for numbers of neurons; `printed` is the beta of backpropagation in the paper.
 
-    Parameters
-    ----------
-    number : int
-    dataset : str
-    sizes : sequence of int
-        Numbers of neurons.
-    printed : float
-        The beta of backpropagation in the paper.
-    rivals : dict of int, optional
-        Networks that the paper compares with its own, and the figures that show them.
-    statements : callable, optional
-        Further claims of the paper.
+    `rivals` are networks that the paper compares with its own, and the figures that show them; `statements` returns
+    further claims of the paper.
     """
     rivals = rivals or {"backprop, signs": number}
 
@@ -85,7 +76,7 @@ def experiment(
         version=3,
         cases=lambda quick: cases_of(dataset, sizes, printed=printed, quick=quick),
         run=run,
-        tables=lambda records: [networks_table(records)],
+        tables=lambda records: summary(shown(records)),
         claims=claims,
         plot=draw.saved(plot),
     )
@@ -104,7 +95,6 @@ def at_an_edge(record: Record) -> bool:
 
 
 def in_all(record: Record) -> float:
-    """Return the seconds of fit and search."""
     return float(record.measured["seconds"] + record.measured["search_seconds"])
 
 
@@ -113,30 +103,14 @@ def by_split(records: Records, m: int | None, name: str, what: What) -> dict[int
     return by(where(networks(records), m=m, network=name), what, "split")
 
 
-def networks_table(records: Records) -> Table:
-    """Return accuracy, bits, gap and seconds of every network."""
-    columns = [
-        ("network", show.param("network")),
-        ("neurons", show.mean("neurons", ",.0f")),
-        ("bits", show.mean("bits", ",.0f", none="32-bit floats")),
-        ("train %", show.percent("train")),
-        ("test %", show.percent("test")),
-        ("certified gap", show.of(lambda gaps: f"{np.median(gaps):.3g} %", "gap", 100.0, none="")),
-        ("proven optimal", show.of(lambda proven: f"{proven.sum():.0f} of {len(proven)}", "proven", none="")),
-        ("fit s", show.median("seconds", ".3g")),
-        ("search s", show.median("search_seconds", ".3g")),
-        ("at an edge", lambda group: f"{sum(map(at_an_edge, group))} of {len(group)}"),
-        ("splits", show.count),
-    ]
-    note = (
-        "Accuracies: mean and deviation over splits; neurons and bits: means; gap and seconds: medians. Gaps are to a "
-        "bound on all networks at the chosen beta. At an edge: splits in which beta or the learning rate that "
-        "validation chose is the first or the last that was tried, so that a wider grid may do better."
-    )
-    return show.table("accuracy and time", grouped(networks(records), "m", "network"), columns, note)
-
-
-# -- claims ----------------------------------------------------------------------------------------------
+def shown(records: Records) -> list[Record]:
+    """Return accuracies, bits, gap and seconds of every network."""
+    names = ("neurons", "bits", "train", "test", "gap", "proven", "seconds", "search_seconds")
+    found = []
+    for one in networks(records):
+        row = {**{name: one.measured.get(name) for name in names}, "chosen at an edge": at_an_edge(one)}
+        found.append(replace(one, case={name: one.case[name] for name in ("m", "network", "split")}, measured=row))
+    return found
 
 
 def paired(source: str, statement: str, records: Records, names: tuple[str, str], m: int, what: What) -> Claim:
@@ -177,9 +151,6 @@ def beyond(records: Records, number: int, m: int) -> list[Claim]:
     )
     source = f"Beyond {PAPER}, Figure {number}"
     return [paired(source, f"{said}, m = {m}.", records, (a, b), m, "test") for a, b, said in questions]
-
-
-# -- picture ---------------------------------------------------------------------------------------------
 
 
 def plot(records: Records) -> Any:

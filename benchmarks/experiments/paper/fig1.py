@@ -183,7 +183,6 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
 
 
 def closeness(outputs: np.ndarray, targets: np.ndarray) -> float:
-    """Return the squared error, less is better."""
     return -float(np.sum((outputs - targets) ** 2))
 
 

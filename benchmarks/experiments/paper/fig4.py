@@ -89,9 +89,6 @@ def curve(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# -- report ----------------------------------------------------------------------------------------------
-
-
 def parts_of(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     """Return the records of curves and those of methods at their own beta."""
     curves = [record for record in records if "curve" in record.case]

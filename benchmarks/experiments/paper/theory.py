@@ -49,9 +49,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return CHECKS[case["kind"]](case)
 
 
-# -- m against epsilon -----------------------------------------------------------------------------------
-
-
 def error(record: Record, name: str) -> np.ndarray:
     """Return, for every number of neurons, the error that 19 of 20 networks stay below."""
     return np.quantile(np.array(record.measured[name]), 0.95, axis=1)
@@ -68,9 +65,6 @@ def factor(record: Record) -> float:
     d = record.case["d"]
     needed = np.array(record.case["neurons"]) * error(record, "loss") ** 2
     return float(needed.max() / (record.measured["radius"] ** 4 * d * np.log(d)))
-
-
-# -- claims ----------------------------------------------------------------------------------------------
 
 
 def identity(source: str, statement: str, records: Records, name: str, figures: str, **others: bool) -> Claim:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import table_row
 
 #: The network that predictions assume, 1 Gbit a second in bytes; how many triangles one task of Dask merges.
 BANDWIDTH, FAN = 125e6, 8
@@ -89,13 +90,13 @@ def quoted(report):
 
 
 def _rows(rows):
-    return "\n".join(show.row(*map(str, row)) for row in rows)
+    return "\n".join(table_row(*map(str, row)) for row in rows)
 
 
 def _generated(made):
     """Return the statistics of rows made as they are read, for README."""
     after = made["solve_seconds"] + made["refit_seconds"]
-    return show.row(
+    return table_row(
         f"{made['rows'] / 1e6:.0f} million rows of {made['columns']} columns, squared loss, read once",
         f"{made['seconds']:.0f} s of one core, {made['resident_mib']:.0f} MiB; relaxation, second layer and "
         f"certificate of a network then {after:.1g} s, gap {100 * made['relative_gap']:.1f} %",

@@ -100,7 +100,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Solve, or train, with a time limit."""
     # That a gap is large is what is measured.
     warnings.simplefilter("ignore", qsdp.QSDPWarning)
     problem = PROBLEMS[case["problem"]]()
@@ -126,7 +125,6 @@ def curve(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]
 
 
 def networks(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]:
-    """Train networks of several seeds."""
     neurons = (10 if problem.vector else 50) * problem.n_outputs
     options = {"beta": problem.beta, "loss": problem.loss, "refine": "polish", "time_limit": case["limit"]}
 
@@ -163,12 +161,10 @@ def gap_at(record: Any, moment: float) -> float:
 
 
 def split(records: Records) -> tuple[Records, Records]:
-    """Return the records of curves, and those of networks."""
     return [r for r in records if "solver" in r.case], [r for r in records if "solver" not in r.case]
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the certified gaps of networks for README."""
     shown = []
     for (problem,), group in grouped(split(records)[1], "problem").items():
         known = {r.case["limit"]: float(np.mean(r.measured["gap"])) for r in group}
@@ -212,26 +208,18 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw the gap of every method against seconds, and below it the networks against limits, a column a problem."""
+    """Draw the gap of every method against seconds, and networks and relaxed points against limits."""
     curves, trained = split(records)
-    names = list(dict.fromkeys(r.case["problem"] for r in records))
-    figure, axes = draw.subplots(2, len(names), figsize=(3.0 * len(names), 5.6), squeeze=False)
-    for (above, below), name in zip(axes.T, names, strict=True):
-        for r in where(curves, problem=name):
-            seconds, gap = gaps(r)
-            solver = r.case["solver"]
-            above.step(seconds, np.maximum(gap, 1e-8), where="post", color=f"C{SOLVERS.index(solver)}", label=solver)
-        own = sorted(where(trained, problem=name), key=lambda r: r.case["limit"])
-        limits = [r.case["limit"] for r in own]
-        below.plot(limits, [np.mean(r.measured["relaxed"]) for r in own], "o--", color="C4", label="relaxed point")
-        below.plot(limits, [np.mean(r.measured["objective"]) for r in own], "s-", color="C5", label="network")
-        above.set_title(name, fontsize=9)
-        above.set(xscale="log", yscale="log", xlabel="seconds of the processor")
-        below.set(xscale="log", yscale="log", xlabel="limit, seconds of the processor")
-    axes[0][0].set_ylabel("certified gap of the relaxation")
-    axes[1][0].set_ylabel("objective")
-    draw.legend(figure, axes, loc="outside upper center", ncols=6, fontsize=8, frameon=False)
-    return figure
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for r in curves:
+        points = zip(*gaps(r), strict=True)
+        lines = panels.setdefault(f"{r.case['problem']}: gap", {})
+        lines[r.case["solver"]] = {seconds: max(gap, 1e-8) for seconds, gap in points}
+    for r in trained:
+        lines = panels.setdefault(f"{r.case['problem']}: objective", {"relaxed point": {}, "network": {}})
+        for line, what in zip(lines.values(), ("relaxed", "objective"), strict=True):
+            line[r.case["limit"]] = np.mean(r.measured[what])
+    return draw.curves(panels, "processor seconds, or their limit", "certified gap, or objective", "xy", height=3.0)
 
 
 EXPERIMENT = experiment_in(__name__, "At any time", "Targets of the package: something usable in time")

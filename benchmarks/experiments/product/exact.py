@@ -24,7 +24,6 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 import qsdp_check
-from benchmarks.experiments import show
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -32,6 +31,7 @@ from benchmarks.experiments._common import (
     experiment_in,
     medians,
     small,
+    table_row,
     timed,
     values,
     where,
@@ -191,7 +191,6 @@ def compared(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, repeats: 
     tolerances = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), TOLERANCE)
 
     def by_clarabel() -> float:
-        """Return the seconds without compilation."""
         # A new problem each time: CVXPY keeps what it compiled.
         program = cp.Problem(cp.Minimize(value), [prediction == columns @ weights])
         program.get_problem_data(cp.CLARABEL)
@@ -217,7 +216,6 @@ def compared(columns: np.ndarray, fit: DataFit, penalties: np.ndarray, repeats: 
 
 
 def label(record: Record) -> str:
-    """Return the name of the data of a case."""
     return str(record.case["data"]) + ("" if record.case["class"] is None else f", class {record.case['class']}")
 
 
@@ -229,7 +227,6 @@ def own_share(record: Record) -> float:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Judge proofs, checks and ratios, each of all problems."""
 
     def all_of(name: str, group: Records, holds: Any, figures: str) -> Claim:
         cases = {f"{label(r)}, {r.case['loss']}, beta {r.case['beta']:g}": bool(holds(r.measured, r)) for r in group}
@@ -286,13 +283,12 @@ def _restricted_claim(found: dict[int, dict[str, Any]]) -> Claim:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return a proven optimum for README."""
     found = {}
     for record in where(records, data="breast-cancer", loss="squared", beta=10.0):
         m = record.measured
         what = f"proven global optimum over all networks, breast-cancer ({m['n']} x {m['D']}, squared loss, beta = 10)"
         shown = f"{m['neurons']} neurons, relative gap {small(m['relative_gap'])}, {duration(m['seconds'])}"
-        found["optimum"] = show.row(what, shown)
+        found["optimum"] = table_row(what, shown)
     return found
 
 

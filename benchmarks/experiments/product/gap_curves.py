@@ -53,7 +53,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def problem_of(case: dict[str, Any]) -> qsdp.TrainingProblem:
-    """Return the training problem of a case."""
     if case["data"] == "planted":
         planted = qsdp.datasets.make_planted(SAMPLES, INPUTS, noise=10.0)
         return qsdp.TrainingProblem(planted.X, planted.y / planted.y.std(), beta=case["beta"])
@@ -75,7 +74,6 @@ def curves() -> tuple[np.ndarray, np.ndarray]:
 
 
 def standardised(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return all samples of a UCI set."""
     data = qsdp.datasets.load_uci(name)
     return (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), data.y
 
@@ -120,7 +118,6 @@ def label(case: dict[str, Any]) -> str:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Judge the gaps by the targets, and against those without cutting planes."""
     pairs = {
         label(group[0].case): {r.case["cuts"]: r.measured["gap"] for r in group}
         for group in grouped(where(records, limit=MINUTE), "data", "beta").values()
@@ -138,24 +135,15 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw the gap against seconds, a panel for each problem."""
-    groups = grouped(records, "data", "beta")
-    figure, axes = draw.subplots(1, len(groups), figsize=(3.2 * len(groups), 3.2), sharey=True, squeeze=False)
-    for axis, group in zip(axes[0], groups.values(), strict=True):
-        for r in sorted(group, key=lambda r: (r.case["cuts"], r.case["limit"])):
-            _, processor, objective, bound = np.array(r.measured["curve"]).T
-            gap = np.minimum.accumulate(1.0 - bound / np.minimum.accumulate(objective))
-            color, style = "C0" if r.case["cuts"] else "C1", "-" if r.case["limit"] == MINUTE else ":"
-            name = f"{'with' if r.case['cuts'] else 'without'} cuts, {r.case['limit']:g} s"
-            # A proof is a gap of zero up to its tolerance, and would take all of the axis.
-            axis.plot(processor, np.maximum(100 * gap, LEAST_SHOWN), color=color, linestyle=style, label=name)
-        axis.set_title(label(group[0].case), fontsize=9)
-        axis.set(xscale="log", yscale="log", xlabel="seconds of the processor")
-        axis.set_ylim(bottom=LEAST_SHOWN)
-        draw.label_decades(axis)
-    axes[0][0].set_ylabel("gap, %")
-    draw.legend(figure, axes, loc="outside upper center", ncols=3, fontsize=8, frameon=False)
-    return figure
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for r in sorted(records, key=lambda r: (r.case["cuts"], r.case["limit"])):
+        _, processor, objective, bound = np.array(r.measured["curve"]).T
+        gap = np.minimum.accumulate(1.0 - bound / np.minimum.accumulate(objective))
+        name = f"{'with' if r.case['cuts'] else 'without'} cuts, {r.case['limit']:g} s"
+        # A proof is a gap of zero up to its tolerance, and would take all of the axis.
+        shown = np.maximum(100 * gap, LEAST_SHOWN)
+        panels.setdefault(label(r.case), {})[name] = dict(zip(processor, shown, strict=True))
+    return draw.curves(panels, "seconds of the processor", "gap, %", "xy")
 
 
 EXPERIMENT = experiment_in(__name__, "Certified gaps against seconds", "Targets of the package: stronger bounds")

@@ -41,7 +41,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Solve once, and sample networks of every number of levels."""
     X, X_test, y, y_test = standardised(case["data"], case["split"])
     X, X_test = with_constant(X, X_test)
     measured: dict[str, Any] = {}

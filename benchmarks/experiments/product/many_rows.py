@@ -161,7 +161,6 @@ def peak_mib():
 
 
 def by_dask(source, workers, *, part):
-    """Return what workers of Dask take for the same."""
     import dask
     import dask.array as da
     import dask.dataframe as dd

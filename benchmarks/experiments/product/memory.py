@@ -58,7 +58,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the peak of a call in MiB, and what is known of it."""
     warnings.simplefilter("ignore")
     n, d, rng = case["n"], case["d"], np.random.default_rng(0)
     X = rng.standard_normal((n, d))
@@ -95,7 +94,6 @@ def called(call: str, network: qsdp.BilinearNetwork, problem: qsdp.TrainingProbl
 
 
 def _parted(records: Records) -> tuple[Records, Records]:
-    """Return the records of solves, and those of other functions."""
     return [one for one in records if "call" not in one.case], [one for one in records if "call" in one.case]
 
 

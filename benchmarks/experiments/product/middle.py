@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, where
+from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, table_row, where
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps
-from qsdp.bench import Claim, Record, Table, exact
+from qsdp.bench import Claim, Record, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.reductions import Reductions
@@ -36,6 +36,8 @@ POOLED, WINES, FEW = "MNIST 14 x 14", "wines", "100 images"
 #: Of the table: seconds to the first beta and from one beta to the next, MiB.
 LIMITS = {POOLED: 600.0, WINES: 30.0, FEW: 20.0}
 NEXT, MEMORY = 180.0, 8192.0
+#: Gaps whose seconds are told.
+LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 SECONDS = {
     POOLED: (TARGET, "MNIST 14 x 14, 60000 images, ten classes, 0.001 beta_max: every class to 1e-2 in 10 minutes."),
@@ -61,7 +63,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in another process, whose largest size nothing else has raised."""
     return in_own_process(measure, case)
 
 
@@ -123,45 +124,26 @@ def data(name: str, samples: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[
     return (X, y), (X_test, y_test)
 
 
-def tables(records: Records) -> list[Table]:
-    columns = [
-        ("problem", lambda group: "{data}, {samples} rows".format(**group[0].case)),
-        "beta, share = share:g | solver | iterations = iteration | processor s = seconds:.0f | "
-        "wall s = wall_seconds:.0f | largest gap of an output = class_gap:.2g | gap = relative_gap:.2g | "
-        "training, % = 100*train_accuracy:.1f | test, % = 100*test_accuracy:.1f | MiB = peak_mib:.0f",
-    ]
-    note = (
-        "One thread, on a shared machine. A further row of the same problem is the next beta of its path. Accuracies "
-        "are those of the relaxation itself."
-    )
-
-    def reached(level: float) -> show.Column:
-        def cell(group: Records) -> str:
-            curve, end = group[0].measured["curve"], group[0].measured["seconds"][0]
-            return next((f"{now:.0f}" for now, _, _, gap in curve if now <= end and gap <= level), "-")
-
-        return f"{level:g}", cell
-
-    def name(group: Records) -> str:
-        return "{data}, {samples} rows, {shares[0]:g}".format(**group[0].case)
-
-    levels = [reached(level) for level in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)]
-    until = "Processor seconds until the gap of all outputs together was certified, the first beta of each path."
-    return [
-        show.table("Between small and tall", betas_of(records), columns, note),
-        show.table("Gap against time", records, [("problem", name), *levels], until),
-    ]
+def shown(records: Records) -> list[Record]:
+    return [replace(one, case={k: v for k, v in one.case.items() if k != "shares"}) for one in betas_of(records)]
 
 
 def betas_of(records: Records) -> list[Record]:
-    """Return a record for each beta of the paths, whose seconds are those since the one before."""
+    """Return a record for each beta of the paths, whose seconds are those since the one before.
+
+    Beside them are the processor seconds until the gap of all outputs together was certified to some levels.
+    """
     found = []
     for record in records:
         m = record.measured
         for k, share in enumerate(record.case["shares"]):
+            begin, end = [0.0, *m["seconds"]][k : k + 2]
             one = {name: np.diff([0.0, *m[name]])[k] for name in ("seconds", "wall_seconds")}
             one |= {name.removesuffix("s"): m[name][k] for name in ("solvers", "iterations", "relative_gaps")}
-            one |= {name: m[name][k] for name in ("train_accuracy", "test_accuracy")}
+            one |= {name: m[name][k] for name in ("train_accuracy", "test_accuracy") if m[name]}
+            for level in LEVELS:
+                reached = (now - begin for now, _, _, gap in m["curve"] if begin < now <= end and gap <= level)
+                one[f"seconds to {level:g}"] = next(reached, None)
             one |= {"class_gap": max(m["class_gaps"][k]), "peak_mib": m["peak_mib"]}
             found.append(Record({**record.case, "share": share}, one, record.seconds))
     return found
@@ -195,7 +177,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the pooled images for README."""
     found = {}
     for record in where(records, data=POOLED):
         m, shares = record.measured, record.case["shares"]
@@ -204,7 +185,7 @@ def quotes(records: Records) -> dict[str, str]:
         minutes = " and ".join(f"{spent / 60:.1f}" for spent in np.diff([0.0, *m["seconds"]]))
         right = " and ".join(f"{100 * one:.1f}" for one in m["test_accuracy"])
         shown = f"{minutes} minutes of processor time, {m['peak_mib'] / 1024:.1f} GiB"
-        found["pooled"] = show.row(what, f"{shown}; the relaxations have {right} % of the test images right")
+        found["pooled"] = table_row(what, f"{shown}; the relaxations have {right} % of the test images right")
     return found
 
 

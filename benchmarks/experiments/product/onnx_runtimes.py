@@ -53,7 +53,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure on one thread."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", qsdp.QSDPWarning)
         return KINDS[case["kind"]](case)
@@ -71,7 +70,6 @@ def network_of(rng: np.random.Generator, case: dict[str, Any]) -> qsdp.BilinearN
 
 
 def of_network(case: dict[str, Any]) -> dict[str, Any]:
-    """Return seconds of a network on integers."""
     rng = np.random.default_rng(0)
     network, low, high = network_of(rng, case), case["low"], case["high"]
     X = rng.integers(low, high, (case["rows"], case["inputs"]), endpoint=True)
@@ -84,7 +82,6 @@ def of_network(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_classifier(case: dict[str, Any]) -> dict[str, Any]:
-    """Return seconds of a classifier of breast-cancer."""
     X, y = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
     fitted = qsdp.QuantizedNetworkClassifier(encoding=case["encoding"], loss="logistic", random_state=0).fit(X, y)
     many = np.resize(X, (case["rows"], X.shape[1]))

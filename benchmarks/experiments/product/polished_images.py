@@ -21,8 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in
+from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, table_row
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from qsdp.bench import Claim, exact
@@ -45,7 +44,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in another process, whose largest size nothing else has raised."""
     return in_own_process(measure, case)
 
 
@@ -132,7 +130,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the networks of pooled pixels, and of all, for README."""
     found = networks_of(records)
     if not found:
         return {}
@@ -142,7 +139,7 @@ def quotes(records: Records) -> dict[str, str]:
     what = f"... and {many['neurons']} neurons of ±1 weights from it, polished for the cross-entropy, {sizes[0]}"
     shown = f"{right[0]} of the test images, {duration(many['seconds'])} of processor; {few['neurons']} neurons, "
     shown += f"{sizes[1]}, {right[1]}; {pixels['neurons']} on all pixels, {sizes[2]}, {right[2]}"
-    return {"networks": show.row(what, shown)}
+    return {"networks": table_row(what, shown)}
 
 
 EXPERIMENT = experiment_in(__name__, "Polished networks for MNIST", "Targets of the package")

@@ -12,8 +12,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, grouped, small, timed
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    duration,
+    experiment_in,
+    grid,
+    grouped,
+    small,
+    table_row,
+    timed,
+)
 from benchmarks.experiments._data import with_constant
 from qsdp.bench import Claim, exact
 
@@ -76,7 +85,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return how many optima are proven, for README."""
     if not records:
         return {}
     what = (
@@ -84,7 +92,7 @@ def quotes(records: Records) -> dict[str, str]:
     )
     slowest, median = (function([r.measured["seconds"] for r in records]) for function in (np.max, np.median))
     shown = f"{sum(map(is_proven, records))} of {len(records)} to a relative gap of {small(PROVEN)}"
-    return {"optima": show.row(what, f"{shown}; {duration(median)} in the median, {duration(slowest)} at most")}
+    return {"optima": table_row(what, f"{shown}; {duration(median)} in the median, {duration(slowest)} at most")}
 
 
 EXPERIMENT = experiment_in(__name__, "Proven optima of small sets", "Targets of the package: proven optima")

@@ -38,7 +38,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Call a function with a limit once."""
     # CVXPY takes a second to load, once in a process.
     importlib.import_module("cvxpy")
     make, call = (QUICK | FULL)[case["call"]]
@@ -160,7 +159,6 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return how many calls keep their limit, and the longest of each."""
     groups = grouped(records, "limit")
     longest = ", ".join(f"{values(group, 'seconds').max():.3g}" for group in groups.values())
     limits = ", ".join(f"{limit:g}" for (limit,) in groups)

@@ -9,16 +9,8 @@ __all__ = ["saved_for_backward"]
 
 
 def saved_for_backward(model: nn.Module, inputs: Tensor) -> int:
-    """Return the bytes that a forward pass keeps for the backward pass, parameters not counted.
+    """Return the bytes that a forward pass of a batch keeps for the backward pass, parameters not counted.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-    inputs : Tensor
-        A batch; it counts where a layer keeps it.
-
-    Notes
-    -----
     Counted from the tensors that PyTorch saves, each storage once: exact, and the same on every machine. A layer of
     Fan's neurons keeps its inputs, their squares and both factors, 2n + 2m numbers a sample.
     """

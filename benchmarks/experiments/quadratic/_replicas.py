@@ -21,19 +21,6 @@ class Replicas(nn.Module):
 
     Elementwise optimisers (gradient descent, momentum, Adam) and shrinkage treat the R networks as R trainings side
     by side; the loss to differentiate is the *sum* of theirs.
-
-    Parameters
-    ----------
-    networks : sequence of torch.nn.Module
-        Copied.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from qsdp.baselines.relinear import ReLinearNetwork
-    >>> replicas = Replicas([ReLinearNetwork([2, 8, 1]) for _ in range(5)])
-    >>> replicas(torch.randn(10, 2)).shape
-    torch.Size([5, 10, 1])
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:

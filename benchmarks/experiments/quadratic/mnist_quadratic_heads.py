@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw, show
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, experiment_in, grid, over_sets
 from benchmarks.experiments._data import images
 from benchmarks.experiments.quadratic._starts import HEADS, NAMES, train_starts
-from qsdp.baselines.quadratic import QuadraticNetworkClassifier, StartStatistics
-from qsdp.bench import REPETITIONS, Claim, Evidence, Record, Table, compare, judged, within
+from qsdp.baselines.quadratic import QuadraticNetworkClassifier
+from qsdp.bench import REPETITIONS, Claim, Evidence, Record, compare, judged, within
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 SIZES = (600, 1200, 6000, 60000)
@@ -85,46 +85,26 @@ def scores(records: Records, readout: str = "argmax") -> dict[Key, dict[int, flo
     }
 
 
-def statistics_of(records: Records, readout: str = "argmax") -> dict[Key, StartStatistics]:
-    """Return means, deviations and extremes over starts, for each cell."""
-    return {key: StartStatistics.of(list(own.values())) for key, own in scores(records, readout).items()}
-
-
 def settings(found: dict[Key, Any], start: str) -> list[tuple[int, int, int, str]]:
     """Return the settings with some starting weights of which all three networks are measured."""
     first = dict.fromkeys(key[:3] for key in found)
     return [(*setting, start) for setting in first if all((*setting, head, start) in found for head in HEADS)]
 
 
-def tables(records: Records) -> list[Table]:
-    found, code = statistics_of(records), statistics_of(records, "code")
-
-    def printed(head: str) -> show.Cell:
-        return lambda place: "{:.2f} ± {:.2f}".format(*TABLE_4[(*place[:3], head)][:2])
-
-    def measured(head: str) -> show.Cell:
-        return lambda place: shown(found[(*place[:3], head, place[3])])
-
-    def shown(own: StartStatistics) -> str:
-        return f"{100 * own.mean:.2f} ± {100 * own.sd:.2f}"
-
-    columns = [("images / epochs / hidden", lambda place: " / ".join(map(str, place[:3])))]
-    for head in HEADS:
-        columns += [(f"{NAMES[head]} printed", printed(head)), (f"{NAMES[head]} measured", measured(head))]
-    columns += [
-        ("QNN sign code", lambda place: f"{100 * code[(*place[:3], 'qnn', place[3])].mean:.2f}"),
-        ("starts", lambda place: str(found[(*place[:3], "qnn", place[3])].n_starts)),
-    ]
-    note = (
-        "Test accuracy in percent, mean and deviation over starts. Batches of one, rate 0.01, pixels 0 to 1; "
-        "all starts of a width train on the same images, each in an order of its own. QNN sign code: every output "
-        "neuron on its side of 1/2."
-    )
-    made = [
-        show.table(f"Starting weights of deviation {words}", settings(found, start), columns, note)
-        for start, words in (("fan-in", "fan-in to the power -1/2"), ("0.01", "0.01"))
-    ]
-    return [table for table in made if table.rows]
+def shown(records: Records) -> list[Record]:
+    """Return a record for each start, shares of right classes beside means and deviations as printed, in percent."""
+    found = []
+    for case, measured in ((record.case, record.measured) for record in records):
+        setting = {name: case[name] for name in ("start", "images", "hidden", "head")}
+        for start in range(case["n_starts"]):
+            row: dict[str, Any] = {}
+            for epochs in case["epochs"]:
+                printed = TABLE_4[case["images"], epochs, case["hidden"], case["head"]]
+                row[f"{epochs} epochs"] = measured["argmax"][str(epochs)][start]
+                row[f"{epochs} epochs, printed %"] = "{:.2f} ± {:.2f}".format(*printed)
+                row[f"{epochs} epochs, sign code"] = measured["code"][str(epochs)][start]
+            found.append(Record({**setting, "repeat": start}, row, 0.0))
+    return found
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -163,7 +143,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         judged(SOURCE, REDUCED, reduced),
         judged(SOURCE, SHRINKS, {name: gain for start in STARTS for name, gain in _falls(found, start).items()}),
         judged(SOURCE, MEANS, means),
-        judged(SOURCE, PLATEAU, plateau, "; ".join(f"{name}: {part.number}" for name, part in plateau.items())),
+        judged(SOURCE, PLATEAU, plateau),
     ]
 
 

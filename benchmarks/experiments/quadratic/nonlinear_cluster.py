@@ -66,7 +66,7 @@ def accuracies(records: Records, head: str, readout: str, epochs: int) -> dict[i
     return {seed: [100.0 * share for share in shares] for seed, shares in found.items() if shares}
 
 
-def shown(shares: Iterable[float]) -> str:
+def percents(shares: Iterable[float]) -> str:
     percents = np.array(list(shares))
     return f"{spread(percents, 2)} [{percents.min():.2f}, {percents.max():.2f}]" if percents.size else "-"
 
@@ -91,7 +91,7 @@ def claims(records: Records) -> list[Claim]:
             f"One layer of six quadratic neurons reaches {PRINTED} % on the test set, less 0.1.",
             # Three points in 3000 are within what a sample of that size can tell.
             compare(means("qnn", "argmax"), PRINTED, margin=-0.1),
-            f"{shown(best)} after {last} epochs",
+            f"{percents(best)} after {last} epochs",
         ),
         exact(
             SOURCE,
@@ -102,7 +102,6 @@ def claims(records: Records) -> list[Claim]:
             SOURCE,
             f"A single linear layer cannot learn these boundaries ({last} epochs).",
             linear,
-            "; ".join(f"{name}, {part.number}" for name, part in linear.items()),
         ),
     ]
 

@@ -79,7 +79,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def squares_of(records: Records, head: str) -> list[Record]:
-    """Return the square layers of a family by size."""
     return sorted(where(records, kind="square", head=head), key=lambda record: record.case["n"])
 
 

@@ -112,7 +112,6 @@ def constant(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def dimension(case: dict[str, Any]) -> dict[str, Any]:
-    """Return dimensions of both families of networks, and the bounds on them."""
     from qsdp.quadratic_theory import dimension_bounds, family_dimension
 
     measured: dict[str, Any] = {}
@@ -128,18 +127,15 @@ def dimension(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def drawn(case: dict[str, Any]) -> list[np.random.Generator]:
-    """Return a generator for each draw."""
     return [np.random.default_rng([case["seed"], number]) for number in range(case["draws"])]
 
 
 def output_ranges(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the ranges of the outputs of random networks."""
     widths, quadratic = [1, 10, 10, 10, 10, 1], case["family"] == "quadratic"
     return {"ranges": [output_range(_layers(widths, case["scale"], rng, quadratic)) for rng in drawn(case)]}
 
 
 def gradients(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the gradients of random networks at zero, and their bounds."""
     widths = [case["width"]] * (case["depth"] + 1)
     found: dict[str, Any] = {}
     for name, quadratic in (("conventional", False), ("quadratic", True)):

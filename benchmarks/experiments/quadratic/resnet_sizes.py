@@ -7,15 +7,14 @@ accelerator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import show
 from benchmarks.experiments._common import Records, experiment_in, timed, where
-from qsdp.bench import Claim, Record, Table, exact, not_measured
+from qsdp.bench import Claim, Record, exact, not_measured
 
 SOURCE = "Fan et al., Tables IV, V, VI"
 
@@ -51,7 +50,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def printed(case: dict[str, Any]) -> tuple[str, float | None]:
-    """Return parameters and time as printed."""
     return PRINTED[case["family"], case["depth"], case["width"], rezero(case)]
 
 
@@ -91,48 +89,26 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
-def tables(records: Records) -> list[Table]:
-    base = {
-        record.case["depth"]: seconds(record)
-        for record in where(records, family="linear")
-        if "seconds_per_image" in record.measured
-    }
-
-    def over_printed(record: Record) -> float | None:
-        own, plain = printed(record.case)[1], PRINTED.get(("linear", record.case["depth"], 16, False), ("", None))[1]
-        return own / plain if own and plain else None
-
-    def of_timed(what: Callable[[Record], float | None]) -> Callable[[Record], float | None]:
-        """Return a measurement of the networks that are timed beside a conventional one."""
-        return lambda r: what(r) if "seconds_per_image" in r.measured and r.case["depth"] in base else None
-
-    columns = [
-        ("network", lambda group: name_of(group[0].case)),
-        ("parameters printed", lambda group: printed(group[0].case)[0]),
-        ("counted", lambda group: f"{group[0].measured['parameters'] / 1e6:.3f}M"),
-        (
-            "counted, a bias a convolution",
-            lambda group: f"{group[0].measured['parameters_with_separate_biases'] / 1e6:.3f}M",
-        ),
-        ("", lambda group: "as printed" if _agrees(group[0]) else "differs"),
-        ("time over ResNet printed", show.first(over_printed, ".2f")),
-        ("time over ResNet measured", show.first(of_timed(lambda r: seconds(r) / base[r.case["depth"]]), ".2f")),
-        ("ms an image", show.first(of_timed(lambda r: 1e3 * seconds(r)), ".0f")),
-        (
-            "MiB kept for the backward pass an image",
-            show.first(of_timed(lambda r: r.measured["bytes_for_backward_per_image"] / 2**20), ".1f"),
-        ),
-        ("steps timed", show.first(of_timed(lambda r: r.case["repetitions"]))),
-    ]
-    note = (
-        f"Times: median of steps of {BATCH} images in single precision, of the processor; the paper states "
-        "neither unit nor hardware. A compact neuron has one bias; two add up to one."
-    )
-    return [show.table("Parameters, and a training step", records, columns, note)]
+def shown(records: Records) -> list[Record]:
+    """Return sizes and seconds beside the printed ones, seconds relative to those of the conventional network, too."""
+    plain = {r.case["depth"]: r for r in where(records, family="linear", width=16)}
+    found = []
+    for record in records:
+        case, measured = record.case, dict(record.measured)
+        size, spent = printed(case)
+        of_plain = PRINTED.get(("linear", case["depth"], 16, False), ("", None))[1]
+        row = {
+            "printed parameters": size,
+            "as printed": _agrees(record),
+            "printed time over ResNet": spent / of_plain if spent and of_plain else None,
+        }
+        if case["timed"]:
+            row["time over ResNet"] = seconds(record) / seconds(plain[case["depth"]])
+        found.append(replace(record, case={"network": name_of(case)}, measured=row | measured))
+    return found
 
 
 def seconds(record: Record) -> float:
-    """Return the processor seconds of an image."""
     return float(np.median(record.measured["seconds_per_image"]))
 
 

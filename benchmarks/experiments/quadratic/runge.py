@@ -271,29 +271,20 @@ def _reaches(rmse: np.ndarray, printed: float) -> bool:
 
 
 def plot(records: Records) -> Any:
-    optimizers = sorted({record.case["optimizer"] for record in records})
-    size = (4.6 * len(optimizers) + 1.6, 6.4)
-    figure, axes = draw.subplots(2, len(optimizers), figsize=size, sharey="row", squeeze=False)
-    colours = {mode: f"C{number}" for number, mode in enumerate(MODES)}
-    for column, optimizer in enumerate(optimizers):
-        above, below = axes[:, column]
-        for record in where(records, optimizer=optimizer, function="1/(1+16x²)"):
-            case, measured = record.case, record.measured
-            look = {"color": colours[case["mode"]], "label": case["mode"]}
-            steps = np.arange(1, 11) * case["steps"] / 10
-            above.semilogy(steps, [np.median(_numbers(row)) for row in measured["curve"]], **look)
-            kept = [row for row in measured["coefficients"] if row is not None and len(row) > 2]
-            if kept:
-                # Beyond these powers and below these sizes nothing is left of a network's shape.
-                below.semilogy(np.maximum(np.median(kept, axis=0), 1e-30)[:17], "o-", markersize=3, **look)
-        for mode, value in PRINTED.items():
-            above.axhline(value, color=colours[mode], linestyle=":", linewidth=1.2)
-        above.set(title=optimizer, xlabel="steps", xlim=(0.0, None), ylim=(3e-3, 3.0))
-        below.set(xlabel="power", ylim=(1e-12, 1e2))
-    axes[0, 0].set_ylabel("test RMSE (median; dotted: printed)")
-    axes[1, 0].set_ylabel("mean |coefficient| over pieces")
-    draw.legend(figure, axes, fontsize=8)
-    return figure
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for case, measured in ((r.case, r.measured) for r in where(records, function="1/(1+16x²)")):
+        printed = {f"{mode}, printed": dict.fromkeys((0, case["steps"]), value) for mode, value in PRINTED.items()}
+        medians = np.minimum([np.median(_numbers(row)) for row in measured["curve"]], 10.0)
+        steps = case["steps"] / len(medians) * np.arange(1, len(medians) + 1)
+        of_steps = panels.setdefault(f"{case['optimizer']}: test RMSE", printed)
+        of_steps[case["mode"]] = dict(zip(steps.tolist(), medians, strict=True))
+        kept = [row for row in measured["coefficients"] if row is not None and len(row) > 2]
+        if kept:
+            # Beyond these powers and below these sizes nothing is left of a network's shape.
+            sizes = np.maximum(np.median(kept, axis=0), 1e-12)[:17]
+            panels.setdefault(f"{case['optimizer']}: coefficients", {})[case["mode"]] = dict(enumerate(sizes))
+    what = "median (10 at most), or mean size"
+    return draw.curves(panels, "steps, or power", what, "y") if panels else None
 
 
 EXPERIMENT = experiment_in(

@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, small, where
+from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, small, table_row, where
 from benchmarks.experiments._process import available_gib, in_own_process, processor_clock
 from benchmarks.experiments.solvers._peers import INNER_LADDERS, Bound, inner, inner_cutnorm, inner_missing
 from benchmarks.experiments.solvers._problems import GRAPHS, graph
@@ -156,7 +155,6 @@ def _first(records: Records) -> Claim:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the largest graph for README."""
     found = {record.case["solver"]: record.measured for record in where(records, graph=GRAPHS[-1], threads=THREADS)}
     if not all("seconds" in found.get(solver, {}) for solver in SOLVERS):
         return {}
@@ -166,7 +164,7 @@ def quotes(records: Records) -> dict[str, str]:
     }
     what = f"bound of a quadratic form over {found['qsdp']['n']} signs ({GRAPHS[-1]}) to {small(LEVEL)}"
     others = f"the solver inside `cutnorm`, which has no bound, {shown['cutnorm']}; CSDP {shown['csdp']}"
-    return {"graph": show.row(what, f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}")}
+    return {"graph": table_row(what, f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}")}
 
 
 EXPERIMENT = experiment_in(__name__, "Bounds of quadratic forms over sign vectors", "Targets of the package")

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, small
+from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, small, table_row
 from benchmarks.experiments._data import images, pooled, targets_of
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN
@@ -98,14 +97,13 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the relaxation for README, and the seconds of a class."""
     found: dict[str, str] = {}
     for record in records:
         m, spent = record.measured, record.measured["stages"]
         what = f"MNIST, {record.case['n']} images of {m['D']} pixels, ten classes, each certified to {100 * LEVEL:g} %"
-        found["relaxation"] = show.row(what, f"{duration(spent['relaxing'])}, {m['peak_mib'] / 1024:.1f} GiB")
+        found["relaxation"] = table_row(what, f"{duration(spent['relaxing'])}, {m['peak_mib'] / 1024:.1f} GiB")
         each = duration(float(np.mean(m["class_seconds"])))
-        found["methods"] = show.row(f"MNIST, {m['D']} pixels, a class, to {small(LEVEL)}", "", "", each)
+        found["methods"] = table_row(f"MNIST, {m['D']} pixels, a class, to {small(LEVEL)}", "", "", each)
     return found
 
 

@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 import qsdp
-from benchmarks.experiments import draw, show
-from benchmarks.experiments._common import Records, experiment_in, unfolded, where
+from benchmarks.experiments import draw
+from benchmarks.experiments._common import Records, experiment_in, table_row, unfolded, where
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN, reach, solve
 from benchmarks.experiments.solvers._problems import problem_of
@@ -52,7 +52,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure sizes until one takes all the time that it is given."""
     options = {"threads": case["threads"], "memory": 0.9 * available_gib()}
     limit, points = LIMITS[case["solver"]], []
     for size in case["sizes"]:
@@ -92,38 +91,25 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    figure, axes = draw.subplots(2, 3, figsize=(11, 6.0), sharex="col", sharey="row", dpi=110)
-    for place, (series, (_, _, title)) in enumerate(SERIES.items()):
-        axes[0, place].set(title=title)
-        axes[1, place].set_xlabel(series[0])
-        for solver, colour in COLOURS.items():
-            own = [r for r in where(points_of(records), solver=solver, series=series) if r.measured.get("reached")]
-            sizes, name = [r.case[series[0]] for r in own], "CVXPY + SCS" if solver == "scs" else solver
-            style = {"marker": "o", "ms": 4, "color": colour, "label": name}
-            if own:
-                axes[0, place].loglog(sizes, [r.measured["seconds"] for r in own], **style)
-                axes[1, place].semilogx(sizes, [r.measured["peak_mib"] for r in own], **style)
-        for axis in axes[:, place]:
-            axis.grid(alpha=0.3, which="both")
-    # Panels of a row share their scale: only now is it known.
-    axes[1, 0].set_ylim(bottom=0.0)
-    for axis in axes[1]:
-        draw.label_decades(axis)
-    axes[0, 0].set_ylabel("seconds to a gap of 1e-4")
-    axes[1, 0].set_ylabel("peak memory, MiB")
-    draw.legend(figure, axes[0])
-    return figure
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for what, words in (("seconds", "seconds"), ("peak_mib", "MiB")):
+        for series, (_, _, title) in SERIES.items():
+            lines = panels[f"{title}: {words}"] = {"CVXPY + SCS" if name == "scs" else name: {} for name in COLOURS}
+            for r in where(points_of(records), series=series):
+                if r.measured.get("reached"):
+                    name = "CVXPY + SCS" if r.case["solver"] == "scs" else r.case["solver"]
+                    lines[name][r.case[series[0]]] = r.measured[what]
+    return draw.curves(panels, "size", "seconds to a gap of 1e-4, or MiB", "xy")
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return seconds of the methods where sizes are largest."""
     found = unfolded(records, "points", "n", "d", "share")
     rows = []
     for series, (_, sizes, _) in SERIES.items():
         size = {"share": SERIES[series][0]["share"], "n": 2000, "d": 30, series[0]: sizes[-1]}
         own = [method_cell(where(found, solver=solver, **size)) for solver in ("interior", "splitting", "low-rank")]
         strong = "" if size["share"] is None else f", beta {100 * size['share']:g} % of the largest"
-        rows.append(show.row(f"planted {size['n']} x {size['d']}{strong}", *own))
+        rows.append(table_row(f"planted {size['n']} x {size['d']}{strong}", *own))
     return {"methods": "\n".join(rows)}
 
 

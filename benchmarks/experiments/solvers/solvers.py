@@ -18,8 +18,17 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import show
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, small, unfolded, values, where
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    duration,
+    experiment_in,
+    small,
+    table_row,
+    unfolded,
+    values,
+    where,
+)
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps, missing, reach, solve
 from benchmarks.experiments.solvers._problems import label, problem_of
@@ -79,7 +88,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in another process, with its own threads and a limit of memory."""
     # Solvers keep to the limit by themselves where they take one; others, and compilation, get more.
     stop = 1.5 * case["limit"] + (600.0 if case["limit"] == LIMIT else 60.0)
     try:
@@ -89,7 +97,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Bring solvers to the level, then run them in turns at what took them there."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     problem = problem_of(case["problem"])
@@ -128,7 +135,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(records: Records) -> list[Record]:
-    """Return a record for each solver."""
     return unfolded(records, "solvers", "solver")
 
 
@@ -228,8 +234,8 @@ def quotes(records: Records) -> dict[str, str]:
     methods = []
     for problem in itertools.chain(*listed.values()):
         cells = [method_cell(where(rows, problem=problem, solver=one)) for one in OURS[1:]]
-        methods += [show.row(label(problem), *cells, "")] if any(cells) else []
-    return {"uci": show.row(what, shown), "methods": "\n".join(methods)}
+        methods += [table_row(label(problem), *cells, "")] if any(cells) else []
+    return {"uci": table_row(what, shown), "methods": "\n".join(methods)}
 
 
 def method_cell(records: Records) -> str:
