@@ -50,11 +50,11 @@ def quotes(records: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fuzzed(record: Mapping[str, Any]) -> str:
-    violations = f"**{len(record['violations'])} violations**" if record["violations"] else "no violation"
-    ways = record["ways"]
+    violations = f"**{record['n_violations']} violations**" if record["n_violations"] else "no violation"
+    ways = record["counts"]["attack"]
     minutes = f"{record['seconds'] / 60:.0f} minutes"
     kinds = f"files {ways['file']:,}, digests made right {ways['digest']:,}, arrays {ways['array']:,}"
-    return f"**{record['executions']:,} executions** of both readers ({minutes}; {kinds}): {violations}."
+    return f"**{record['cases']:,} executions** of both readers ({minutes}; {kinds}): {violations}."
 
 
 def _figures(record: SimpleNamespace) -> Iterator[str]:

@@ -32,7 +32,7 @@ from qsdp.forms import FormMap
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, get_loss
 
-__all__ = ["REGULARIZATIONS", "TrainingProblem"]
+__all__ = ["REGULARIZATIONS", "TrainingProblem", "check_problem"]
 
 #: Factor of ``beta * D * rho`` in the relaxation: the right one, and the one printed in (25).
 REGULARIZATIONS: dict[str, float] = {"tight": 2.0, "paper": 1.0}
@@ -453,6 +453,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""
         name = check_choice("regularization", regularization, REGULARIZATIONS)
         return min(self.beta * (REGULARIZATIONS[name] * self.dimension), sys.float_info.max)
+
+
+def check_problem(problem: object) -> None:
+    """Raise an error unless it is a `TrainingProblem`."""
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
 
 
 def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:

@@ -10,6 +10,13 @@ import numpy as np
 
 from qsdp.bench import Record, Table
 
+#: Last words of names of accuracies, which are shown in percent, and other words as they are written.
+ACCURACIES = {"test": "test accuracy", "training": "training accuracy", "validation": "validation accuracy"}
+ACCURACIES |= {name: name for name in ACCURACIES.values()} | dict.fromkeys(
+    ("train", "train accuracy"), "training accuracy"
+)
+WRITTEN = {"mib": "MiB", "gib": "GiB", "kib": "KiB"}
+
 #: Characters of a text at most, and the share of a mean below which a deviation is rounding.
 LONGEST, ROUNDING = 40, 1e-9
 
@@ -93,9 +100,11 @@ def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
             values.setdefault(name, set()).add(value)
     differing = [name for name, own in values.items() if len(own) > 1 or not all(name in dict(p) for p in found)]
     same = {name: min(own) for name, own in values.items() if name not in differing}
-    columns = {
-        name: [_cell([row[name] for row in rows]) for rows in found.values()] for name in next(iter(found.values()))[0]
-    }
+    columns = {}
+    for name in next(iter(found.values()))[0]:
+        measured = [[row[name] for row in rows] for rows in found.values()]
+        heading, factor = _headed(name, [value for values in measured for value in values])
+        columns[heading] = [_cell(values, factor) for values in measured]
     counts = [len(rows) for rows in found.values()]
     columns["repetitions"] = [str(count) if max(counts) > 1 else "" for count in counts]
     for name, cells in list(columns.items()):
@@ -106,7 +115,7 @@ def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
         [*(dict(place).get(name, "") for name in differing), *(cells[k] for cells in columns.values())]
         for k, place in enumerate(found)
     ]
-    headings = [name.replace("_", " ") for name in (*differing, *columns)]
+    headings = [*(name.replace("_", " ") for name in differing), *columns]
     everywhere = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in same.items() if value)
     notes = ["Means and deviations over repetitions."] * (max(counts) > 1) + [f"In all rows: {everywhere}."] * bool(
         everywhere
@@ -114,17 +123,27 @@ def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
     return Table(part, headings, shown, " ".join(notes))
 
 
-def _cell(values: Sequence[Any]) -> str:
+def _headed(name: str, values: Sequence[Any]) -> tuple[str, float]:
+    """Return the heading of a measurement, and by what it is multiplied."""
+    words = " ".join(WRITTEN.get(word, word) for word in name.replace("_", " ").split())
+    last = next((last for last in sorted(ACCURACIES, key=len) if f" {words}".endswith(f" {last}")), None)
+    shares = [isinstance(value, Real) and 0.0 <= value <= 1.0 for value in values if value is not None]
+    if last is None or not shares or not all(shares):
+        return words, 1.0
+    return f"{words.removesuffix(last)}{ACCURACIES[last]}, %", 100.0
+
+
+def _cell(values: Sequence[Any], factor: float = 1.0) -> str:
     """Return mean and deviation of numbers, or the words."""
     known = [value for value in values if value is not None]
     if not known:
         return ""
-    if len(known) > 1 and all(isinstance(value, bool) for value in known):
-        return f"{sum(known)} of {len(known)}"
+    if all(isinstance(value, bool) for value in known):
+        return f"{sum(known)} of {len(known)}" if len(known) > 1 else "yes" if known[0] else "no"
     if not all(isinstance(value, Real) and not isinstance(value, bool) for value in known):
         words = [one if len(one) <= LONGEST else f"{one[:LONGEST]}…" for one in dict.fromkeys(map(str, known))]
         return ", ".join(words) if len(words) < 4 else f"{len(words)} different"
-    numbers = np.array(known, dtype=float)
+    numbers = factor * np.array(known, dtype=float)
     mean = float(np.mean(numbers))
     spread = float(numbers.std(ddof=1)) if len(numbers) > 1 and np.ptp(numbers) < 1e100 else 0.0
     return _digits(mean) + (f" ± {_digits(spread, 2)}" if spread > ROUNDING * abs(mean) else "")

@@ -93,8 +93,8 @@ def sources_of(experiment: Experiment) -> str:
 
     Those are the functions, classes and constants of this repository that its `run` reaches by name, so that records
     stay as they are where something else changes. A method counts if code that is reached mentions its name, or if
-    another package may call it. Comments, docstrings, annotations and layout do not count, nor does what is reached by
-    a computed name only.
+    another package may call it. Comments, docstrings, annotations, layout and the modules in which functions lie do not
+    count, nor does what is reached by a computed name only.
     """
     reached: dict[Place, str] = {}
     mentioned = {*_CALLED}
@@ -113,8 +113,8 @@ def sources_of(experiment: Experiment) -> str:
         for name in [name for name in methods if name in mentioned or name.startswith("__")]:
             waiting += methods.pop(name)
     digest = hashlib.sha256()
-    for (module, name), code in sorted(reached.items()):
-        digest.update(f"{module} {name} {code}\n".encode())
+    for name, code in sorted((name, code) for (_, name), code in reached.items()):
+        digest.update(f"{name} {code}\n".encode())
     return digest.hexdigest()[:16]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -176,25 +177,47 @@ def footing(experiment: Experiment, results: Results) -> str:
     """Return the number of measured cases, and the machines."""
     count = len(_records(experiment, results))
     total = len(experiment.cases(results.quick))
-    machines = "; ".join(_machine(machine) for machine in results.machines)
+    machines = "; ".join(_machines(results))
     outdated = f" {results.outdated} records of another version do not count." if results.outdated else ""
     measured = f"{count} of {total} cases" if count else f"Not measured yet: none of {total} cases"
     return f"{measured}{' (quick)' if results.quick else ''}.{outdated} {machines}".rstrip()
 
 
-def _machine(machine: Mapping[str, object]) -> str:
-    """Return one machine and run as text."""
-    versions = machine["versions"]
-    assert isinstance(versions, Mapping)
-    named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    parts = [f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {named}"]
-    parts += [f"{machine['blas']}, {machine['threads']} threads"] if "blas" in machine else []
-    parts.append(str(machine["date"]))
-    parts += [f"commit {machine['commit']}"] if machine.get("commit") else []
-    parts += [] if machine.get("source") else ["source not recorded"]
-    if machine.get("loaded"):
-        parts.append(f"**seconds under load ({machine['load']:g} other processes)**")
-    return ", ".join(parts)
+def _machines(results: Results) -> list[str]:
+    """Return one text for each machine with its versions: when, at which commits and under what load it measured."""
+    counts = Counter(record.machine for record in results.records)
+    groups: dict[str, list[tuple[Mapping[str, Any], int]]] = {}
+    for number, machine in enumerate(results.machines):
+        groups.setdefault(_hardware(machine), []).append((machine, counts[number]))
+    return [", ".join([hardware, *_occasions(measured)]) for hardware, measured in groups.items()]
+
+
+def _hardware(machine: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    text = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {versions}"
+    # Libraries are listed in the order in which they were loaded.
+    blas = ", ".join(sorted(machine.get("blas", "").split(", ")))
+    return f"{text}, {blas}, {machine['threads']} threads" if blas else text
+
+
+def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> list[str]:
+    """Return dates, commits, how many cases have no sources, and how many were measured under load."""
+    machines = [machine for machine, _ in measured]
+    dates = sorted({machine["date"] for machine in machines})
+    commits = list(dict.fromkeys(machine["commit"] for machine in machines if machine.get("commit")))
+    unknown = sum(count for machine, count in measured if not machine.get("source"))
+    loaded = [(machine["load"], count) for machine, count in measured if machine.get("loaded")]
+    return [
+        " to ".join(dict.fromkeys([dates[0], dates[-1]])),
+        *([f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}"] if commits else []),
+        *([f"sources of {unknown} cases not recorded"] if unknown else []),
+        *([_load(loaded)] if loaded else []),
+    ]
+
+
+def _load(loaded: Sequence[tuple[float, int]]) -> str:
+    most = max(load for load, _ in loaded)
+    return f"**seconds of {sum(count for _, count in loaded)} cases under load (up to {most:g} other processes)**"
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:

@@ -4,10 +4,9 @@ from qsdp.certificates.certificate import (
     BOUND_TYPES,
     Certificate,
     certificate_of,
-    certify,
-    guarded,
     load_certificate,
 )
+from qsdp.certificates.certifying import certify, guarded
 from qsdp.certificates.checks import check_fits, check_relaxation
 
 __all__ = [

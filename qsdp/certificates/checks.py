@@ -6,7 +6,7 @@ from typing import Any
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
 
 __all__ = ["check_fits", "check_relaxation"]
@@ -16,8 +16,7 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
     if not isinstance(network, BilinearNetwork):
         raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}")
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    check_problem(problem)
     for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
         ours = getattr(problem, "n_features" if what == "n_inputs" else what)
         theirs = getattr(network, what)

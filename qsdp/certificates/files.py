@@ -51,7 +51,6 @@ import hashlib
 import io
 import os
 import zipfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,11 +65,11 @@ from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
+from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.problem import TrainingProblem
 
 __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
@@ -164,7 +163,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
         **loss_arrays(fit.loss, problem.y),
         **_network_arrays(network),
         "nu": proof.nu,
-        **_tree_arrays(proof.trees),
+        **tree_arrays(proof.trees),
         **claims,
     }
     _write(path, arrays)
@@ -195,7 +194,7 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
         "scores": np.stack([one.forms for one in proof.scores]),
         "steps": np.array([one.step for one in proof.scores]),
         "mixture": proof.mixture,
-        **_tree_arrays(proof.trees),
+        **tree_arrays(proof.trees),
         **claims,
     }
     _write(path, arrays)
@@ -211,64 +210,9 @@ def _network_arrays(network: BilinearNetwork) -> dict[str, Any]:
     }
 
 
-def _tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
-    leaves = [leaf for tree in trees for leaf in tree.leaves]
-    return {
-        "order": np.array([tree.order for tree in trees], dtype="<i8"),
-        "leaves": np.array([len(tree.leaves) for tree in trees], dtype="<i8"),
-        "lengths": np.array([len(leaf.signs) for leaf in leaves], dtype="<i8"),
-        "signs": np.concatenate([leaf.signs for leaf in leaves]).astype(np.int8),
-        "shifted": np.array([leaf.shift is not None for leaf in leaves]),
-        "shifts": np.concatenate([np.zeros(0), *(leaf.shift for leaf in leaves if leaf.shift is not None)]),
-        **_cut_arrays(leaves),
-    }
-
-
 def _write(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
     body = _archive(arrays)
     write_whole(path, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-
-
-def _cut_arrays(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Return the arrays that hold the cuts of leaves; none where there are none."""
-    cuts = [leaf.cuts for leaf in leaves if leaf.cuts is not None]
-    if not cuts:
-        return {}
-    entries = [np.nonzero(part.vectors) for part in cuts]
-    values = [part.vectors[places] for part, places in zip(cuts, entries, strict=True)]
-    return {
-        "cuts": np.array([0 if leaf.cuts is None else len(leaf.cuts.weights) for leaf in leaves], dtype="<i8"),
-        "cut_lengths": np.concatenate([np.count_nonzero(part.vectors, axis=1) for part in cuts]).astype("<i8"),
-        "cut_nodes": np.concatenate([places[1] for places in entries]).astype("<i4"),
-        "cut_values": np.concatenate(values).astype(np.int8),
-        "cut_weights": np.concatenate([part.weights for part in cuts]),
-    }
-
-
-def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> list[LeafCuts | None]:
-    """Return the cuts of leaves whose shifts have these sizes."""
-    if "cuts" not in arrays:
-        return [None] * len(sizes)
-    counts, lengths, weights = arrays["cuts"], arrays["cut_lengths"], arrays["cut_weights"]
-    nodes, values = arrays["cut_nodes"], arrays["cut_values"]
-    fits = len(counts) == len(sizes) and len(lengths) == len(weights) == counts.sum()
-    if not (fits and len(nodes) == len(values) == lengths.sum() and np.all(counts >= 0) and np.all(lengths >= 0)):
-        raise StorageError("its cuts do not fit together")
-    # The leaf of every cut, and the cut of every entry.
-    leaf = np.repeat(np.arange(len(counts)), counts)
-    cut = np.repeat(np.arange(len(lengths)), lengths)
-    if np.any((nodes < 0) | (nodes >= sizes[leaf[cut]])):
-        raise StorageError("its cuts do not fit its leaves")
-    found: list[LeafCuts | None] = []
-    for number, size in enumerate(sizes):
-        own = np.flatnonzero(leaf == number)
-        if not len(own):
-            found.append(None)
-            continue
-        vectors, mine = np.zeros((len(own), int(size)), dtype=np.int8), np.isin(cut, own)
-        vectors[cut[mine] - own[0], nodes[mine]] = values[mine]
-        found.append(LeafCuts(read_only(vectors), read_only(weights[own].astype(np.float64))))
-    return found
 
 
 def _archive(arrays: dict[str, Any]) -> bytes:
@@ -331,7 +275,7 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
     if stored is None:
         return None, {**claims, **numbers}
     network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], stored.levels, stored.activation)
-    nu, trees = own(arrays["nu"]), _trees(arrays, stored.size)
+    nu, trees = own(arrays["nu"]), read_trees(arrays, stored.size)
     check_proof(stored, nu, trees)
     for tree in trees:
         check_tree(tree, stored.size)
@@ -342,7 +286,7 @@ def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
     levels, activation = int(arrays["levels"]), get_activation(arrays["activation"].tolist() or None)
     network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], levels, activation)
     size, forms, mixture = network.U.shape[1], own(arrays["scores"]), own(arrays["mixture"])
-    trees = _trees(arrays, size)
+    trees = read_trees(arrays, size)
     for tree in trees:
         check_tree(tree, size)
     fits = forms.shape == (len(mixture), network.n_outputs, size, size) and len(trees) == network.n_outputs
@@ -401,23 +345,3 @@ class _StoredStatistics:
         if found.size * (found.size + 1) // 2 != forms.shape[1] or len(y) != len(forms):
             raise StorageError("its forms and targets do not fit together")
         return found, read_only(y.copy())
-
-
-def _trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:
-    lengths, shifted = arrays["lengths"], arrays["shifted"]
-    signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
-    sizes = np.where(shifted, 1 + 2 * size - lengths, 0)
-    shifts = np.split(arrays["shifts"], np.cumsum(sizes)[:-1])
-    leaves = [
-        Leaf(read_only(fixed.astype(np.int8)), read_only(shift.astype(np.float64)) if has else None, cuts)
-        for fixed, shift, has, cuts in zip(signs, shifts, shifted, _read_cuts(arrays, sizes), strict=True)
-    ]
-    ends = np.cumsum(arrays["leaves"])
-    if not len(ends) or ends[-1] != len(leaves) or len(arrays["signs"]) != lengths.sum():
-        raise StorageError("its leaves do not fit together")
-    if len(arrays["shifts"]) != sizes.sum():
-        raise StorageError("its shifts do not fit together")
-    return tuple(
-        BoundTree(read_only(order.astype(np.intp)), tuple(leaves[end - count : end]))
-        for order, count, end in zip(arrays["order"], arrays["leaves"], ends, strict=True)
-    )

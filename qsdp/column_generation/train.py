@@ -23,7 +23,7 @@ from qsdp.column_generation.result import ColumnGenerationResult, settled_networ
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
@@ -140,8 +140,7 @@ def column_generation(
 
 
 def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    check_problem(problem)
     check_choice("neurons", neurons, NEURONS)
     check_real("tol", tol, strict=True)
     check_flag("verbose", verbose)

@@ -25,7 +25,7 @@ from qsdp._utils.validation import (
 from qsdp.certificates import check_fits, check_relaxation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_problem
 from qsdp.refinement._choice import descent_data
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
@@ -170,8 +170,7 @@ def train_fixed_width(
     >>> optimum.optimal and bool(np.isclose(found.objective, optimum.objective))
     True
     """
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    check_problem(problem)
     shared = check_choice("second_layer", second_layer, SECOND_LAYERS) == "shared"
     least = problem.n_outputs if shared else 1
     m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)

@@ -9,7 +9,8 @@ from qsdp.relaxation.formulations import (
     build_relaxation,
     build_two_block,
 )
-from qsdp.relaxation.path import RelaxationPath, beta_max, relaxation_path
+from qsdp.relaxation.largest_beta import beta_max
+from qsdp.relaxation.path import RelaxationPath, relaxation_path
 from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, solve_polynomial_relaxation
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.selection import choose_beta

@@ -16,13 +16,13 @@ from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings, check_solver
 from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.path import (
     FRACTION,
     RelaxationPath,
     check_betas,
     geometric,
     path_with,
-    useful_beta_max,
     warn_of_gaps,
 )
 from qsdp.relaxation.reductions import Reductions

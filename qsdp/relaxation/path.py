@@ -10,8 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.numeric import EPS
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
@@ -27,17 +26,16 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.inner_problem import grothendieck_bound, uninterrupted
-from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
 from qsdp.relaxation.incumbent import Progress
-from qsdp.relaxation.instance import product_with
+from qsdp.relaxation.largest_beta import proven_beta_max
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solve import check_callback, solve_with
 
-__all__ = ["RelaxationPath", "beta_max", "check_betas", "relaxation_path"]
+__all__ = ["RelaxationPath", "check_betas", "relaxation_path"]
 
 #: Ratio of the smallest to the largest beta of a grid.
 FRACTION = 1e-3
@@ -45,19 +43,9 @@ FRACTION = 1e-3
 #: Betas of a path at most: a grid of more is a slip.
 _MOST_BETAS = 100_000
 
-#: Relative gap of the bound of the largest beta.
-_BOUND_GAP = 1e-9
-
 #: Ratio of two betas up to which the solution for one is worth starting from: measured, beyond it takes as many
 #: iterations as a cold start, or a few more.
 _NEAR = 4.0
-
-#: Operations of a proof of the largest beta for one output at least, as multiples of N^3 (factorisations) and of N^2
-#: (passes over memory): of side 3000, 1.5 s.
-_PROOF, _PASSES = 1.0, 1000.0
-
-#: Products of a sign alternation: most end sooner.
-_ALTERNATIONS = 20
 
 #: Statuses of this package's solvers that end the path.
 _STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
@@ -132,60 +120,6 @@ class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
         return Summary("RelaxationPath", rows)
 
 
-def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_limit: float | None = None) -> float:
-    r"""Return the smallest beta for which zero solves the relaxation, and no larger one has another solution.
-
-    Zero is optimal if minus the gradient of the loss there, :math:`\nu_0`, is feasible in the dual, that is, if
-
-    .. math:: \beta D \ge \min \Big\{ \sum_j z_j : \mathrm{Diag}(z) \pm \sum_i \nu_{0i} \mathcal{X}_i \succeq 0 \Big\},
-
-    of every output. From that beta on zero is the best network, too; below it some network may still be none.
-
-    Parameters
-    ----------
-    problem : TrainingProblem
-        Its beta does not matter.
-    regularization : {"tight", "paper"}, default="tight"
-    time_limit : float, optional
-        Seconds, > 0; what has been found by then is larger.
-
-    Returns
-    -------
-    float
-        Rounded up, to a relative 1e-9 as a rule: zero is proven optimal there. It is 0 where zero is always optimal.
-
-    Notes
-    -----
-    Where the loss has a kink at zero (the absolute loss of targets that are exactly 0), other subgradients may prove
-    zero optimal for a smaller beta; then the result is an upper bound.
-
-    Examples
-    --------
-    >>> import numpy as np, qsdp
-    >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
-    >>> problem = qsdp.TrainingProblem(X, [2.0, -0.5, 0.1], beta=1.0)
-    >>> beta = qsdp.beta_max(problem)
-    >>> [bool(np.any(qsdp.solve_relaxation(problem.with_beta(share * beta)).Z)) for share in (0.99, 1.01)]
-    [True, False]
-    """
-    _check_problem(problem)
-    check_choice("regularization", regularization, REGULARIZATIONS)
-    return _zero(problem, regularization, Deadline.after(time_limit))[0]
-
-
-def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
-    """Return `beta_max`, 0 where it is no more than rounding: of targets that the inputs say nothing about.
-
-    Of data so wide that a proof would take longer than the deadline, it is where sign alternation finds no neuron that
-    lowers the objective: no more than beta_max, and 0.56 of it where the neurons found are the best.
-    """
-    proof = problem.n_outputs * (_PROOF * float(problem.size) ** 3 + _PASSES * float(problem.size) ** 2)
-    largest = beta_max(problem, time_limit=deadline.time_limit) if deadline.affords(proof) else _found_beta_max(problem)
-    slopes = np.abs(problem.data_fit.zero_dual).reshape(len(problem.y), -1).sum(axis=1)
-    rounding = len(problem.y) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
-    return largest if largest * problem.dimension > rounding else 0.0
-
-
 def relaxation_path(
     problem: TrainingProblem,
     betas: Any = 20,
@@ -255,7 +189,7 @@ def relaxation_path(
     >>> path.predict(X).shape
     (10, 60)
     """
-    _check_problem(problem)
+    check_problem(problem)
     given = check_betas(betas)
     share = check_fraction(fraction)
     check_solver(solver, problem.loss, device)
@@ -295,7 +229,7 @@ def path_with(
     """
     deadline = settings.deadline
     settings = replace(settings, reductions=settings.reductions or Reductions())
-    largest, weights = _zero(problem, regularization, deadline)
+    largest, weights = proven_beta_max(problem, regularization, deadline)
     grid = geometric(largest, fraction, betas) if isinstance(betas, int) else betas
     warm = solver == "auto" or BACKENDS[solver].certified
     solved: dict[int, Relaxation] = {}
@@ -363,41 +297,6 @@ def check_fraction(fraction: Any) -> float:
     if share >= 1.0:
         raise InvalidInputError(f"fraction must be > 0 and < 1; got {fraction!r}")
     return share
-
-
-def _check_problem(problem: object) -> None:
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
-
-
-def _found_beta_max(problem: TrainingProblem) -> float:
-    """Return the beta from which on no neuron that sign alternation finds, for any output, lowers the objective."""
-    scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
-    instance, units = scaled.instance, scaled.units
-    values, nu = [], instance.zero_dual
-    for column in nu.T if nu.ndim == 2 else [nu]:
-        product, v = product_with(instance.map, column), np.ones(instance.size)
-        for _ in range(_ALTERNATIONS):
-            v = np.where(product(v) < 0.0, -1.0, 1.0)
-        values.append(float(np.abs(product(v)).sum()))
-    return max(values) * (units.value / units.weight) / (0.5 * REGULARIZATIONS["tight"] * problem.dimension)
-
-
-def _zero(problem: TrainingProblem, regularization: str, deadline: Deadline) -> tuple[float, FloatArray]:
-    """Return `beta_max` and the weights z of shape (C, N) that prove zero optimal there."""
-    scaled = ScaledProblem.of(problem.with_beta(1.0), regularization)
-    instance, units = scaled.instance, scaled.units
-    nu = instance.zero_dual
-    matrices = instance.adjoints(nu)
-    shares = (deadline.share(0.5 / (len(matrices) - k)) for k in range(len(matrices)))
-    bounds = [
-        uninterrupted(grothendieck_bound(M, tol=_BOUND_GAP, time_limit=share.time_limit))
-        for M, share in zip(matrices, shares, strict=True)
-    ]
-    # Of u and v stacked, which for a symmetric matrix are the same.
-    weights = np.stack([bound.z[: problem.size] for bound in bounds])
-    share = 0.5 * REGULARIZATIONS[regularization]
-    return max(float(bound) for bound in bounds) * (units.value / units.weight) / (share * problem.dimension), weights
 
 
 def _zero_relaxation(

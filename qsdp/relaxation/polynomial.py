@@ -16,8 +16,8 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.exceptions import InvalidInputError
+from qsdp.problem import TrainingProblem, check_problem, quadratic_map
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.solution import ZERO_GAP
@@ -197,8 +197,7 @@ def _run(program: cp.Problem, solver: str, tol: float) -> str:
 
 
 def _check_scalar(problem: TrainingProblem) -> None:
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    check_problem(problem)
     if problem.vector:
         raise InvalidInputError(
             f"problem must have a scalar target for the polynomial relaxation; got {problem.n_outputs} outputs, "

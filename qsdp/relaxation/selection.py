@@ -12,7 +12,7 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings
-from qsdp.relaxation.path import useful_beta_max
+from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.solution import Relaxation

@@ -15,7 +15,7 @@ from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
@@ -152,8 +152,7 @@ def solve_relaxation(
     >>> relaxation.lower_bound <= relaxation.objective and relaxation.relative_gap < 1e-4
     True
     """
-    if not isinstance(problem, TrainingProblem):
-        raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
+    check_problem(problem)
     if device is not None:
         # Without a device `solve_with` does.
         check_solver(solver, problem.loss, device)

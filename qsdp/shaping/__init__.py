@@ -1,14 +1,7 @@
 """Covariance shaping: a Gaussian whose signs have the correlations that the relaxation asks for."""
 
-from qsdp.shaping.covariance import (
-    GAMMA,
-    SHAPINGS,
-    SignCovariance,
-    covariances_of,
-    shape_block,
-    shape_covariance,
-    smallest_diagonal,
-)
+from qsdp.shaping.covariance import SignCovariance, covariances_of, shape_block, shape_covariance
+from qsdp.shaping.methods import GAMMA, SHAPINGS, smallest_diagonal
 from qsdp.shaping.roots import root_operations
 
 __all__ = [

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from qsdp.bench import Experiment, Results, describe_machine, markdown_of, run_experiment, sources_of
+from qsdp.bench import Experiment, Record, Results, describe_machine, markdown_of, run_experiment, sources_of
 from qsdp.bench import _provenance as provenance
+from qsdp.bench._report import _machines
 
 CODE = '''
 """Roots."""
@@ -103,6 +104,17 @@ def test_bases_of_other_packages_and_lazy_imports_are_resolved() -> None:
     assert provenance._resolved("numpy", "ndarray") is None
 
 
+def test_the_module_of_a_function_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code_calling("power(case)", monkeypatch)
+    power = "def power(case):\n    return case['n'] ** 0.5\n"
+    here = sources_of(written(tmp_path, power, monkeypatch))
+    for number, body in (("one", power), ("two", power.replace("0.5", "0.6"))):
+        (tmp_path / f"roots_{number}.py").write_text(body)
+        experiment = written(tmp_path, f"from roots_{number} import power", monkeypatch)
+        monkeypatch.setattr(provenance, "_OWN", ("qsdp", "benchmarks", "roots", f"roots_{number}"))
+        assert (sources_of(experiment) == here) == (number == "one")
+
+
 def test_records_are_current_stale_or_of_unknown_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "found.json"
     experiment = written(tmp_path, "", monkeypatch)
@@ -129,7 +141,24 @@ def test_seconds_under_load_are_marked(tmp_path: Path, monkeypatch: pytest.Monke
         results, _ = run_experiment(experiment, tmp_path / f"{load}.json", verbose=False)
         texts[load] = markdown_of(experiment, results)
     assert "under load" not in texts[0.1]
-    assert "**seconds under load (3 other processes)**" in texts[3.0]
+    assert f"**seconds of {len(experiment.cases(False))} cases under load (up to 3 other processes)**" in texts[3.0]
+
+
+def test_a_page_names_a_machine_once_with_all_its_dates_and_commits() -> None:
+    machine = {**describe_machine(), "commit": "a", "date": "2026-01-02", "load": 0.1, "loaded": False, "source": "s"}
+    later = {**machine, "commit": "b", "date": "2026-01-05", "load": 2.0, "loaded": True, "source": ""}
+    records = [Record({"n": n}, {}, 0.1, machine=min(n, 1)) for n in range(3)]
+    results = Results("roots", 1, records=records, machines=[machine, later])
+    (text,) = _machines(results)
+    assert text.count(machine["processor"]) == 1
+    assert text.endswith(
+        "2026-01-02 to 2026-01-05, commits a, b, sources of 2 cases not recorded, "
+        "**seconds of 2 cases under load (up to 2 other processes)**"
+    )
+    versions = {**machine["versions"], "numpy": "0.0"}
+    assert (
+        len(_machines(Results("roots", 1, records=records, machines=[machine, {**later, "versions": versions}]))) == 2
+    )
 
 
 def test_the_machine_is_described() -> None:

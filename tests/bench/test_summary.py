@@ -25,8 +25,8 @@ def test_repetitions_are_means_and_shared_parameters_a_note() -> None:
         for split in range(2)
     ]
     (table,) = summary(records)
-    assert table.headings == ["m", "test"]
-    assert table.rows == [["1", "0.55 ± 0.071"], ["2", "0.65 ± 0.071"]]
+    assert table.headings == ["m", "test accuracy, %"]
+    assert table.rows == [["1", "55 ± 7.1"], ["2", "65 ± 7.1"]]
     assert table.note == (
         "Means and deviations over repetitions. In all rows: n 7, bits 2,000, right 1 of 2, repetitions 2."
     )
@@ -39,6 +39,12 @@ def test_entries_have_tables_of_their_own() -> None:
     assert tables["networks"].rows == [["sampled", "0.5", "auto"], ["polished", "0.25", "own"]]
     assert tables["points"].headings == ["seconds"]
     assert tables["points"].rows == [["2"]]
+
+
+def test_accuracies_are_in_percent_and_truth_is_a_word() -> None:
+    (table,) = summary([record({"best_train_accuracy": 0.875, "test": 1.5, "peak_mib": 3, "right": True})])
+    assert table.headings == ["best training accuracy, %", "test", "peak MiB", "right"]
+    assert table.rows == [["87.5", "1.5", "3", "yes"]]
 
 
 def test_kinds_and_what_differs_in_its_measurements_are_apart() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from campaigns._record import Record, lines, pursue, try_again
+from campaigns._record import Record, pursue, try_again
 
 #: Cases of a quick run, and of a whole one, by campaign.
 CASES = {"soundness": (40, 100_000), "checker": (100, 40_000), "faults": (8, 400)}
@@ -40,20 +40,21 @@ def run(
     tested = importlib.import_module(f"campaigns.{campaign}").tested
     if only is not None:
         outcome = tested(seed, only)
-        for line in [*outcome.counts, *outcome.distances, *outcome.violations]:
-            print(line)
+        print(*outcome.counts, *outcome.distances, *outcome.violations, sep="\n")
         raise typer.Exit(bool(outcome.violations))
-    if again and (out is None or not out.is_file()):
+    stored = out is not None and out.is_file()
+    if again and not stored:
         raise typer.BadParameter(f"--again needs the file of a record as --out; got {out}")
-    record = Record.load(out) if (resume or again) and out is not None and out.is_file() else Record(campaign, seed)
+    record = Record.load(out) if out and stored and (resume or again) else Record(campaign, seed)
     if record.seed != seed or record.campaign != campaign:
         raise typer.BadParameter(f"{out} is a record of {record.campaign} with seed {record.seed}")
     if again:
         try_again(record, tested)
-    few, many = CASES[campaign]
-    pursue(record, tested, 0 if again else cases or (few if quick else many), jobs=jobs, path=out)
-    for line in lines(record):
-        print(line)
+    pursue(record, tested, 0 if again else cases or CASES[campaign][not quick], jobs=jobs, path=out)
+    seconds = f"{record.seconds:.0f} s of processor"
+    print(f"{campaign}: {record.cases} cases in {seconds}, {record.n_violations} violations")
+    for kind, names in [*record.counts.items(), *record.distances.items()]:
+        print(f"  {kind:28} " + "; ".join(f"{name}: {count}" for name, count in names.items() if count))
     sys.exit(bool(record.n_violations))
 
 

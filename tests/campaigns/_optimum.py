@@ -1,112 +1,91 @@
 """The optimum of a small training problem over all neurons, by a way that shares nothing with the library's solvers.
 
-Every neuron is enumerated, the convex problem in their weights is solved by Clarabel in units in which its numbers are
-moderate, and what counts is evaluated from the definitions in extended precision, with a bound of the rounding added:
-`upper` values are objectives of networks that exist, so that a lower bound above one is wrong, whatever the solver did.
+Every neuron is enumerated, Clarabel solves the convex problem in their weights, and what counts is evaluated from the
+definitions in extended precision, with a bound of the rounding added: upper values are objectives of networks that
+exist, so that a lower bound above one is wrong, whatever the solver did.
 """
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from brute_force import level_vectors, neuron_values
 
 import qsdp
 
-__all__ = ["Enumeration", "network_value", "polynomial_value"]
-
 Extended = np.longdouble
-_EPS = np.finfo(Extended).eps
+_TOLERANCES = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
 
 
-@dataclass(frozen=True, eq=False)
-class Enumeration:
-    """The best objective found over all neurons of a problem, rounded up, and that of the network without neurons."""
+def optimum(problem: qsdp.TrainingProblem, *, corners: bool = True, polynomial: bool = False) -> tuple[float, float]:
+    """Return the best objective found over all neurons, rounded up, and that of the network without neurons.
 
-    upper: float
-    zero: float
-
-    @classmethod
-    def of(cls, problem: qsdp.TrainingProblem, *, corners: bool = True, polynomial: bool = False) -> Enumeration:
-        """Solve a problem over all pairs of neurons, or over single polynomial ones, sigma(x'q) at the same price.
-
-        The first-layer weights of `corners` are of the largest magnitude: other bilinear neurons are means of such.
-        """
-        U, V = _neurons(problem, corners and not polynomial, polynomial)
-        F = _features(problem, U, V)
-        weight = Extended(problem.beta) * Extended(problem.dimension if not polynomial else _polynomial_size(problem))
-        shape = (F.shape[1], *problem.y.shape[1:])
-        zero = _upper(problem, F, np.zeros(shape), weight)
-        alpha = _weights(problem, F, weight)
-        # Multiples of a solution that is none can still be good; so is nothing at all.
-        best = min([zero, *(_upper(problem, F, s * alpha, weight) for s in (1.0, 0.5, 0.1) if np.any(alpha))])
-        return cls(best, zero)
-
-
-def network_value(problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork) -> tuple[float, float, float]:
-    """Return the objective of a network, from the definition, what it errs by at most, and what floats would."""
-    F = _features(problem, network.U.astype(float), network.V.astype(float))
-    weight = Extended(problem.beta) * Extended(problem.dimension)
-    return (*_value(problem, F, network.alpha, weight), _value(problem, F, network.alpha, weight, 2.0**-52)[1])
-
-
-def polynomial_value(problem: qsdp.TrainingProblem, network: qsdp.PolynomialNetwork) -> tuple[float, float, float]:
-    """Return the objective (12) of a polynomial network in the same way."""
-    Q = network.Q.astype(float)
-    last = np.ones((len(Q), problem.size - problem.n_features))
-    F = _features(problem, np.hstack([Q, last]), np.hstack([Q, last]))
-    weight = Extended(problem.beta) * Extended(_polynomial_size(problem))
-    return (*_value(problem, F, network.alpha, weight), _value(problem, F, network.alpha, weight, 2.0**-52)[1])
-
-
-def _polynomial_size(problem: qsdp.TrainingProblem) -> int:
-    return problem.n_features * (problem.levels - 1)
-
-
-def _neurons(problem: qsdp.TrainingProblem, corners: bool, polynomial: bool) -> tuple[np.ndarray, np.ndarray]:
-    M = problem.levels - 1
-    values = (-M, M) if corners else tuple(range(-M, M + 1, 2))
-    side = np.array(list(itertools.product(values, repeat=problem.n_features)), dtype=float)
+    Of bilinear neurons those of `corners` have first-layer weights of the largest magnitude: others are means of such.
+    Polynomial ones, sigma(x'q), have the price of their own size.
+    """
+    M, d = problem.levels - 1, problem.n_features
+    side = M * level_vectors(d, 2) if corners and not polynomial else level_vectors(d, problem.levels)
     if problem.lifted:
         # Of a neuron and its negative the one whose last entry is +1.
         side = np.hstack([side, np.ones((len(side), 1))])
     elif not polynomial or problem.activation is None:
         side = side[: (len(side) + 1) // 2]
-    if polynomial:
-        return side, side
-    first, second = np.triu_indices(len(side))
-    return side[first], side[second]
+    first, second = (np.arange(len(side)),) * 2 if polynomial else np.triu_indices(len(side))
+    F, weight = _features(problem, side[first], side[second]), _price(problem, polynomial)
+    alpha = _solved(problem, F, weight)
+    # Multiples of a solution that is none can still be good; so is nothing at all.
+    uppers = [sum(_value(problem, F, s * alpha, weight)) for s in (0.0, 1.0, 0.5, 0.1)[: 1 + 3 * int(np.any(alpha))]]
+    return min(uppers), uppers[0]
+
+
+def network_value(
+    problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork | qsdp.PolynomialNetwork
+) -> tuple[float, float, float]:
+    """Return the objective of a network, from the definition, what it errs by at most, and what floats would."""
+    if polynomial := isinstance(network, qsdp.PolynomialNetwork):
+        U = V = np.hstack([network.Q, np.ones((len(network.Q), problem.size - problem.n_features))])
+    else:
+        U, V = network.U, network.V
+    F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem, polynomial)
+    return (*_value(problem, F, network.alpha, weight), _value(problem, F, network.alpha, weight, 2.0**-52)[1])
+
+
+def _price(problem: qsdp.TrainingProblem, polynomial: bool) -> Any:
+    size = problem.n_features * (problem.levels - 1) if polynomial else problem.dimension
+    return Extended(problem.beta) * Extended(size)
 
 
 def _features(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    a, b, c = (Extended(v) for v in (problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)))
+    U, V = U.astype(Extended), V.astype(Extended)
     if problem._forms is not None:
         # Upper triangles of the matrices themselves, of a problem from statistics.
         first, second = np.triu_indices(problem.size)
         pairs = U[:, first] * V[:, second] + (first != second) * U[:, second] * V[:, first]
-        return np.asarray(problem.weight_map.forms.astype(Extended) @ pairs.T.astype(Extended))
-    d, X = problem.n_features, problem.X.astype(Extended)
-    left, right = X @ U[:, :d].T.astype(Extended), X @ V[:, :d].T.astype(Extended)
-    F = a * left * right
-    if problem.lifted:
-        s, t = U[:, d].astype(Extended), V[:, d].astype(Extended)
-        F = F + b / 2 * (left * t + right * s) + c * s * t
-    return np.asarray(F)
+        return problem.weight_map.forms.astype(Extended) @ pairs.T
+    extended = {"X": problem.X.astype(Extended), "activation": problem.activation}
+    return neuron_values(SimpleNamespace(n_features=problem.n_features, lifted=problem.lifted, **extended), U, V)
 
 
 def _value(
-    problem: qsdp.TrainingProblem, F: np.ndarray, alpha: np.ndarray, weight: Extended, eps: float = _EPS
+    problem: qsdp.TrainingProblem, F: np.ndarray, alpha: np.ndarray, weight: Any, eps: float = np.finfo(Extended).eps
 ) -> tuple[float, float]:
     """Return the objective of weights of features, and a bound of its rounding, that to a float included.
 
     With the unit roundoff of floats as `eps` the bound is that of an evaluation in floats.
     """
     a = alpha.astype(Extended)
-    prediction, magnitude = F @ a, _magnitude(problem) * np.abs(a).sum(axis=0)
+    M, prediction = problem.levels - 1, F @ a
+    if problem._forms is not None:
+        size = 2 * M**2 * np.abs(problem.weight_map.forms).sum(axis=1)
+    else:
+        c = np.abs(problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)).astype(Extended)
+        size = np.polyval(c, M * np.abs(problem.X.astype(Extended)).sum(axis=1))
     # Terms of features and predictions are no larger than magnitudes, however much of them cancels.
-    error = 4 * (problem.n_features + len(a) + 8) * eps * np.broadcast_to(magnitude, prediction.shape)
+    magnitude = np.multiply.outer(size, np.abs(a).sum(axis=0))
+    error = 4 * (problem.n_features + len(a) + 8) * eps * magnitude
     penalty = weight * np.abs(a).sum()
     value = _loss(problem, prediction, 0 * error) + penalty
     upper = (_loss(problem, prediction, error) + penalty) * (1 + 64 * (problem.y.size + len(a)) * eps)
@@ -115,119 +94,66 @@ def _value(
     return float(value), float(upper - value) + 2.0**-51 * float(value)
 
 
-def _upper(problem: qsdp.TrainingProblem, F: np.ndarray, alpha: np.ndarray, weight: Extended) -> float:
-    return sum(_value(problem, F, alpha, weight))
-
-
-def _magnitude(problem: qsdp.TrainingProblem) -> np.ndarray:
-    """Return a bound of every feature's terms, in the shape of the targets' rows."""
-    if problem._forms is not None:
-        return np.asarray(2 * (problem.levels - 1) ** 2 * np.abs(problem.weight_map.forms).sum(axis=1), dtype=Extended)
-    a, b, c = (abs(Extended(v)) for v in (problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)))
-    t = (problem.levels - 1) * np.abs(problem.X.astype(Extended)).sum(axis=1)
-    size = a * t * t + b * t + c
-    return np.asarray(size[:, None] if problem.vector else size)
-
-
-def _loss(problem: qsdp.TrainingProblem, t: np.ndarray, error: np.ndarray) -> Extended:
+def _loss(problem: qsdp.TrainingProblem, t: np.ndarray, error: np.ndarray) -> Any:
     """Return the weighted loss where every prediction errs by so much, at most."""
-    y, name = problem.y.astype(Extended), problem.loss.name
-    w = np.ones(len(y), dtype=Extended) if problem.sample_weight is None else problem.sample_weight.astype(Extended)
-    if name == "cross_entropy":
+    y, w = problem.y.astype(Extended), _row_weights(problem)
+    if problem.loss.name == "cross_entropy":
         top = t.max(axis=1)
-        terms = top + np.log(np.exp(t - top[:, None]).sum(axis=1)) - (y * t).sum(axis=1)
-        return Extended((w * (terms + 2 * error.max(axis=1))).sum())
-    terms = np.maximum(_entries(problem, t - error, y), _entries(problem, t + error, y))
-    return Extended((w * (terms.T if terms.ndim == 2 else terms)).sum())
+        terms = top + np.log(np.exp(t - top[:, None]).sum(axis=1)) - (y * t).sum(axis=1) + 2 * error.max(axis=1)
+    else:
+        terms = np.maximum(_entries(problem, t - error, y), _entries(problem, t + error, y))
+    return (w * terms.T).sum()
 
 
 def _entries(problem: qsdp.TrainingProblem, t: np.ndarray, y: np.ndarray) -> np.ndarray:
-    name, r = problem.loss.name, y - t
+    name, r, margin = problem.loss.name, y - t, y * t
     if name == "squared":
-        return np.asarray(r * r)
+        return r * r
     if name == "absolute":
         return np.abs(r)
     if name == "huber":
         delta = Extended(problem.loss.parameters()["delta"])
         return np.where(np.abs(r) <= delta, r * r, 2 * delta * np.abs(r) - delta * delta)
-    margin = y * t
     if name == "logistic":
-        return np.where(margin > 0, np.log1p(np.exp(-np.abs(margin))), -margin + np.log1p(np.exp(-np.abs(margin))))
+        return np.maximum(-margin, 0) + np.log1p(np.exp(-np.abs(margin)))
     short = np.maximum(0, 1 - margin)
-    return np.asarray(short if name == "hinge" else short * short)
+    return short if name == "hinge" else short * short
 
 
-# -- the convex problem --------------------------------------------------------------------------------------------
+def _row_weights(problem: qsdp.TrainingProblem) -> np.ndarray:
+    w = np.ones(len(problem.y)) if problem.sample_weight is None else problem.sample_weight
+    return w.astype(Extended)
 
 
-def _weights(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Extended) -> np.ndarray:
-    """Return the weights of all features that Clarabel finds."""
-    y = problem.y.astype(Extended)
-    w = np.ones(len(y), dtype=Extended) if problem.sample_weight is None else problem.sample_weight.astype(Extended)
-    if problem.loss.name == "cross_entropy":
-        return _solve_coupled(F, y, w, weight)
-    if y.ndim == 1:
-        return _solve_scalar(problem, F, y, w, weight)
-    return np.stack([_solve_scalar(problem, F, column, w, weight) for column in y.T], axis=1)
+def _solved(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> np.ndarray:
+    """Return the weights of features that Clarabel finds; zero where it fails.
 
-
-def _solve_scalar(
-    problem: qsdp.TrainingProblem, F: np.ndarray, y: np.ndarray, w: np.ndarray, weight: Extended
-) -> np.ndarray:
-    name, signed = problem.loss.name, np.hstack([F, -F])
-    value = (w * _entries(problem, np.zeros_like(y), y)).sum()
-    if not value > 0:
-        return np.zeros(F.shape[1])
-    # Rows in the units of the total loss, columns of at most one.
-    rows = np.sqrt(w / value) if name in ("squared", "squared_hinge", "huber") else w / value
-    size = _size(signed * rows[:, None])
-    x = cp.Variable(signed.shape[1], nonneg=True)
-    A, target, units = (signed * rows[:, None] / size).astype(float), (y * rows).astype(float), rows.astype(float)
-    if name == "squared":
-        loss = cp.sum_squares(target - A @ x)
-    elif name == "absolute":
-        loss = cp.norm1(target - A @ x)
-    elif name == "huber":
-        near = cp.Variable(len(y))
-        slopes = 2.0 * units * float(problem.loss.parameters()["delta"])
-        loss = cp.sum_squares(near) + slopes @ cp.abs(target - A @ x - near)
-    elif name == "logistic":
-        loss = units @ cp.logistic((-y[:, None] * signed / size).astype(float) @ x)
-    else:
-        short = cp.pos(units - (y[:, None] * A).astype(float) @ x)
-        loss = cp.sum(short) if name == "hinge" else cp.sum_squares(short)
-    a = _solved(loss + _price(weight, value, size) @ x, x) / size
-    return np.asarray(a[: len(a) // 2] - a[len(a) // 2 :])
-
-
-def _solve_coupled(F: np.ndarray, y: np.ndarray, w: np.ndarray, weight: Extended) -> np.ndarray:
-    value, signed = (w * np.log(Extended(y.shape[1]))).sum(), np.hstack([F, -F])
-    size, unit = _size(signed), (w / value).astype(float)
-    x = cp.Variable((signed.shape[1], y.shape[1]), nonneg=True)
-    t = (signed / size).astype(float) @ x
-    loss = unit @ cp.log_sum_exp(t, axis=1) - cp.sum(cp.multiply(unit[:, None] * y.astype(float), t))
-    a = _solved(loss + cp.sum(_price(weight, value, size) @ x), x) / size[:, None]
-    return np.asarray(a[: len(a) // 2] - a[len(a) // 2 :])
-
-
-def _size(columns: np.ndarray) -> np.ndarray:
-    """Return the largest entry of each column."""
-    return np.asarray(np.maximum(np.abs(columns).max(axis=0), Extended(1e-4000)))
-
-
-def _price(weight: Extended, value: Extended, size: np.ndarray) -> np.ndarray:
-    """Return the cost of columns of at most one, in units of the loss at zero."""
-    return np.asarray(np.minimum(weight / value / size, Extended(1e30)), dtype=float)
-
-
-def _solved(objective: cp.Expression, x: cp.Variable) -> np.ndarray:
-    """Return the variables that Clarabel finds, zero where it fails."""
-    tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
+    Targets are at most one, the loss of zero is one, and columns of features are at most one.
+    """
+    unit, zero = 1.0, np.zeros(problem.y.shape)
+    if problem.loss.name in ("squared", "absolute", "huber"):
+        unit = float(np.abs(problem.y).max()) or 1.0
+    value = _loss(problem, zero, zero)
+    size = np.abs(F).max(axis=0)
+    size[size == 0] = 1
+    if not (value > 0 and 1e-150 < unit < 1e150):
+        return np.zeros((F.shape[1], *zero.shape[1:]))
+    loss, factor = problem.loss.rescaled(unit)
+    A, w = (F / size).astype(float), (_row_weights(problem) * Extended(factor) / value).astype(float)
+    price = np.minimum(weight * Extended(unit) / value / size, Extended(1e30)).astype(float)
+    if problem.vector:
+        w = np.repeat(w[:, None], 1 if loss.coupled else problem.n_outputs, axis=1)
+    positive, negative = (cp.Variable((F.shape[1], *zero.shape[1:]), nonneg=True) for _ in range(2))
+    fit = loss.expression(A @ (positive - negative), problem.y / unit, w)
+    objective = fit + cp.sum(price @ (positive + negative))
     try:
-        cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL, max_iter=100, time_limit=5.0, **tolerances)
+        cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL, max_iter=100, time_limit=5.0, **_TOLERANCES)
     except KeyboardInterrupt:
         raise
     except BaseException:  # the solver's own panics are no Exception
-        x.value = None
-    found = np.zeros(x.shape) if x.value is None else np.nan_to_num(x.value, posinf=0.0)
-    return np.maximum(found, 0.0).astype(Extended)
+        positive.value = negative.value = None
+    if positive.value is None or negative.value is None:
+        return np.zeros(positive.shape)
+    # Weights of no use are exactly zero.
+    found = np.maximum(positive.value, 0.0) - np.maximum(negative.value, 0.0)
+    return (np.nan_to_num(found, posinf=0.0, neginf=0.0).astype(Extended).T * Extended(unit) / size).T

@@ -2,68 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import qsdp
-from qsdp.losses import Huber, Loss
+from qsdp.losses import Huber
 
-__all__ = ["LABELS", "LOSSES", "Drawn", "draw", "random_network"]
-
-LOSSES = ("squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy")
 LABELS = ("logistic", "hinge", "squared_hinge")
+LOSSES = ("squared", "absolute", "huber", *LABELS, "cross_entropy")
 ACTIVATIONS = ("bilinear", "bilinear", "quadratic", "relu_like", "linear_quadratic", "linear", "constant", "random")
 LEVELS = (2, 2, 2, 3, 4, 6)
-
 #: Largest number of columns for levels: neurons are enumerated.
 _COLUMNS = {2: 5, 3: 3, 4: 3, 6: 2}
-
-#: Kinds of data, of scales and of targets, by how often they are drawn.
-DATA = {"gaussian": 5, "integers": 3, "duplicates": 2, "zeros": 2, "subnormal": 1}
-SCALES = {"none": 6, "columns": 2, "rows": 2, "both": 1, "whole": 1}
-TARGETS = {"noise": 5, "planted": 3, "integers": 1, "few": 1}
-WEIGHTS = {"none": 6, "integers": 2, "many orders": 1, "some zero": 1}
-#: Of beta: a multiple of beta_max, absolute, or far beyond anything sensible.
-BETAS = {"relative": 7, "absolute": 3, "extreme": 1}
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A problem and how it was drawn."""
-
-    problem: qsdp.TrainingProblem
-    facts: dict[str, Any]
+#: Kinds of data and so on, by how often they are drawn. Beta: a multiple of beta_max, absolute, or beyond anything
+#: sensible.
+KINDS = {
+    "data": {"gaussian": 5, "integers": 3, "duplicates": 2, "zeros": 2, "subnormal": 1},
+    "scales": {"none": 6, "columns": 2, "rows": 2, "both": 1, "whole": 1},
+    "target": {"noise": 5, "planted": 3, "integers": 1, "few": 1},
+    "weights": {"none": 6, "integers": 2, "many orders": 1, "some zero": 1},
+    "beta": {"relative": 7, "absolute": 3, "extreme": 1},
+}
 
 
-def draw(rng: np.random.Generator) -> Drawn:
-    """Return a random problem; a `QSDPError` says that what was drawn is refused."""
-    loss = str(rng.choice(LOSSES))
-    levels = int(rng.choice(LEVELS))
+def draw(rng: np.random.Generator) -> tuple[qsdp.TrainingProblem, dict[str, Any]]:
+    """Return a random problem and how it was drawn; a `QSDPError` says that what was drawn is refused."""
+    loss, levels = str(rng.choice(LOSSES)), int(rng.choice(LEVELS))
     d, n = int(rng.integers(1, _COLUMNS[levels] + 1)), int(rng.integers(2, 9))
     outputs = int(rng.integers(2, 4)) if loss == "cross_entropy" or rng.random() < 0.2 else 0
     facts: dict[str, Any] = {"loss": loss, "levels": levels, "outputs": outputs or 1}
-    facts |= {
-        "data": _chosen(rng, DATA),
-        "scales": _chosen(rng, SCALES),
-        "target": _chosen(rng, TARGETS),
-        "weights": _chosen(rng, WEIGHTS),
-        "beta": _chosen(rng, BETAS),
-        "activation": str(rng.choice(ACTIVATIONS)),
-    }
+    for kind, shares in KINDS.items():
+        facts[kind] = str(rng.choice(list(shares), p=np.array(list(shares.values())) / sum(shares.values())))
+    facts["activation"] = name = str(rng.choice(ACTIVATIONS))
     X = _data(rng, n, d, facts["data"], facts["scales"])
     y = _target(rng, X, outputs, facts)
+    given = Huber(delta=10.0 ** rng.uniform(-3, 2)) if loss == "huber" else loss
+    activation = {"bilinear": None, "linear": (0.0, 1.0, 0.0), "constant": (0.0, 0.0, 1.0)}.get(name, name)
+    if name == "random":
+        activation = tuple(np.round(rng.standard_normal(3), 2))
+    weights = _weights(rng, n, facts["weights"])
     problem = qsdp.TrainingProblem(
-        X,
-        y,
-        beta=1.0,
-        loss=_loss(rng, loss),
-        activation=_activation(rng, facts["activation"]),
-        levels=levels,
-        sample_weight=_weights(rng, n, facts["weights"]),
+        X, y, beta=1.0, loss=given, activation=activation, levels=levels, sample_weight=weights
     )
-    return Drawn(problem.with_beta(_beta(rng, problem, facts["beta"])), facts)
+    return problem.with_beta(_beta(rng, problem, facts["beta"])), facts
+
+
+def simple(
+    loss: str, n: int = 7, d: int = 3, outputs: int = 0, share: float = 0.2, **options: Any
+) -> qsdp.TrainingProblem:
+    """Return a Gaussian problem, beta a share of the largest."""
+    rng = np.random.default_rng([n, d, outputs])
+    X, y = rng.standard_normal((n, d)), rng.standard_normal((n, outputs) if outputs else n)
+    if loss in LABELS:
+        y = np.where(y > np.median(y), 1.0, -1.0)
+    y = np.arange(n) % 3.0 if loss == "cross_entropy" else y
+    problem = qsdp.TrainingProblem(X, y, beta=1.0, loss=loss, **options)
+    return problem.with_beta(share * float(np.max(qsdp.beta_max(problem))))
 
 
 def random_network(rng: np.random.Generator, problem: qsdp.TrainingProblem, m: int) -> qsdp.BilinearNetwork:
@@ -71,14 +66,8 @@ def random_network(rng: np.random.Generator, problem: qsdp.TrainingProblem, m: i
     U, V = rng.integers(0, problem.levels, size=(2, m, problem.size)) * 2 - (problem.levels - 1)
     for W in (U, V):
         W[:, problem.n_features :] = rng.choice([-1, 1], size=(m, problem.size - problem.n_features))
-    shape = (m, problem.n_outputs) if problem.vector else (m,)
-    alpha = rng.standard_normal(shape) * 10.0 ** rng.uniform(-6, 1)
+    alpha = rng.standard_normal((m, *problem.y.shape[1:])) * 10.0 ** rng.uniform(-6, 1)
     return qsdp.BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
-
-
-def _chosen(rng: np.random.Generator, shares: dict[str, int]) -> str:
-    weights = np.array(list(shares.values()), dtype=float)
-    return str(rng.choice(list(shares), p=weights / weights.sum()))
 
 
 def _data(rng: np.random.Generator, n: int, d: int, kind: str, scales: str) -> np.ndarray:
@@ -94,9 +83,7 @@ def _data(rng: np.random.Generator, n: int, d: int, kind: str, scales: str) -> n
         X = X * 10.0 ** rng.uniform(-8, 8, d)
     if scales in ("rows", "both"):
         X = X * 10.0 ** rng.uniform(-8, 8, n)[:, None]
-    if scales == "whole":
-        X = X * 10.0 ** rng.uniform(-95, 95)
-    return np.asarray(X)
+    return X * 10.0 ** rng.uniform(-95, 95) if scales == "whole" else X
 
 
 def _target(rng: np.random.Generator, X: np.ndarray, outputs: int, facts: dict[str, Any]) -> np.ndarray:
@@ -118,28 +105,16 @@ def _target(rng: np.random.Generator, X: np.ndarray, outputs: int, facts: dict[s
     if loss in LABELS:
         y = np.where(y > np.median(y), 1.0, -1.0)
         y[0], y[1] = -1.0, 1.0
-    return np.asarray(y)
-
-
-def _loss(rng: np.random.Generator, name: str) -> str | Loss:
-    return Huber(delta=10.0 ** rng.uniform(-3, 2)) if name == "huber" else name
-
-
-def _activation(rng: np.random.Generator, name: str) -> Any:
-    if name == "random":
-        return tuple(np.round(rng.standard_normal(3), 2))
-    return {"bilinear": None, "linear": (0.0, 1.0, 0.0), "constant": (0.0, 0.0, 1.0)}.get(name, name)
+    return y
 
 
 def _weights(rng: np.random.Generator, n: int, kind: str) -> np.ndarray | None:
     if kind == "integers":
         return rng.integers(1, 4, n).astype(float)
     if kind == "many orders":
-        return np.asarray(10.0 ** rng.uniform(-8, 8, n))
+        return 10.0 ** rng.uniform(-8, 8, n)
     if kind == "some zero":
-        weights = rng.integers(0, 3, n).astype(float)
-        weights[:3] = 1.0
-        return weights
+        return np.concatenate([np.ones(min(n, 3)), rng.integers(0, 3, n).astype(float)[3:]])
     return None
 
 

@@ -6,10 +6,10 @@ import json
 import multiprocessing
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,10 @@ from threadpoolctl import threadpool_limits
 
 from qsdp._utils.files import write_whole
 
-__all__ = ["EDGES", "Outcome", "Record", "one_thread", "pursue", "try_again"]
-
 #: Upper ends of the classes in which relative distances are counted.
 EDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
-
-#: Violations kept in the file, with what makes them again; more are counted only.
-_KEPT = 200
-
-#: Seconds between two writes of the file.
-_PAUSE = 5.0
+#: Violations kept in the file, with what makes them again, and seconds between two writes of it.
+_KEPT, _PAUSE = 200, 5.0
 
 
 @dataclass
@@ -38,11 +32,9 @@ class Outcome:
     violations: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, kind: str, name: object) -> None:
-        """Count the case, or a check, under a name of a kind."""
         self.counts.append((kind, str(name)))
 
     def wrong(self, what: str, **details: Any) -> None:
-        """Add a violation."""
         self.violations.append({"what": what, **details})
 
     def crashed(self, what: str, error: BaseException, **details: Any) -> None:
@@ -50,6 +42,9 @@ class Outcome:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         self.wrong(what, **details, error=f"{type(error).__name__}: {error}"[:200], place=place)
+
+
+Tested = Callable[[int, int], Outcome]
 
 
 @dataclass
@@ -66,19 +61,19 @@ class Record:
     violations: list[dict[str, Any]] = field(default_factory=list)
     mended: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, index: int, outcome: Outcome) -> None:
-        """Add the case of an index."""
-        self.cases += 1
+    def add(self, outcome: Outcome, seconds: float = 0.0) -> None:
+        """Add the next case."""
         for kind, name in outcome.counts:
             own = self.counts.setdefault(kind, {})
             own[name] = own.get(name, 0) + 1
         for kind, value in outcome.distances:
-            end = next((edge for edge in EDGES if value <= edge), EDGES[-1])
             own = self.distances.setdefault(kind, {f"{edge:g}": 0 for edge in EDGES})
-            own[f"{end:g}"] += 1
+            own[f"{next((edge for edge in EDGES if value <= edge), EDGES[-1]):g}"] += 1
         self.n_violations += len(outcome.violations)
-        room = _KEPT - len(self.violations)
-        self.violations += [{"seed": self.seed, "index": index, **one} for one in outcome.violations[:room]]
+        found = [{"seed": self.seed, "index": self.cases, **one} for one in outcome.violations]
+        self.violations += found[: _KEPT - len(self.violations)]
+        self.cases += 1
+        self.seconds += seconds
 
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""
@@ -88,29 +83,19 @@ class Record:
 
     @classmethod
     def load(cls, path: Path) -> Record:
-        """Return the record of a file."""
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
-def pursue(
-    record: Record,
-    tested: Callable[[int, int], Outcome],
-    cases: int,
-    *,
-    jobs: int = 1,
-    path: Path | None = None,
-    report: Callable[[str], None] = print,
-) -> Record:
+def pursue(record: Record, tested: Tested, cases: int, *, jobs: int = 1, path: Path | None = None) -> Record:
     """Try the cases that a record does not have yet, in several processes; Ctrl-C leaves what was tried in the file."""
     saved = time.monotonic()
-    pending = ((tested, record.seed, index) for index in range(record.cases, cases))
     try:
-        with _mapped(jobs) as mapped:
-            for outcome, seconds in mapped(_timed, pending):
+        with multiprocessing.Pool(jobs) if jobs > 1 else nullcontext() as pool:
+            mapped = map if pool is None else pool.imap
+            for outcome, seconds in mapped(partial(_timed, tested, record.seed), range(record.cases, cases)):
                 for one in outcome.violations:
-                    report(f"case {record.cases}: {one}")
-                record.add(record.cases, outcome)
-                record.seconds += seconds
+                    print(f"case {record.cases}: {one}")
+                record.add(outcome, seconds)
                 if path is not None and time.monotonic() - saved > _PAUSE:
                     record.save(path)
                     saved = time.monotonic()
@@ -120,13 +105,13 @@ def pursue(
     return record
 
 
-def try_again(record: Record, tested: Callable[[int, int], Outcome]) -> None:
+def try_again(record: Record, tested: Tested) -> None:
     """Try the cases of all violations that are kept again: those that have none now count as mended."""
     wrong = {index for index in {one["index"] for one in record.violations} if tested(record.seed, index).violations}
-    record.mended += [one for one in record.violations if one["index"] not in wrong]
-    kept = [one for one in record.violations if one["index"] in wrong]
-    record.n_violations -= len(record.violations) - len(kept)
-    record.violations = kept
+    gone = [one for one in record.violations if one["index"] not in wrong]
+    record.mended += gone
+    record.violations = [one for one in record.violations if one["index"] in wrong]
+    record.n_violations -= len(gone)
 
 
 @cache
@@ -135,26 +120,6 @@ def one_thread() -> None:
     threadpool_limits(limits=1)
 
 
-def _timed(case: tuple[Callable[[int, int], Outcome], int, int]) -> tuple[Outcome, float]:
-    tested, seed, index = case
+def _timed(tested: Tested, seed: int, index: int) -> tuple[Outcome, float]:
     start = time.process_time()
     return tested(seed, index), time.process_time() - start
-
-
-@contextmanager
-def _mapped(jobs: int) -> Iterator[Callable[..., Iterator[tuple[Outcome, float]]]]:
-    """Yield a map over processes, in order."""
-    if jobs == 1:
-        yield map
-        return
-    with multiprocessing.Pool(jobs) as pool:
-        yield pool.imap
-
-
-def lines(record: Record) -> Iterator[str]:
-    seconds = f"{record.seconds:.0f} s of processor"
-    yield f"{record.campaign}: {record.cases} cases in {seconds}, {record.n_violations} violations"
-    for kind, names in record.counts.items():
-        yield f"  {kind:12} " + "; ".join(f"{name}: {count}" for name, count in sorted(names.items()))
-    for kind, classes in record.distances.items():
-        yield f"  {kind:28} " + ", ".join(f"<= {edge}: {count}" for edge, count in classes.items() if count)

@@ -381,7 +381,7 @@ def test_unfinished_pricing_problems_are_not_called_exact(
     proves: bool, monkeypatch: pytest.MonkeyPatch, solved: dict[str, Relaxation]
 ) -> None:
     monkeypatch.setattr(_Stopped, "proves", proves)
-    monkeypatch.setattr("qsdp.certificates.certificate.BilinearOracle", _Stopped)
+    monkeypatch.setattr("qsdp.certificates.certifying.BilinearOracle", _Stopped)
     problem = make("squared")
     network = true_optimum(problem)
     certificate = certify(network, problem, solved["squared"], bound_type="exact")

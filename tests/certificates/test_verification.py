@@ -225,7 +225,7 @@ def test_a_loss_without_guarded_values_is_refused_before_any_work(monkeypatch: p
 
     problem = problem_of(0, "logistic")
     problem = TrainingProblem(problem.X, problem.y, beta=0.1, loss=Plain())
-    monkeypatch.setattr("qsdp.certificates.certificate.solve_relaxation", None)
+    monkeypatch.setattr("qsdp.certificates.certifying.solve_relaxation", None)
     network = BilinearNetwork(np.ones((1, 3)), np.ones((1, 3)), [0.1])
     message = "arithmetic must be 'float' for the logistic loss: verified bounds need guarded_values, which Plain"
     with pytest.raises(QSDPError, match=message):

@@ -16,7 +16,7 @@ from qsdp import QSDPWarning, RelaxationPath, TrainingProblem, beta_max, relaxat
 from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation import path as paths
+from qsdp.relaxation import largest_beta
 from qsdp.relaxation.backends import BACKENDS
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
@@ -460,10 +460,10 @@ def test_wide_data_have_a_largest_beta_without_a_proof(outputs: int, monkeypatch
     X = rng.standard_normal((12, 80))
     y = rng.standard_normal((12, outputs)) if outputs > 1 else X[:, 0] * X[:, 1]
     problem = TrainingProblem(X, y, beta=1.0)
-    proven = paths.useful_beta_max(problem)
+    proven = largest_beta.useful_beta_max(problem)
     assert proven == beta_max(problem)
-    assert paths.useful_beta_max(problem, Deadline(1e6)) == proven
+    assert largest_beta.useful_beta_max(problem, Deadline(1e6)) == proven
     monkeypatch.setattr(Deadline, "affords", lambda self, operations: False)
-    monkeypatch.setattr(paths, "beta_max", None)
-    assert 0.5 * proven < paths.useful_beta_max(problem, Deadline(1.0)) <= proven
-    assert paths.useful_beta_max(TrainingProblem(X, np.zeros_like(y), beta=1.0), Deadline(1.0)) == 0.0
+    monkeypatch.setattr(largest_beta, "beta_max", None)
+    assert 0.5 * proven < largest_beta.useful_beta_max(problem, Deadline(1.0)) <= proven
+    assert largest_beta.useful_beta_max(TrainingProblem(X, np.zeros_like(y), beta=1.0), Deadline(1.0)) == 0.0

@@ -14,8 +14,7 @@ from qsdp.activations import get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
-from qsdp.shaping import GAMMA, SHAPINGS, completion, shape_block, smallest_diagonal
-from qsdp.shaping import covariance as covariance_module
+from qsdp.shaping import GAMMA, SHAPINGS, completion, methods, shape_block, smallest_diagonal
 from qsdp.tabular._solution import Solution
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
@@ -464,7 +463,7 @@ def test_adaptive_search_may_be_cut_short(steps, monkeypatch):
 @pytest.mark.parametrize("levels", [2, 3])
 def test_adaptive_falls_back_on_the_closed_form(levels, monkeypatch):
     relaxation = levels_relaxation(levels, "relu_like")
-    monkeypatch.setattr(covariance_module, "largest_constant", lambda *_: None)
+    monkeypatch.setattr(methods, "largest_constant", lambda *_: None)
     found, closed = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
     assert (found.method, found.constant, found.rho) == ("adaptive", GAMMA, closed.rho)
     np.testing.assert_array_equal(found.Q, closed.Q)

@@ -136,7 +136,11 @@ def shown(records: Records) -> list[Record]:
     return [
         Record(
             case,
-            {"printed": PRINTED[case["set"]].accuracy, "test": one["test"], "printed KiB": PRINTED[case["set"]].kib}
+            {
+                "printed test": PRINTED[case["set"]].accuracy,
+                "test": one["test"],
+                "printed KiB": PRINTED[case["set"]].kib,
+            }
             | {"KiB": bits / KIB, **{name: one.get(name) for name in ("neurons", "inputs", "gap")}},
             0.0,
         )

@@ -31,6 +31,7 @@ from qsdp.bench import Claim, Record, exact, paired_claim
 
 N, D, BETA = 100, 20, 1e-4
 SIZES, SEEDS, EPOCHS = (30, 100, 300), 10, 300
+KEYS = ("levels",)
 LEVELS = (2, 3, 4, 8, 16, 64)
 SCALES = ("printed", "shared", "folded", "neuron", "refitted")
 

@@ -27,6 +27,7 @@ from benchmarks.experiments.paper import _accuracy_time_report as report
 from qsdp.bench import Claim, Record
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
+KEYS = ("m",)
 #: Their work grows with the neurons.
 IMPROVED = (10, 30, 100, 300)
 CURVES = ("printed", "equal", "proportional", "refitted", "polished")

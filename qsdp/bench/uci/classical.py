@@ -1,24 +1,20 @@
-"""Linear models, float and rounded, trees, boosted and single, and a quadratic function."""
+"""Bits of linear models, float and rounded, of trees, boosted and single, and of a quadratic function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.method import UCIMethod
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import grids
 from qsdp.networks.weights import FLOAT_BITS, bits_of
 
-__all__ = ["CLASSICAL", "boosting_bits", "node_bits", "tree_bits"]
+__all__ = ["RoundedLogistic", "boosting_bits", "form_bits", "linear_bits", "node_bits", "rounded_bits", "tree_bits"]
 
 _BITS = 8
 
@@ -33,11 +29,12 @@ class RoundedLogistic(LogisticRegression):  # type: ignore[misc]
         return self
 
 
-def _linear_bits(model: LogisticRegression) -> int:
+def linear_bits(model: LogisticRegression) -> int:
+    """Return the bits of weights and constants."""
     return FLOAT_BITS * (int(model.coef_.size) + int(model.intercept_.size))
 
 
-def _rounded_bits(model: LogisticRegression) -> int:
+def rounded_bits(model: LogisticRegression) -> int:
     """Return the bits of weights, and of the scale and the constant of each output."""
     outputs, columns = model.coef_.shape
     return int(outputs * (_BITS * columns + 2 * FLOAT_BITS))
@@ -60,58 +57,7 @@ def boosting_bits(model: HistGradientBoostingClassifier, threshold: int = FLOAT_
     return constants + sum(node_bits(count, model.n_features_in_, real, threshold) for count in leaves)
 
 
-def _form_bits(model: QuadraticRidgeClassifier) -> int:
+def form_bits(model: QuadraticRidgeClassifier) -> int:
     """Return the bits of coefficients and constants."""
     monomials, outputs = (int(size) for size in model.coef_.shape)
     return FLOAT_BITS * (monomials + 1) * outputs
-
-
-def _searched(
-    name: str, what: str, make: Callable[[int], Any], grid: Mapping[str, Any], bits: Callable[[Any], int]
-) -> UCIMethod:
-    """Return the method that is the best of a grid on the folds."""
-    return UCIMethod(
-        name,
-        what,
-        lambda folds, seed: GridSearchCV(make(seed), grid, cv=folds, error_score="raise"),
-        lambda search: bits(search.best_estimator_),
-        chosen=lambda search: {name: float(value) for name, value in search.best_params_.items()},
-    )
-
-
-def _boosting(seed: int) -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(max_iter=300, early_stopping=True, n_iter_no_change=15, random_state=seed)
-
-
-_STRENGTHS = {"C": np.logspace(-3, 3, 7).tolist()}
-CLASSICAL = (
-    _searched(
-        "logistic",
-        "logistic regression, float",
-        lambda seed: LogisticRegression(max_iter=1000),
-        _STRENGTHS,
-        _linear_bits,
-    ),
-    _searched(
-        "logistic-rounded",
-        "logistic regression, 8 bits a weight",
-        lambda seed: RoundedLogistic(max_iter=1000),
-        _STRENGTHS,
-        _rounded_bits,
-    ),
-    _searched(
-        "tree",
-        "one decision tree, its size by validation",
-        lambda seed: DecisionTreeClassifier(random_state=seed),
-        {"max_leaf_nodes": [2**k for k in range(1, 12)]},
-        tree_bits,
-    ),
-    _searched("boosting", "gradient-boosted trees, float", _boosting, {"learning_rate": [0.05, 0.2]}, boosting_bits),
-    UCIMethod(
-        "quadratic-ridge",
-        "all monomials of degree two, ridge, float",
-        lambda folds, seed: QuadraticRidgeClassifier(folds),
-        _form_bits,
-        chosen=lambda model: {"lambda": model.lambda_},
-    ),
-)

@@ -2,14 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from types import MappingProxyType
+from typing import Any
 
-from qsdp.bench.uci.classical import CLASSICAL
-from qsdp.bench.uci.convex import CONVEX
-from qsdp.bench.uci.method import UCIMethod
-from qsdp.bench.uci.trained import TRAINED
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.tree import DecisionTreeClassifier
+
+from qsdp.bench._grid import InteriorSearch
+from qsdp.bench.uci.classical import RoundedLogistic, boosting_bits, form_bits, linear_bits, rounded_bits, tree_bits
+from qsdp.bench.uci.convex import COMMON, RelaxationClassifierCV, WideClassifierCV, relaxation_bits
+from qsdp.bench.uci.method import Folds, UCIMethod
+from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+from qsdp.bench.uci.trained import FloatBackprop, MatchedBackprop, RoundedBackprop, RoundedReLU, StraightThrough
+from qsdp.estimators import QuantizedNetworkClassifier
 
 __all__ = ["METHODS"]
 
-METHODS: Mapping[str, UCIMethod] = MappingProxyType({method.name: method for method in (*CONVEX, *TRAINED, *CLASSICAL)})
+Grid = dict[str, list[Any]]
+
+
+def _network_bits(model: Any) -> int:
+    return int(model.network_.n_bits)
+
+
+def _beta(model: Any) -> dict[str, float]:
+    return {"beta": float(model.result_.problem.beta), "neurons": float(model.network_.n_neurons)}
+
+
+def _choice(model: Any) -> dict[str, float]:
+    return {**model.choice_.best, "decided": float(model.choice_.decided)}
+
+
+def _sampled(name: str, what: str, n_neurons: int, **options: Any) -> UCIMethod:
+    """Return the method of a network of the relaxation; beta is chosen on the folds unless it is given."""
+
+    def build(folds: Folds, seed: int) -> Any:
+        if "beta" in options:
+            return QuantizedNetworkClassifier(n_neurons, random_state=seed, **{**COMMON, **options})
+        chosen = {**COMMON, "evaluate": "network", **options}
+        return WideClassifierCV(n_neurons, cv=folds, random_state=seed, **chosen)
+
+    certified: dict[str, Any] = {"quantized": True, "certify": lambda model, X, y: model.certificate_}
+    return UCIMethod(name, what, build, _network_bits, chosen=_beta, **certified)
+
+
+def _search(kind: Any, rates: list[float]) -> Callable[[Folds, int], InteriorSearch]:
+    grid = {"learning_rate": rates, "beta": [1.0, 10.0, 100.0]}
+    return lambda folds, seed: InteriorSearch(kind(random_state=seed), grid, folds)
+
+
+def _trained(name: str, what: str, kind: Any, rates: list[float], *, quantized: bool = True) -> UCIMethod:
+    """Return the method of a trained network, which is the best of a grid on the folds."""
+    return UCIMethod(
+        name, what, _search(kind, rates), lambda search: int(search.best_estimator_.bits()), quantized=quantized,
+        certify=lambda search, X, y: search.best_estimator_.certificate(X, y), chosen=_choice, needs="torch",
+    )  # fmt: skip
+
+
+def _searched(name: str, what: str, bits: Callable[[Any], int], kind: Any, grid: Grid, **fixed: Any) -> UCIMethod:
+    """Return the method of scikit-learn that is the best of a grid on the folds."""
+    return UCIMethod(
+        name,
+        what,
+        lambda folds, seed: GridSearchCV(kind(**fixed, random_state=seed), grid, cv=folds, error_score="raise"),
+        lambda search: bits(search.best_estimator_),
+        chosen=lambda search: {name: float(value) for name, value in search.best_params_.items()},
+    )
+
+
+_WHOLE: dict[str, Any] = {"evaluate": "relaxation"}
+_RATES = [0.03, 0.1, 0.3]
+_STRENGTHS = {"C": np.logspace(-3, 3, 7).tolist()}
+_LEAVES = {"max_leaf_nodes": [2**k for k in range(1, 12)]}
+_SHRINKAGE = {"learning_rate": [0.05, 0.2]}
+_TABLE = (
+    _sampled("qsdp-250", "250 sampled bilinear neurons, binary", 250),
+    _sampled("qsdp-2500", "2500 sampled bilinear neurons, binary", 2500),
+    # The regularisation of the paper's figures 3, 5 and 6.
+    _sampled("qsdp-beta-10", "the same with the paper's beta = 10, not chosen", 2500, beta=10.0),
+    _sampled("qsdp-4-levels", "2500 sampled bilinear neurons, four levels", 2500, levels=4),
+    _sampled("qsdp-polynomial", "2500 sampled neurons of the ReLU-like polynomial", 2500, activation="relu_like"),
+    _sampled("qsdp-refit", "2500 sampled, second layer chosen anew", 2500, refine="refit", **_WHOLE),
+    _sampled("qsdp-polish", "250 sampled, bits improved one by one", 250, refine="polish", time_limit=60.0, **_WHOLE),
+    UCIMethod(
+        "relaxation", "the relaxation's own quadratic form, float",
+        lambda folds, seed: RelaxationClassifierCV(250, cv=folds, random_state=seed, **COMMON),
+        relaxation_bits, chosen=_beta,
+    ),
+    _trained("backprop-rounded", "250 bilinear neurons, trained in float, signs taken", RoundedBackprop,
+             [0.01, 0.03, 0.1]),
+    _trained("straight-through", "250 bilinear neurons, binary in training, free second layer", StraightThrough,
+             _RATES),
+    _trained("relu-rounded", "500 ReLU neurons, trained in float, signs taken", RoundedReLU, [0.1, 0.3, 1.0]),
+    UCIMethod(
+        "backprop-matched", "the network of 'backprop', its outputs matched by 250 polished binary neurons",
+        lambda folds, seed: MatchedBackprop(_search(FloatBackprop, _RATES)(folds, seed), seed),
+        _network_bits, quantized=True, chosen=_choice, needs="torch",
+    ),
+    _trained("backprop", "250 bilinear neurons with real weights", FloatBackprop, _RATES, quantized=False),
+    _searched("logistic", "logistic regression, float", linear_bits, LogisticRegression, _STRENGTHS, max_iter=1000),
+    _searched("logistic-rounded", "logistic regression, 8 bits a weight", rounded_bits, RoundedLogistic, _STRENGTHS,
+              max_iter=1000),
+    _searched("tree", "one decision tree, its size by validation", tree_bits, DecisionTreeClassifier, _LEAVES),
+    _searched("boosting", "gradient-boosted trees, float", boosting_bits, HistGradientBoostingClassifier, _SHRINKAGE,
+              max_iter=300, early_stopping=True, n_iter_no_change=15),
+    UCIMethod(
+        "quadratic-ridge", "all monomials of degree two, ridge, float",
+        lambda folds, seed: QuadraticRidgeClassifier(folds), form_bits, chosen=lambda model: {"lambda": model.lambda_},
+    ),
+)  # fmt: skip
+METHODS = MappingProxyType({method.name: method for method in _TABLE})

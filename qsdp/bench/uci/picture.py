@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 from qsdp.bench.uci.critical_difference import RankComparison
 
@@ -29,11 +28,9 @@ def draw_comparison(comparison: RankComparison, path: Path, title: str = "") -> 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    k = len(comparison.methods)
-    groups = comparison.groups()
-    lanes = _lanes(groups)
+    k, groups = len(comparison.methods), comparison.groups()
+    lanes, n_left = _lanes(groups), math.ceil(k / 2)
     depth = _GAP + _BAR * (1 + max(lanes, default=-1)) + 0.1
-    n_left = math.ceil(k / 2)
     width, height = _AXIS + 2 * _MARGIN, _HEAD + depth + _ROW * n_left + 0.35
     figure = Figure(figsize=(width, height), dpi=150)
     FigureCanvasAgg(figure)
@@ -44,24 +41,33 @@ def draw_comparison(comparison: RankComparison, path: Path, title: str = "") -> 
     def place(rank: float) -> float:
         return _AXIS * (rank - 1.0) / (k - 1.0)
 
-    _scale(ax, k, place)
+    ax.plot([0.0, _AXIS], [0.0, 0.0], color="black", lw=1.2)
+    for rank in range(1, k + 1):
+        named = k <= 12 or rank % 2 == 1
+        ax.plot([place(rank)] * 2, [0.0, 0.09 if named else 0.05], color="black", lw=1.0)
+        if named:
+            ax.text(place(rank), 0.13, str(rank), ha="center", va="bottom", fontsize=9)
     if title:
         ax.text(_AXIS / 2, _HEAD - 0.1, title, ha="center", va="top", fontsize=11)
-    _ruler(ax, comparison, place)
-    for (first, last), lane in zip(groups, lanes, strict=True):
+    # Nemenyi's difference above the axis, from its left end.
+    right, y = min(place(1.0 + comparison.difference), _AXIS), 0.46
+    for xs, ys in (([0.0, right], [y, y]), *(([x, x], [y - 0.04, y + 0.04]) for x in (0.0, right))):
+        ax.plot(xs, ys, color="tab:blue", lw=1.4)
+    beyond = "" if right < _AXIS else " (beyond the line)"
+    text = f"Nemenyi's critical difference {comparison.difference:.2f}{beyond}"
+    ax.text(0.0, y + 0.06, text, ha="left", va="bottom", fontsize=8, color="tab:blue")
+    for ends, lane in zip(groups, lanes, strict=True):
+        first, last = (place(float(comparison.mean_ranks[index])) for index in ends)
         y = -_GAP - _BAR * lane
-        ends = [place(float(comparison.mean_ranks[index])) for index in (first, last)]
-        ax.plot([ends[0] - 0.05, ends[1] + 0.05], [y, y], color="black", lw=3.5, solid_capstyle="butt", gid="group")
-    for index, name in enumerate(comparison.methods):
-        rank = float(comparison.mean_ranks[index])
-        left = index < n_left
+        ax.plot([first - 0.05, last + 0.05], [y, y], color="black", lw=3.5, solid_capstyle="butt", gid="group")
+    for index, (name, mean) in enumerate(zip(comparison.methods, comparison.mean_ranks.tolist(), strict=True)):
+        left, x = index < n_left, place(mean)
         # From the outside in, so that no line crosses another.
         y = -depth - _ROW * (index if left else k - 1 - index)
         edge, align = (-0.12, "right") if left else (_AXIS + 0.12, "left")
-        ax.plot([place(rank), place(rank), edge], [0.0, y, y], color="0.35", lw=0.9)
-        number = f"{rank:.2f}"
-        label = f"{name}  {number}" if left else f"{number}  {name}"
-        ax.text(edge + (-0.06 if left else 0.06), y, label, ha=align, va="center", fontsize=9.5, gid="label")
+        label = f"{name}  {mean:.2f}" if left else f"{mean:.2f}  {name}"
+        ax.plot([x, x, edge], [0.0, y, y], color="0.35", lw=0.9)
+        ax.text(edge + math.copysign(0.06, edge), y, label, ha=align, va="center", fontsize=9.5, gid="label")
     note = (
         f"{comparison.n_sets} data sets, mean rank of test accuracy (1 is best). Bars: no pair differs at "
         f"{100 * comparison.level:g} % (Wilcoxon, Holm). Friedman p = {comparison.friedman_p:.1g}."
@@ -79,25 +85,3 @@ def _lanes(groups: list[tuple[int, int]]) -> list[int]:
         ends[lane : lane + 1] = [last]
         lanes.append(lane)
     return lanes
-
-
-def _scale(ax: Any, k: int, place: Any) -> None:
-    ax.plot([0.0, _AXIS], [0.0, 0.0], color="black", lw=1.2)
-    step = 1 if k <= 12 else 2
-    for rank in range(1, k + 1):
-        named = (rank - 1) % step == 0
-        ax.plot([place(rank)] * 2, [0.0, 0.09 if named else 0.05], color="black", lw=1.0)
-        if named:
-            ax.text(place(rank), 0.13, str(rank), ha="center", va="bottom", fontsize=9)
-
-
-def _ruler(ax: Any, comparison: RankComparison, place: Any) -> None:
-    """Draw Nemenyi's critical difference above the axis, from its left end."""
-    right = min(place(1.0 + comparison.difference), _AXIS)
-    y = 0.46
-    ax.plot([0.0, right], [y, y], color="tab:blue", lw=1.4)
-    for x in (0.0, right):
-        ax.plot([x, x], [y - 0.04, y + 0.04], color="tab:blue", lw=1.4)
-    beyond = "" if right < _AXIS else " (beyond the line)"
-    text = f"Nemenyi's critical difference {comparison.difference:.2f}{beyond}"
-    ax.text(0.0, y + 0.06, text, ha="left", va="bottom", fontsize=8, color="tab:blue")

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from qsdp import baselines
 from qsdp._utils.validation import FloatArray
-from qsdp.bench._grid import BUDGET, Budget, InteriorSearch
-from qsdp.bench.uci.method import Folds, UCIMethod
+from qsdp.bench._grid import BUDGET, Budget
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill
 from qsdp.estimators.classes import choose_classes
@@ -20,7 +19,7 @@ from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.networks.weights import FLOAT_BITS
 from qsdp.relaxation import solve_relaxation
 
-__all__ = ["TRAINED"]
+__all__ = ["FloatBackprop", "MatchedBackprop", "RoundedBackprop", "RoundedReLU", "StraightThrough"]
 
 #: As many as in "qsdp-250"; twice as many ReLU neurons have as many first-layer weights.
 _NEURONS = 250
@@ -133,54 +132,3 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return the labels of the distilled network."""
         return _labels(self, self.network_, X)
-
-
-def _search(kind: type[_Trained], rates: list[float]) -> Any:
-    """Return a function that builds a search over learning rates and betas on the folds."""
-
-    def build(folds: Folds, seed: int) -> InteriorSearch:
-        grid = {"learning_rate": rates, "beta": [1.0, 10.0, 100.0]}
-        return InteriorSearch(kind(random_state=seed), grid, folds)
-
-    return build
-
-
-def _choice(model: Any) -> dict[str, float]:
-    return {**model.choice_.best, "decided": float(model.choice_.decided)}
-
-
-def _method(name: str, what: str, kind: type[_Trained], rates: list[float], *, quantized: bool = True) -> UCIMethod:
-    return UCIMethod(
-        name,
-        what,
-        _search(kind, rates),
-        bits=lambda search: int(search.best_estimator_.bits()),
-        quantized=quantized,
-        certify=lambda search, X, y: search.best_estimator_.certificate(X, y),
-        chosen=_choice,
-        needs="torch",
-    )
-
-
-TRAINED = (
-    _method(
-        "backprop-rounded", "250 bilinear neurons, trained in float, signs taken", RoundedBackprop, [0.01, 0.03, 0.1]
-    ),
-    _method(
-        "straight-through",
-        "250 bilinear neurons, binary in training, free second layer",
-        StraightThrough,
-        [0.03, 0.1, 0.3],
-    ),
-    _method("relu-rounded", "500 ReLU neurons, trained in float, signs taken", RoundedReLU, [0.1, 0.3, 1.0]),
-    UCIMethod(
-        "backprop-matched",
-        "the network of 'backprop', its outputs matched by 250 polished binary neurons",
-        lambda folds, seed: MatchedBackprop(_search(FloatBackprop, [0.03, 0.1, 0.3])(folds, seed), seed),
-        lambda model: int(model.network_.n_bits),
-        quantized=True,
-        chosen=_choice,
-        needs="torch",
-    ),
-    _method("backprop", "250 bilinear neurons with real weights", FloatBackprop, [0.03, 0.1, 0.3], quantized=False),
-)

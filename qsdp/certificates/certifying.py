@@ -1,0 +1,230 @@
+"""Certificates of given networks: on a problem, on statistics, or on rows that come in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.deadline import EIGENVALUES, FACTOR, Deadline
+from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.validation import check_choice, check_flag, check_integer, check_real, read_only
+from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
+from qsdp.certificates.checks import check_fits, check_relaxation
+from qsdp.certificates.passes import bound_over_rows, proportional_beta
+from qsdp.certificates.proof import Proof, output_columns, root_tree, scaled_tree
+from qsdp.certificates.verification import check_guarded, verified_scales
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks import BilinearNetwork
+from qsdp.pricing import BilinearOracle
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.memory import check_memory
+from qsdp.statistics import SufficientStatistics
+
+__all__ = ["certify", "guarded"]
+
+ARITHMETICS = ("float", "verified")
+
+#: Relative difference below which an exact bound is preferred to another one.
+_TIE = 1e-9
+
+
+def certify(
+    network: BilinearNetwork,
+    problem: Any,
+    relaxation: Relaxation | None = None,
+    *,
+    beta: float | None = None,
+    passes: int = 1,
+    bound_type: str = "sdp",
+    arithmetic: str = "float",
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Certificate:
+    r"""Return the certificate of `network` on `problem`, or on all rows of a stream.
+
+    Parameters
+    ----------
+    network : BilinearNetwork
+        Any network of the problem's inputs, outputs, levels and activation, wherever its weights come from; a
+        polynomial one through `from_polynomial`.
+    problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
+        Of batches of rows, however many; also a function that returns such a stream anew.
+    relaxation : Relaxation, optional
+        A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given. For
+        batches, one of some rows, whose loss, activation and levels are those of all: dual vectors of all rows follow
+        from its predictions.
+    beta : float, optional
+        Of all rows of batches or statistics; by default that of the relaxation times the ratio of
+        the weights of all rows.
+    passes : int, default=1
+        Passes over batches. Between passes the predictions are corrected by a Newton step for all rows: the gap that
+        the relaxation leaves, as it knows some rows only, becomes several times smaller.
+    bound_type : {"sdp", "exact"}, default="sdp"
+        "sdp" takes the relaxation's bound. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly, for the
+        relaxation's dual vector and for minus the gradient of the loss at the network's own predictions, which
+        proves an optimal network optimal if the loss is smooth; the best bound of all is kept. At the kinks of the
+        hinge or the absolute loss the gradient is no such proof: take ``column_generation(problem,
+        start=network).certificate``.
+    arithmetic : {"float", "verified"}, default="float"
+        "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
+    time_limit : float, optional
+        Seconds, > 0, for the relaxation, if none is given, and exact pricing. A maximum that is not
+        finished still has a valid bound, but the certificate's `bound_type` is then "sdp". No pass over
+        batches is begun after it; that under way is finished.
+    verbose : bool, default=False
+        Show a bar, of the maxima that are known, on the standard error or in the notebook.
+
+    Raises
+    ------
+    InvalidInputError
+        The network is of another kind, the relaxation is one of another problem, a verified bound is asked for a loss
+        without guarded values, or the proof of an exact bound takes more than the main memory.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
+    >>> problem = qsdp.TrainingProblem(X, [2.0, 0.1, 1.0], beta=0.1)
+    >>> certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.2]), problem, bound_type="exact")
+    >>> certificate.lower_bound <= certificate.objective
+    True
+    """
+    exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
+    check_choice("arithmetic", arithmetic, ARITHMETICS)
+    count = check_integer("passes", passes, minimum=1)
+    if isinstance(problem, SufficientStatistics):
+        problem, beta = _of_statistics(network, problem, relaxation, beta), None
+        relaxation = relaxation if relaxation is not None and relaxation.problem == problem else None
+    if not isinstance(problem, TrainingProblem):
+        deadline = Deadline.after(time_limit)
+        return _of_batches(network, problem, relaxation, beta, count, exact, arithmetic, deadline, verbose)
+    if beta is not None or count > 1:
+        raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem has its own beta")
+    check_fits(network, problem)
+    if arithmetic == "verified":
+        problem.require_rows("arithmetic='verified'")
+        check_guarded(problem.loss)
+    if relaxation is not None:
+        check_relaxation(relaxation, problem)
+    if exact:
+        check_memory(problem, proven=True)
+    deadline = Deadline.after(time_limit)
+    with progress(check_flag("verbose", verbose)) as stages:
+        if relaxation is None:
+            share = deadline.share(0.5 if exact else 1.0)
+            relaxation = solve_relaxation(problem, time_limit=share.time_limit, verbose=verbose)
+        with stages.stage("certify") as bar:
+            certificate = _of_relaxation(network, relaxation)
+            for priced in _exact(network, relaxation, deadline, bar) if exact else ():
+                # An exact bound may fall short of the relaxation's by its own allowance for rounding.
+                preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
+                if priced.lower_bound >= (1.0 - _TIE if preferred else 1.0) * certificate.lower_bound:
+                    certificate = priced
+            return guarded(certificate) if arithmetic == "verified" else certificate
+
+
+def _of_statistics(
+    network: BilinearNetwork, statistics: SufficientStatistics, relaxation: Relaxation | None, beta: float | None
+) -> TrainingProblem:
+    """Return the problem of the statistics that has the network's kind."""
+    if beta is None:
+        if not isinstance(relaxation, Relaxation):
+            raise InvalidInputError("beta must be given for statistics without a relaxation")
+        beta = proportional_beta(relaxation.problem, statistics.total_weight_)
+    if not isinstance(network, BilinearNetwork):
+        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
+    return TrainingProblem.from_statistics(statistics, beta=beta, activation=network.activation, levels=network.levels)
+
+
+def _of_batches(
+    network: BilinearNetwork,
+    batches: Any,
+    relaxation: Relaxation | None,
+    beta: float | None,
+    passes: int,
+    exact: bool,
+    arithmetic: str,
+    deadline: Deadline,
+    verbose: bool,
+) -> Certificate:
+    one_array = isinstance(batches, str) or hasattr(batches, "__array__")
+    if one_array or not (callable(batches) or isinstance(batches, Iterable)):
+        raise InvalidTypeError(
+            "problem must be a TrainingProblem, SufficientStatistics, or batches of rows (an iterable, or a function "
+            f"that returns one); got {type(batches).__name__}"
+        )
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(
+            "relaxation must be a Relaxation of some of the rows where problem is batches of them; got "
+            f"{type(relaxation).__name__}"
+        )
+    check_fits(network, relaxation.problem)
+    penalty = None if beta is None else check_real("beta", beta)
+    with progress(check_flag("verbose", verbose)) as stages, stages.stage("certify") as bar:
+        objective, bound, finished, proof = bound_over_rows(
+            network,
+            batches,
+            relaxation,
+            penalty,
+            passes=passes,
+            exact=exact,
+            verified=arithmetic == "verified",
+            deadline=deadline,
+            bar=bar,
+        )
+    bound_type = "exact" if finished else "sdp"
+    return Certificate(min(bound, objective), objective, bound_type, arithmetic, proof)
+
+
+def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
+    problem, dual = relaxation.problem, relaxation.dual
+    columns = output_columns(dual.nu)
+    # Where nu is zero, which needs no weights, those of the relaxation are all ones.
+    trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
+    proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
+    objective = problem.objective(network)
+    return Certificate(min(relaxation.lower_bound, objective), objective, proof=proof)
+
+
+def _exact(
+    network: BilinearNetwork, relaxation: Relaxation, deadline: Deadline, bar: ProgressBar
+) -> Iterator[Certificate]:
+    """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
+    problem = relaxation.problem
+    gradient = -problem.data_fit.gradient(problem.predictions(network))
+    oracle = BilinearOracle(problem.size)
+    # The bounds of a first node, and the eigenvalues of its leaf.
+    proof = (4.0 * FACTOR + EIGENVALUES) * (2.0 * problem.size + 1.0) ** 3
+    remaining = total = 2 * problem.n_outputs
+    for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
+        inside = problem.data_fit.project(nu)
+        if not np.all(np.isfinite(inside)):
+            continue
+        results = []
+        for k, column in enumerate(output_columns(inside)):
+            own = deadline.share(1.0 / remaining)
+            remaining -= 1
+            if not own.over and deadline.tolerates(proof):
+                shift = None if z is None else z[k]
+                M = problem.adjoint(column)
+                results.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
+                bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
+        if len(results) == problem.n_outputs and all(result.trees and result.trees[0].leaves for result in results):
+            finished = all(result.exact for result in results)
+            trees = [result.trees[0] for result in results]
+            yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
+
+
+def guarded(certificate: Certificate) -> Certificate:
+    """Return the certificate with the bound that its proof has in verified arithmetic."""
+    proof = certificate.proof
+    assert isinstance(proof, Proof)
+    value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
+    trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
+    scaled = read_only(nu * (scales if proof.problem.vector else scales[0]))
+    bound = min(value, certificate.objective)
+    return replace(certificate, lower_bound=bound, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))

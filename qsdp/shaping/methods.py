@@ -1,0 +1,195 @@
+"""Covariances of one output by each method."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
+from qsdp._utils.parallel import blocks
+from qsdp._utils.validation import FloatArray
+from qsdp.relaxation.backends.conic import was_interrupted
+from qsdp.relaxation.repair import project_psd
+from qsdp.shaping.completion import largest_constant, weighted_absolute
+
+__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "smallest_diagonal"]
+
+#: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
+GAMMA = math.asinh(1.0)
+
+#: Relative error of the adaptive constant, from below. At the largest the replicas of a coordinate agree, and
+#: no inner level occurs: where there are several, a hundredth of c keeps some and as a rule lowers the sampling
+#: variance, by up to a tenth.
+_TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
+
+#: Iterations of the paper's program for which there must be time, to begin it.
+_ITERATIONS = 10.0
+
+
+def _identity(size: int) -> FloatArray:
+    """Return the identity as windows of one row: of 6000 inputs that of the zero point would be 1.2 GB."""
+    row = np.zeros(2 * size - 1)
+    row[size - 1] = 1.0
+    identity: FloatArray = np.lib.stride_tricks.sliding_window_view(row, size)[::-1]
+    return identity
+
+
+def smallest_diagonal(
+    Z: FloatArray,
+    V: FloatArray,
+    rho: float,
+    *,
+    rounds: int = 200,
+    tol: float = 1e-3,
+    largest_excess: float = 2e-2,
+    deadline: Deadline = NEVER,
+) -> tuple[FloatArray, float]:
+    r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
+
+    Parameters
+    ----------
+    Z, V : ndarray of shape (N, N)
+        V is feasible with diagonal `rho`.
+    rho : float
+    rounds : int, default=200
+        Largest number of reweightings.
+    tol, largest_excess : float, default=1e-3, 2e-2
+        Relative excess of the diagonal over `rho` at which to stop, and beyond which the given V is kept.
+    deadline : Deadline
+        No reweighting begins that would end later.
+
+    Returns
+    -------
+    V : ndarray of shape (N, N)
+    rho : float
+        Largest entry of its diagonal, at most the given one up to a small excess.
+
+    Notes
+    -----
+    Without the bound on the diagonal the spectral :math:`|Z|` is optimal; with weights w on it,
+    :math:`w^{-1/2} |w^{1/2} Z w^{1/2}| w^{-1/2}`. The weights are the multipliers of the bound: they are
+    raised where it is exceeded. The remaining excess goes into rho, and with it into the regulariser of the sampled
+    network.
+    """
+    weights, largest = np.ones(len(Z)), math.inf
+    for _ in range(rounds):
+        if not deadline.affords(EIGENVECTORS * float(len(Z)) ** 3):
+            break
+        absolute, _, _ = weighted_absolute(Z, weights)
+        excess = absolute.diagonal() / rho
+        largest = float(absolute.diagonal().max())
+        if excess.max() <= 1.0 + tol:
+            break
+        weights = np.maximum(weights * np.square(excess), 1.0)
+    if largest > rho * (1.0 + largest_excess):
+        return V, rho
+    return absolute, max(rho, largest)
+
+
+class _Shaped(NamedTuple):
+    Q: FloatArray
+    within: FloatArray
+    constant: float
+    rho: float
+
+
+def scaled_block(Z: FloatArray, rho: float) -> FloatArray:
+    """Return Z / rho, of entries between -1 and 1; of rho = 0, Z."""
+    return np.clip(Z / rho, -1.0, 1.0) if rho > 0.0 else Z
+
+
+def _replica_correlation(diagonal: FloatArray, replicas: npt.NDArray[np.intp]) -> FloatArray:
+    # The mean over the pairs of replicas of a coordinate, the ones included, is its entry of the diagonal.
+    correlation = (replicas * diagonal - 1.0) / np.maximum(replicas - 1, 1)
+    return np.where(replicas > 1, np.clip(correlation, -1.0, 1.0), 1.0)
+
+
+def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: int) -> FloatArray:
+    """Return [P S; S P], the diagonal of P replaced by ones, from what returns rows of the symmetric P and S."""
+    # V and Z of a Relaxation are symmetric, and its W is V. In place and by rows: of wide data every matrix counts.
+    Q = np.empty((2 * N, 2 * N))
+    for rows in blocks(N, N):
+        Q[rows, :N], Q[rows, N:] = rows_of(rows)
+    Q[:N, :N].flat[:: N + 1] = 1.0
+    Q[N:, :N], Q[N:, N:] = Q[:N, N:], Q[:N, :N]
+    return Q
+
+
+def _krivine(
+    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
+) -> _Shaped:
+    if rho > 0.0 and replicas.max() > 1:
+        V, rho = smallest_diagonal(Z, V, rho, deadline=deadline)
+    diagonal = V.diagonal() / rho if rho > 0.0 else np.ones(len(Z))
+    within = np.sinh(GAMMA * _replica_correlation(diagonal, replicas))
+    if rho > 0.0:
+        Q = _covariance(
+            lambda rows: (np.sinh(GAMMA * (V[rows] / rho)), np.sin(GAMMA * scaled_block(Z[rows], rho))),
+            len(Z),
+        )
+    else:
+        Q = _identity(2 * len(Z))
+    return _Shaped(Q, np.concatenate([within, within]), GAMMA, rho)
+
+
+def _adaptive(
+    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
+) -> _Shaped:
+    scaled = scaled_block(Z, rho)
+    tolerance = _TOLERANCE_OF_LEVELS if replicas.max() > 1 else _TOLERANCE
+    found = largest_constant(scaled, GAMMA, tolerance, deadline)
+    if found is None:
+        return _krivine(Z, V, rho, replicas, deadline)
+    constant, P = found
+    within = _replica_correlation(P.diagonal(), replicas)
+    Q = _covariance(lambda rows: (P[rows], np.sin(constant * scaled[rows])), len(Z))
+    return _Shaped(Q, np.concatenate([within, within]), constant, rho)
+
+
+def _sdp(
+    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
+) -> _Shaped:
+    # An iteration projects a matrix of both sides; forming the program takes longer than a few.
+    if not deadline.affords(_ITERATIONS * EIGENVECTORS * float(2 * len(Z)) ** 3):
+        return _krivine(Z, V, rho, replicas, deadline)
+    import cvxpy as cp
+
+    if rho > 0.0 and replicas.max() > 1:
+        _, rho = smallest_diagonal(Z, V, rho, deadline=deadline)
+    N = len(Z)
+    target = np.sin(GAMMA * scaled_block(Z, rho))
+    counts = np.concatenate([replicas, replicas])
+    # Q is that of the means over replicas, as exchangeable replicas suffice: its diagonal is between 0 and 1.
+    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
+    single = counts == 1
+    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
+    if single.any() and not single.all():
+        diagonal.append(cp.diag(Q)[single] == 1)
+    program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
+    options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
+    if deadline.time_limit is not None:
+        options["time_limit_secs"] = deadline.time_limit
+    data, chain, inverse = program.get_problem_data(cp.SCS, solver_opts=options)
+    answer = chain.solve_via_data(program, data, False, False, options)
+    if was_interrupted(answer):
+        raise KeyboardInterrupt
+    with warnings.catch_warnings():
+        # The time may be over before it is accurate, which the residual tells.
+        warnings.simplefilter("ignore", UserWarning)
+        program.unpack_results(answer, chain, inverse)
+    if Q.value is None:
+        return _krivine(Z, V, rho, replicas, deadline)
+    repaired = project_psd(0.5 * (Q.value + Q.value.T))
+    scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
+    repaired /= np.outer(scale, scale)
+    within = np.where(single, 1.0, (counts * repaired.diagonal() - 1.0) / np.maximum(counts - 1, 1))
+    np.fill_diagonal(repaired, 1.0)
+    return _Shaped(repaired, within, GAMMA, rho)
+
+
+SHAPINGS = {"krivine": _krivine, "adaptive": _adaptive, "sdp": _sdp}
