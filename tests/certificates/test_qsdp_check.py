@@ -338,7 +338,8 @@ def scalar_data(f: dict[str, Any]) -> None:
 TAMPERED: list[Callable[[dict[str, Any]], None]] = [
     raised, lowered, other_dual, larger_dual, flipped, no_level, beyond_levels, no_sign, dropped, doubled,
     reversed_signs, bad_order, larger_shift, cut_shift, infinite_shift, nan_dual, nan_bound, nan_objective, other_beta,
-    other_target, other_loss, unknown_loss, fewer_levels, no_activation, unknown_bound_type, missing, pickled, scalar_data,
+    other_target, other_loss, unknown_loss, fewer_levels, no_activation, unknown_bound_type, missing, pickled,
+    scalar_data,
 ]  # fmt: skip
 
 
