@@ -174,6 +174,23 @@ class QuadraticMap:
             values += 0.5 * b * b * products + c * c
         return values
 
+    def features(self) -> FloatArray:
+        r"""Return rows of shape (n, p) with these inner products, p = N(N+1)/2."""
+        a, b, c = self.coefficients
+        d = self.X.shape[1]
+        features = np.empty((self.n_rows, self.size * (self.size + 1) // 2))
+        start = 0
+        for j in range(d):
+            # Every entry off the diagonal stands for two.
+            own = features[:, start : start + d - j]
+            np.multiply(self.X[:, j:], (math.sqrt(2.0) * a) * self.X[:, j : j + 1], out=own)
+            own[:, 0] /= math.sqrt(2.0)
+            start += d - j
+        if self.lifted:
+            features[:, start : start + d] = (math.sqrt(0.5) * b) * self.X
+            features[:, start + d] = c
+        return features
+
     def expression(self, S: cp.Expression) -> cp.Expression:
         """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
         import cvxpy as cp

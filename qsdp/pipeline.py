@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import Interrupted, best_at_interrupt
+from qsdp.refinement import Interrupted, Trial, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import joining_operations, with_network
 from qsdp.result import QSDPResult, refined, timed_stage
@@ -302,6 +302,14 @@ def _best_found(
     return best_at_interrupt(found, problem)
 
 
+@dataclass
+class _Tried:
+    """How many neurons to draw after the first sweeps of a polish, and how many seconds all would take."""
+
+    more: int
+    seconds: float = 0.0
+
+
 def _enough_neurons(
     relaxation: Relaxation,
     covariance: SignCovariance | list[SignCovariance],
@@ -339,28 +347,25 @@ def _enough_neurons(
         with timed_stage(timings, "sample"), stages.stage("sample"):
             network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
         found.append(network)
-        drawn, began = rng.bit_generator.state, limit.elapsed
-        if tries:
-            with timed_stage(timings, "refine"):
-                tried = refined(network, problem, options, rng, limit, kept, _TRIED_SWEEPS)
-            found.append(tried)
-            rng.bit_generator.state = drawn
-            seconds = _ALL_SWEEPS * (limit.elapsed - began)
-            more = next_size(tried, seconds, settled=False)
-            if more > n_neurons:
-                # What is tried of the most that time allows is missing in the end.
-                tries = affordable(seconds) >= 2 * more
-                n_neurons, smaller = more, tried
-                continue
-            if limit.left < seconds:
-                # There is no time to make these sweeps again.
-                network = tried
-            else:
-                began = limit.elapsed
+        began, tried = limit.elapsed, _Tried(n_neurons)
+
+        def goes_on(
+            network: BilinearNetwork, before: int = n_neurons, began: float = began, tried: _Tried = tried
+        ) -> bool:
+            tried.seconds = _ALL_SWEEPS * (limit.elapsed - began)
+            tried.more = next_size(network, tried.seconds, settled=False)
+            return tried.more == before
+
         if refines:
             with timed_stage(timings, "refine"):
-                network = refined(network, problem, options, rng, limit, kept)
+                trial = Trial(_TRIED_SWEEPS, goes_on) if tries else None
+                network = refined(network, problem, options, rng, limit, kept, trial)
             found.append(network)
+        if tried.more > n_neurons:
+            # What is tried of the most that time allows is missing in the end.
+            tries = affordable(tried.seconds) >= 2 * tried.more
+            n_neurons, smaller = tried.more, network
+            continue
         if not grows:
             return network
         if smaller is not None and limit.over and smaller.objective(problem) <= network.objective(problem):

@@ -21,7 +21,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.options import REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import MOST_SWEEPS, Interrupted, best_at_interrupt, improve, refit, suits_statistics
+from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
@@ -183,9 +183,11 @@ def refined(
     rng: np.random.Generator,
     limit: Deadline,
     kept: TrainingProblem | None,
-    max_sweeps: int = MOST_SWEEPS,
+    trial: Trial | None = None,
 ) -> BilinearNetwork:
     """Return the refined network; where statistics do not suit a polish, that of rows kept if it is better on all.
+
+    A trial is that of a polish.
 
     Raises
     ------
@@ -199,7 +201,7 @@ def refined(
     polished = improve(
         network,
         problem if kept is None else kept,
-        max_sweeps=max_sweeps,
+        trial=trial,
         time_limit=limit.time_limit,
         random_state=rng,
         n_jobs=options.n_jobs,

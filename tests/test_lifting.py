@@ -138,6 +138,17 @@ def test_forward_and_adjoint_against_explicit_matrices(
 
 
 @maps
+def test_inner_products_and_features_against_explicit_matrices(coefficients: Any, lifted: bool) -> None:
+    data, _ = random_map(0, 5, 3, coefficients, lifted)
+    matrices = explicit(data)
+    expected = np.einsum("ijk,ljk->il", matrices, matrices)
+    features, N = data.features(), data.size
+    assert features.shape == (5, N * (N + 1) // 2)
+    np.testing.assert_allclose(features @ features.T, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(data.inner_products(), expected, rtol=1e-12, atol=1e-12)
+
+
+@maps
 def test_rank_one_matrices_of_neurons_give_the_activation(coefficients: Any, lifted: bool) -> None:
     data, rng = random_map(0, 6, 3, coefficients, lifted)
     a, b, c = coefficients

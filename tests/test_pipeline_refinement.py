@@ -14,6 +14,7 @@ import qsdp
 from qsdp import QSDPResult, QuantizedNetworkClassifier, QuantizedNetworkRegressor, solve_and_sample
 from qsdp.exceptions import InvalidInputError, SolverError, UnavailableSolverError
 from qsdp.losses import LOSSES
+from qsdp.refinement import improve
 from qsdp.relaxation.backends import BACKENDS
 
 RNG = np.random.default_rng(0)
@@ -152,13 +153,13 @@ def test_the_device_is_that_of_relaxation_and_polish(monkeypatch):
         return spy
 
     monkeypatch.setattr("qsdp.pipeline.solve_relaxation", spied(qsdp.solve_relaxation))
-    monkeypatch.setattr("qsdp.result.improve", spied(qsdp.polish))
+    monkeypatch.setattr("qsdp.result.improve", spied(improve))
     # No torch is needed to see where a device goes.
     monkeypatch.setattr("qsdp.options.check_device", lambda device: device)
     result = qsdp.solve_and_sample(X, Y, 10, refine="polish", random_state=0, device="there")
     result.resample(5, device="there")
     qsdp.QuantizedNetworkRegressor(10, beta="5%", random_state=0, device="there").fit(X, Y).resample(5)
-    solved, polished = ("solve_relaxation", "there"), ("polish", "there")
+    solved, polished = ("solve_relaxation", "there"), ("improve", "there")
     assert seen == [solved, polished, polished, solved, polished, polished]
 
 

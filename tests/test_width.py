@@ -15,6 +15,7 @@ from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import run_pipeline
+from qsdp.refinement import Trial
 from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.width import LEAST_NEURONS, MOST_NEURONS, deviation, more_neurons
 
@@ -119,15 +120,13 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     monkeypatch.setattr(pipeline, "more_neurons", grown)
     refine, sizes = pipeline.refined, []
 
-    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, *sweeps: int) -> Any:
-        if sweeps:
-            return refine(network, problem, options, rng, limit, kept, *sweeps)
+    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, trial: Any) -> Any:
         sizes.append(network.n_neurons)
         if len(sizes) == 2:
             # The limit has passed; the larger network is as sampled, if it is to be the worse one.
             monkeypatch.setattr(Deadline, "over", property(lambda own: own is limit))
             return refine(network, problem, options, rng, NEVER, kept) if better else network
-        return refine(network, problem, options, rng, limit, kept)
+        return refine(network, problem, options, rng, limit, kept, trial)
 
     monkeypatch.setattr(pipeline, "refined", ended)
     result = fitted(PLANTED)
@@ -139,10 +138,20 @@ def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: 
     refine, sizes = pipeline.refined, []
 
     def counted(network: Any, *rest: Any) -> Any:
-        sizes.append((network.n_neurons, len(rest) == 5))
-        return refine(network, *rest)
+        *others, trial = rest
+        went_on = [True]
+
+        def goes_on(tried: Any) -> bool:
+            went_on.append(trial.goes_on(tried))
+            return went_on[-1]
+
+        made = refine(network, *others, trial and Trial(trial.sweeps, goes_on))
+        sizes.append((network.n_neurons, went_on[-1]))
+        return made
 
     monkeypatch.setattr(pipeline, "refined", counted)
+    # Small networks need no more than a few sweeps in all.
+    monkeypatch.setattr(pipeline, "_TRIED_SWEEPS", 2)
     grown = fitted(PLANTED, beta="0.1%")
     tried, whole = ([n for n, all_sweeps in sizes if all_sweeps == finished] for finished in (False, True))
     assert tried[0] == LEAST_NEURONS
@@ -150,24 +159,6 @@ def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: 
     assert whole[-1] == grown.network.n_neurons
     same = fitted(PLANTED, beta="0.1%", n_neurons=whole[-1])
     assert np.array_equal(same.network.U, grown.network.U)
-
-
-@pytest.mark.parametrize("over", [False, True])
-def test_what_is_tried_goes_on_where_time_is_short(over: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    refine, made = pipeline.refined, []
-
-    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, *sweeps: int) -> Any:
-        made.append((network, network if limit.over else refine(network, problem, options, rng, limit, kept, *sweeps)))
-        if over:
-            monkeypatch.setattr(Deadline, "left", property(lambda own: 0.0 if own is limit else np.inf))
-        return made[-1][1]
-
-    monkeypatch.setattr(pipeline, "refined", ended)
-    network = fitted(SIMPLE, time_limit=1e6).network
-    (sampled, tried), (start, _) = made
-    assert tried is not sampled
-    assert np.array_equal(start.U, (tried if over else sampled).U)
-    assert np.array_equal(network.U, tried.U) or not over
 
 
 def test_after_a_few_sweeps_only_a_large_deviation_counts() -> None:

@@ -10,7 +10,8 @@ import scipy
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
-from qsdp.encoding.selection import LeftOut, ridge_scales, standard_error
+from qsdp.encoding.selection import LeftOut, RidgeFit, few_features, left_out_fit, standard_error
+from qsdp.lifting import QuadraticMap
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import DistinctRows
 
@@ -29,7 +30,13 @@ _HOPELESS = 3.0
 _ROUNDING = 1e-9
 
 
-def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, deadline: Deadline = NEVER) -> IntArray:
+def useful_inputs(
+    problem: TrainingProblem,
+    rows: DistinctRows,
+    n_inputs: int,
+    deadline: Deadline = NEVER,
+    fit: RidgeFit | None = None,
+) -> IntArray:
     r"""Return which of the first `n_inputs` columns of a problem predict best, fewest where that makes no difference.
 
     Recursive elimination, cross-validated: a quadratic ridge regression, as in `left_out_errors`, is fitted again and
@@ -46,6 +53,8 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, d
     n_inputs : int
     deadline : Deadline
         When it has passed, what is best by then is returned.
+    fit : RidgeFit, optional
+        The regression of all inputs, if it is known.
 
     Returns
     -------
@@ -55,7 +64,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, d
     best = np.arange(n_inputs)
     if rows.count < _LEAST_ROWS or n_inputs <= _LEAST_INPUTS:
         return best
-    elimination = _Elimination.of(problem, rows, n_inputs)
+    elimination = _Elimination.of(problem, rows, n_inputs, fit)
     # Of all rows first, then of those outside of each fold.
     inputs, least = [best] * (1 + _FOLDS), np.full(len(elimination.X), np.inf)
     while not deadline.over:
@@ -88,6 +97,8 @@ class _Elimination:
         Inputs of the distinct rows, at the better scale.
     activation : PolynomialActivation or None
     n_inputs : int
+    strength : float
+        Of the ridge penalty, for all inputs.
     held_out : ndarray of shape (folds, c)
         The weight of every cell that a fold holds out.
     """
@@ -96,18 +107,15 @@ class _Elimination:
     X: FloatArray
     activation: PolynomialActivation | None
     n_inputs: int
+    strength: float
     held_out: FloatArray
 
     @classmethod
-    def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> _Elimination:
-        """Return that of a problem."""
-        left_out = LeftOut.of(problem, rows)
-        X = problem.X[left_out.samples]
-
-        def error(scale: float) -> float:
-            return float(left_out.best(quadratic_map(scale * X, problem.activation).inner_products())[1].sum())
-
-        scale = min(ridge_scales(problem), key=error)
+    def of(
+        cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None
+    ) -> _Elimination:
+        """Return that of a problem, and of its regression."""
+        left_out, fit = LeftOut.of(problem, rows), fit or left_out_fit(problem, rows)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
@@ -115,7 +123,8 @@ class _Elimination:
         later = np.arange(_FOLDS - 1, -1, -1)[:, None]
         dealt = (ends + later) // _FOLDS - (ends - left_out.counts + later) // _FOLDS
         held_out = dealt / left_out.counts * left_out.weights
-        return cls(left_out, scale * X, problem.activation, n_inputs, held_out)
+        X = fit.scale * problem.X[left_out.samples]
+        return cls(left_out, X, problem.activation, n_inputs, fit.strength, held_out)
 
     def measure(self, inputs: list[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
         """Return the squared errors (k,) at rows held out, and the importances of the inputs, each ranked on its rows.
@@ -126,7 +135,9 @@ class _Elimination:
             Those of all rows first, then those of each training part.
         """
         left_out = self.left_out
-        strength, _ = left_out.best(quadratic_map(self._columns(inputs[0]), self.activation).inner_products())
+        strength = self.strength
+        if len(inputs[0]) < self.n_inputs:
+            strength, _ = left_out.best(self._rows(inputs[0]))
         targets = left_out.means[left_out.place] + left_out.deviations
         errors = np.zeros(len(left_out.samples))
         importances = [self._fit(inputs[0], left_out.weights, targets, strength)[1]]
@@ -137,8 +148,9 @@ class _Elimination:
             importances.append(sizes)
         return errors, importances
 
-    def _columns(self, inputs: IntArray) -> FloatArray:
-        return np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]])
+    def _rows(self, inputs: IntArray) -> QuadraticMap:
+        columns = np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]])
+        return quadratic_map(columns, self.activation)
 
     def _fit(
         self, inputs: IntArray, cell_weights: FloatArray, targets: FloatArray, strength: float
@@ -149,13 +161,30 @@ class _Elimination:
         training = weights > 0.0
         weights = weights[training]
         sums = np.stack([np.bincount(place, cell_weights * one, minlength=count) for one in targets.T], axis=1)
-        X, roots = self._columns(inputs), np.sqrt(weights)[:, None]
-        kernel = quadratic_map(X, self.activation).inner_products()
-        own = roots * kernel[np.ix_(training, training)] * roots.T
-        own[np.diag_indices(len(own))] += strength * (float(np.trace(own)) / len(own) or 1.0)
-        dual = roots * scipy.linalg.solve(own, sums[training] / roots, assume_a="pos")
-        sizes = _importances(X[training], dual, weights, self.activation)
-        return kernel[:, training] @ dual, sizes[: len(inputs)]
+        rows, roots = self._rows(inputs), np.sqrt(weights)[:, None]
+        targets = sums[training] / roots
+        if few_features(rows):
+            features = rows.features()
+            own = roots * features[training]
+            gram = own.T @ own
+            ridge = _add_ridge(gram, strength, len(own))
+            slopes = scipy.linalg.solve(gram, own.T @ targets, assume_a="pos")
+            predictions, dual = features @ slopes, roots * (targets - own @ slopes) / ridge
+        else:
+            kernel = rows.inner_products()
+            own = roots * kernel[np.ix_(training, training)] * roots.T
+            _add_ridge(own, strength, len(own))
+            dual = roots * scipy.linalg.solve(own, targets, assume_a="pos")
+            predictions = kernel[:, training] @ dual
+        sizes = _importances(rows.X[training], dual, weights, self.activation)
+        return predictions, sizes[: len(inputs)]
+
+
+def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:
+    """Add a multiple of the mean eigenvalue of so many rows to the diagonal, and return it."""
+    ridge = strength * (float(np.trace(gram)) / n_rows or 1.0)
+    gram[np.diag_indices(len(gram))] += ridge
+    return ridge
 
 
 def _importances(

@@ -12,11 +12,20 @@ import numpy.typing as npt
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import Cells, DistinctRows
 
-__all__ = ["LeftOut", "first_clear_best", "left_out_errors", "ridge_scales", "standard_error"]
+__all__ = [
+    "LeftOut",
+    "RidgeFit",
+    "few_features",
+    "first_clear_best",
+    "left_out_errors",
+    "left_out_fit",
+    "standard_error",
+]
 
 #: Distinct rows used at most: a thousand tell gains of a hundredth from chance, in half a second for an encoding.
 _MOST_ROWS = 1000
@@ -37,7 +46,22 @@ _SCALES = (1.0, 4.0)
 #: on 100 to 400 rows of made problems that bits help, gains between one and two were gains on new rows.
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 
+#: Eigenvalues below this share of the largest are rounding.
+_RANK = 1e-13
+
 Candidate = TypeVar("Candidate")
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    """A quadratic ridge regression: the scale of its inputs, its strength over the mean eigenvalue, and its errors.
+
+    The errors, of shape (k,), are those of `left_out_errors`.
+    """
+
+    scale: float
+    strength: float
+    errors: FloatArray
 
 
 def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
@@ -63,16 +87,22 @@ def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     ndarray of shape (min(k, 1000),)
         Multiplied by the weights, and summed over equal rows. For other inputs the same rows are left out.
     """
+    return left_out_fit(problem, rows).errors
+
+
+def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
+    """Return the regression of `left_out_errors`."""
     left_out = LeftOut.of(problem, rows)
     inputs = problem.X[left_out.samples]
-    kernels = (quadratic_map(scale * inputs, problem.activation).inner_products() for scale in ridge_scales(problem))
-    return min((left_out.best(kernel)[1] for kernel in kernels), key=np.sum)
-
-
-def ridge_scales(problem: TrainingProblem) -> tuple[float, ...]:
-    """Return the scales of the inputs of a problem between which regressions choose."""
     # Without a lift a scale multiplies all of the kernel, and strengths are relative to it.
-    return _SCALES if problem.lifted else _SCALES[:1]
+    scales = _SCALES if problem.lifted else _SCALES[:1]
+    fits = (RidgeFit(scale, *left_out.best(quadratic_map(scale * inputs, problem.activation))) for scale in scales)
+    return min(fits, key=lambda fit: float(fit.errors.sum()))
+
+
+def few_features(rows: QuadraticMap) -> bool:
+    """Return whether a regression on so many rows is less work by their features than by their inner products."""
+    return rows.size * (rows.size + 1) <= rows.n_rows
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -137,30 +167,43 @@ class LeftOut:
             deviations=(of_cells - means[cells.group])[used],
         )
 
-    def best(self, kernel: FloatArray) -> tuple[float, FloatArray]:
+    def best(self, rows: QuadraticMap) -> tuple[float, FloatArray]:
         """Return the strength of the smallest errors, over the mean eigenvalue, and them, summed over equal rows.
 
         Parameters
         ----------
-        kernel : ndarray of shape (k, k)
-            Of distinct rows.
+        rows : QuadraticMap
+            Of the distinct rows.
         """
         roots = np.sqrt(self.row_weights)[:, None]
-        eigenvalues, basis = np.linalg.eigh(roots * kernel * roots.T)
-        eigenvalues = np.maximum(eigenvalues, 0.0)
+        eigenvalues, basis = _decomposed(rows, roots)
         squares, coordinates = np.square(basis), basis.T @ (roots * self.means)
-        unit = float(eigenvalues.mean()) or 1.0
+        # Outside of the basis all is left.
+        outside, missing = roots * self.means - basis @ coordinates, np.maximum(1.0 - squares.sum(axis=1), 0.0)
+        unit = float(eigenvalues.sum()) / len(roots) or 1.0
 
         def errors(strength: float) -> FloatArray:
             # One minus H in the basis: never zero, as its difference from one might be.
             left = unit * strength / (eigenvalues + unit * strength)
-            residuals = basis @ (left[:, None] * coordinates) / roots
-            own = (1.0 - self.shares) + self.shares * (squares @ left)[self.place]
+            residuals = (outside + basis @ (left[:, None] * coordinates)) / roots
+            own = (1.0 - self.shares) + self.shares * (missing + squares @ left)[self.place]
             squared = np.square(self.deviations + residuals[self.place]).sum(axis=1)
             return np.bincount(self.place, self.weights * squared / own**2).astype(float)
 
         found = ((strength, errors(strength)) for strength in _STRENGTHS.tolist())
         return min(found, key=lambda one: float(one[1].sum()))
+
+
+def _decomposed(rows: QuadraticMap, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return positive eigenvalues (r,) and eigenvectors (k, r) of the inner products of rows times `roots` (k, 1)."""
+    if not few_features(rows):
+        eigenvalues, basis = np.linalg.eigh(roots * rows.inner_products() * roots.T)
+        return np.maximum(eigenvalues, 0.0), basis
+    features = roots * rows.features()
+    eigenvalues, axes = np.linalg.eigh(features.T @ features)
+    kept = eigenvalues > _RANK * eigenvalues[-1]
+    eigenvalues = eigenvalues[kept]
+    return eigenvalues, features @ (axes[:, kept] / np.sqrt(eigenvalues))
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
@@ -175,8 +218,8 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 
 def first_clear_best(
     candidates: Iterable[tuple[Candidate, TrainingProblem]], rows: DistinctRows, deadline: Deadline = NEVER
-) -> tuple[Candidate, TrainingProblem]:
-    """Return the first of the candidates that no later one, of more inputs, is clearly better than.
+) -> tuple[Candidate, TrainingProblem, RidgeFit | None]:
+    """Return the first of the candidates that no later one, of more inputs, is clearly better than, and its regression.
 
     Parameters
     ----------
@@ -187,23 +230,27 @@ def first_clear_best(
         Of the samples.
     deadline : Deadline
         When it has passed, the best so far is returned.
+
+    Returns
+    -------
+    object
+    TrainingProblem
+    RidgeFit or None
+        None where nothing was to be compared.
     """
     others = iter(candidates)
-    best = next(others)
-    if rows.count < _LEAST_ROWS:
-        return best
-    errors = None
-    for candidate in others:
+    best, fit = next(others), None
+    for candidate in others if rows.count >= _LEAST_ROWS else ():
         if candidate[1].n_features == best[1].n_features:
             continue
         if deadline.over:
             break
-        errors = left_out_errors(best[1], rows) if errors is None else errors
-        found = left_out_errors(candidate[1], rows)
-        if not is_clear_gain(errors - found, errors):
+        fit = left_out_fit(best[1], rows) if fit is None else fit
+        found = left_out_fit(candidate[1], rows)
+        if not is_clear_gain(fit.errors - found.errors, fit.errors):
             break
-        best, errors = candidate, found
-    return best
+        best, fit = candidate, found
+    return *best, fit
 
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:

@@ -198,9 +198,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoder.transform(counting.X))
 
-        encoder, problem = first_clear_best(candidates(), rows, deadline)
+        encoder, problem, fit = first_clear_best(candidates(), rows, deadline)
         width = encoder.encoding_.width
-        kept = useful_inputs(problem, rows, width, deadline)
+        kept = useful_inputs(problem, rows, width, deadline, fit)
         if len(kept) < width:
             inputs = problem.X[:, :width]
             encoder.encoding_, unused = restricted_to(encoder.encoding_, inputs, kept, counting.weights)

@@ -2,13 +2,13 @@
 
 from qsdp.refinement._choice import suits_statistics
 from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width
-from qsdp.refinement.polishing import MOST_SWEEPS, Interrupted, best_at_interrupt, improve, polish
+from qsdp.refinement.polishing import Interrupted, Trial, best_at_interrupt, improve, polish
 from qsdp.refinement.refitting import refit
 
 __all__ = [
-    "MOST_SWEEPS",
     "FixedWidthResult",
     "Interrupted",
+    "Trial",
     "best_at_interrupt",
     "improve",
     "polish",

@@ -92,6 +92,7 @@ class CoordinateDescent(ABC):
     ) -> None:
         self.problem, self.data, self.deadline = problem, data, deadline
         self.unit = data.unit
+        self._rounding = ROUNDING[np.dtype(data.library.dtype).name]
         self.penalty = problem.beta * problem.dimension / self.unit
         self.fit = DataFit(problem.loss, problem.y.reshape(len(problem.y), -1), problem.sample_weight)
         self.largest = np.full(problem.size, problem.levels - 1)
@@ -152,7 +153,7 @@ class CoordinateDescent(ABC):
     @property
     def tolerance(self) -> float:
         """Fall of the loss that counts."""
-        return ROUNDING[np.dtype(self.data.library.dtype).name] * abs(self.value)
+        return self._rounding * abs(self.value)
 
     def accept(self, f: FloatArray, value: float) -> None:
         """Take predictions and their loss."""

@@ -13,7 +13,15 @@ from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import CoordinateDescent, IntArray
-from qsdp.refinement._models import compatible, cross_changes, curvature_floor, sampled_curvature, side_by_side
+from qsdp.refinement._models import (
+    AGREEMENT,
+    agreeing,
+    compatible,
+    cross_changes,
+    curvature_floor,
+    sampled_curvature,
+    side_by_side,
+)
 from qsdp.refinement._samples import Images, Samples
 
 __all__ = ["SampleDescent"]
@@ -25,10 +33,6 @@ _LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
 #: Floats of one array of a batch, neurons by samples: 32 MiB. About ten of them are held at a time.
 _BATCH_FLOATS = 2**22
-
-#: Share of the predicted fall at which the moves of a batch are accepted together. With 0.25 and 0.75 objectives of
-#: four sets move by up to 2 % either way, in the same time.
-_AGREEMENT = 0.5
 
 #: Share of the entries of a side that are moved at once, at most: with 0.05 and 0.3 objectives on 12000 images move by
 #: less than 1 % either way, in the same time.
@@ -119,9 +123,13 @@ class SampleDescent(CoordinateDescent):
             several = self._several(change[chosen], steps[chosen])
             self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
         order = np.argsort(predicted, kind="stable")
-        if self.samples.large:
+        if self.samples.large or self.fit.quadratic:
             cross = cross_changes(moves, curvature[chosen], alpha, library)
-            order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
+            if self.samples.large:
+                order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
+        if self.fit.quadratic:
+            # The model is the loss, up to rounding: of what it finds together the loss is evaluated once.
+            order = order[agreeing(predicted[order], cross[np.ix_(order, order)], self.tolerance)]
         taken = order[self._take(moves[order], alpha[order], predicted[order])]
         moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
         return len(taken)
@@ -165,7 +173,8 @@ class SampleDescent(CoordinateDescent):
             f = self.f + library.give(moves[start:stop].T @ library.take(alpha[start:stop]))
             value = self.fit.value(f)
             fall = self.value - value
-            needed = 0.0 if stop - start == 1 else -_AGREEMENT * float(predicted[start:stop].sum())
+            exact = self.fit.quadratic or stop - start == 1
+            needed = 0.0 if exact else -AGREEMENT * float(predicted[start:stop].sum())
             if fall > self.tolerance and fall >= needed:
                 self.accept(f, value)
                 taken[start:stop] = True

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from typing import Any, ParamSpec
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +25,9 @@ from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
-__all__ = ["MOST_SWEEPS", "Interrupted", "best_at_interrupt", "improve", "polish"]
+__all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
 
 Callback = Callable[[int, float], object]
-_P = ParamSpec("_P")
 
 MOST_SWEEPS = 50
 
@@ -45,6 +43,14 @@ _FEW = 0.002
 _SMALL_DATA = 2**17
 
 
+@dataclass(frozen=True)
+class Trial:
+    """After how many sweeps it is decided whether to go on with a network: the better of it and the one given."""
+
+    sweeps: int
+    goes_on: Callable[[BilinearNetwork], bool]
+
+
 class Interrupted(KeyboardInterrupt):
     """An interrupt from the keyboard in the midst of a polish that has gained something: the best network so far."""
 
@@ -53,20 +59,6 @@ class Interrupted(KeyboardInterrupt):
         self.network, self.problem = network, problem
 
 
-def _ended_by_interrupts(improve: Callable[_P, BilinearNetwork]) -> Callable[_P, BilinearNetwork]:
-    """Return the function that, where another raises `Interrupted`, returns the best network so far, with a warning."""
-
-    @wraps(improve)
-    def polish(*arguments: _P.args, **options: _P.kwargs) -> BilinearNetwork:
-        try:
-            return improve(*arguments, **options)
-        except Interrupted as interrupt:
-            return best_at_interrupt([interrupt.network], interrupt.problem)
-
-    return polish
-
-
-@_ended_by_interrupts
 def polish(
     network: BilinearNetwork,
     problem: TrainingProblem,
@@ -169,6 +161,46 @@ def polish(
     >>> polished.n_bits == network.n_bits
     True
     """
+    try:
+        return improve(
+            network,
+            problem,
+            max_sweeps=max_sweeps,
+            restarts=restarts,
+            time_limit=time_limit,
+            random_state=random_state,
+            callback=callback,
+            n_jobs=n_jobs,
+            device=device,
+            verbose=verbose,
+        )
+    except Interrupted as interrupt:
+        return best_at_interrupt([interrupt.network], interrupt.problem)
+
+
+def improve(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    *,
+    max_sweeps: int = MOST_SWEEPS,
+    restarts: int = 0,
+    time_limit: float | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    verbose: bool = False,
+    trial: Trial | None = None,
+) -> BilinearNetwork:
+    """Return what `polish` does, for a method of which it is a part and which must know of an interrupt.
+
+    A trial ends it early where its network of that time is not worth more sweeps.
+
+    Raises
+    ------
+    Interrupted
+        It has gained something.
+    """
     check_fits(network, problem)
     check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
@@ -200,6 +232,10 @@ def polish(
                     bar.sweep(count, value)
                     if callback is not None:
                         callback(count, value)
+                    if trial is not None and count == trial.sweeps:
+                        best.offer(run.network())
+                        if not trial.goes_on(best.network):
+                            return best.network
                 best.offer(run.network())
     except KeyboardInterrupt:
         best.offer(run.network())
@@ -207,10 +243,6 @@ def polish(
             raise
         raise Interrupted(best.network, problem) from None
     return best.network
-
-
-#: `polish` for a method of which it is a part, which must know of an interrupt: it raises `Interrupted`.
-improve: Callable[..., BilinearNetwork] = inspect.unwrap(polish)
 
 
 def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProblem) -> BilinearNetwork:

@@ -13,6 +13,7 @@ from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.elimination import _FOLDS, _Elimination, useful_inputs
 from qsdp.encoding.scales import NO_GAIN
+from qsdp.problem import quadratic_map
 from qsdp.relaxation.rows import DistinctRows
 
 RELU = (0.0937, 0.5, 0.4688)
@@ -52,8 +53,7 @@ def test_errors_and_importances_are_those_of_regressions_on_folds(
     errors, importances = elimination.measure(inputs)
     order = elimination.left_out.samples
     X, y, weights = elimination.X, y[order], weights[order]
-    kernel = features(X[:, inputs[0]], activation)
-    strength, _ = elimination.left_out.best(kernel @ kernel.T)
+    strength, _ = elimination.left_out.best(quadratic_map(X[:, inputs[0]], problem.activation))
     for own, found, fold in zip(inputs, importances, [None, *range(_FOLDS)], strict=True):
         training = np.ones(23, dtype=bool) if fold is None else np.arange(23) % _FOLDS != fold
         rows = X[:, own]

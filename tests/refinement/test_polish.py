@@ -16,12 +16,12 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
 from qsdp.refinement import _moment_descent
 from qsdp.refinement._choice import descent_data, descent_of
-from qsdp.refinement._models import block_minimum, compatible, cross_changes, cross_curvatures
+from qsdp.refinement._models import agreeing, block_minimum, compatible, cross_changes, cross_curvatures
 from qsdp.refinement._moment_descent import MomentDescent, best_moves, moves
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
-from qsdp.refinement.polishing import polish
+from qsdp.refinement.polishing import Trial, improve, polish
 
 
 def random_network(problem, m, seed, alpha=None, free=False):
@@ -628,6 +628,49 @@ def test_descents_share_their_samples():
     problem = random_vector_problem(8, 5, 30, 3)
     samples = Samples(problem)
     assert descent_of(problem.output(1), random_network(problem.output(1), 4, 0), samples).samples is samples
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_moves_agree_where_the_exact_model_falls(seed):
+    rng = np.random.default_rng(seed)
+    moves = rng.standard_normal((6, 8))
+    cross, predicted = 2.0 * moves @ moves.T, -rng.uniform(0.5, 2.0, size=6)
+
+    def change(taken):
+        """The quadratic function of which the arguments are the model."""
+        taken = np.asarray(taken, dtype=float)
+        return float(predicted @ taken + 0.5 * (taken @ cross @ taken - np.diag(cross) @ taken))
+
+    # As in a search that evaluates the function: all, else the first half and then what of the second goes with it.
+    taken, pending = np.zeros(6, dtype=bool), [np.arange(6)]
+    while pending:
+        own = pending.pop()
+        together = taken.copy()
+        together[own] = True
+        fall = change(taken) - change(together)
+        if fall > 0.0 and (len(own) == 1 or fall >= -0.5 * predicted[own].sum()):
+            taken = together
+        elif len(own) > 1:
+            pending += [own[len(own) // 2 :], own[: len(own) // 2]]
+    np.testing.assert_array_equal(agreeing(predicted, cross, 0.0), taken)
+    assert np.any(taken)
+    assert not np.any(agreeing(predicted, cross, 1e6))
+
+
+def test_a_trial_ends_a_polish_or_leaves_it_as_it_is():
+    problem = random_problem(12, 8, 60)
+    network = random_network(problem, 12, 0)
+    whole, seen = polish(network, problem, random_state=0), []
+
+    def tried(goes_on):
+        trial = Trial(2, lambda one: seen.append(one) or goes_on)
+        return improve(network, problem, random_state=0, trial=trial)
+
+    np.testing.assert_array_equal(tried(True).U, whole.U)
+    ended = tried(False)
+    assert ended is seen[1]
+    np.testing.assert_array_equal(ended.U, polish(network, problem, max_sweeps=2, random_state=0).U)
+    assert problem.objective(whole) < problem.objective(ended) < problem.objective(network)
 
 
 def test_models_of_several_moves():
