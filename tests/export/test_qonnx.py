@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from networks.random_networks import random_network
 
@@ -66,7 +66,7 @@ def integer_outputs(model, X):
         else:
             combine = {"MatMul": np.matmul, "Mul": np.multiply, "Add": np.add}[node.op_type]
             values[node.output[0]] = combine(first, *others)
-        assert np.abs(values[node.output[0]]).max(initial=0) <= told(model)["bound"]
+            assert np.abs(values[node.output[0]]).max(initial=0) <= told(model)["bound"]
     return values["outputs"]
 
 
@@ -107,6 +107,7 @@ def test_types_of_weights(levels, expected):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(2, 9), st.integers(1, 300), st.integers(0, 2**32))
+@example(d=1, m=1, levels=3, high=1, seed=1)  # all weights are zero
 def test_random_networks_are_exact_or_refused(d, m, levels, high, seed):
     rng = np.random.default_rng(seed)
     network = random_network(rng, m, d, None, levels=levels, shared=True)
