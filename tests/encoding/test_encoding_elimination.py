@@ -11,8 +11,9 @@ import qsdp
 from qsdp import TrainingProblem
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.elimination import _FOLDS, _Elimination, useful_inputs
+from qsdp.encoding.elimination import _FOLDS, _as_good, _Elimination, useful_inputs
 from qsdp.encoding.scales import NO_GAIN
+from qsdp.encoding.selection import standard_error
 from qsdp.problem import quadratic_map
 from qsdp.relaxation.rows import DistinctRows
 
@@ -82,6 +83,17 @@ def test_inputs_without_a_say_are_left_out(seed: int) -> None:
     kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X), 12)
     assert {0, 1} <= set(kept.tolist())
     assert len(kept) <= 4
+
+
+def test_as_good_is_within_half_a_standard_error_of_the_least() -> None:
+    least = np.array([1.0, 2.0, 3.0, 4.0])
+    shape = np.array([-1.0, 1.0, -1.0, 1.0])
+    error = standard_error(shape)
+    for share, expected in ((0.49, True), (0.51, False)):
+        # A constant does not change the deviation.
+        errors = least + shape + share * error
+        assert _as_good(errors, least, 0.5) is expected
+    assert _as_good(least, least, 0.0)
 
 
 def test_columns_after_the_inputs_stay() -> None:
