@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import time
@@ -55,9 +56,21 @@ def accuracy(outputs: np.ndarray, y: np.ndarray) -> float:
 
 
 def timed(work: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[Any, float]:
-    """Return an answer and its seconds, those of the processor unless another clock is given."""
-    start = clock()
-    return work(), clock() - start
+    """Return an answer and its seconds, those of the processor unless another clock is given; never zero.
+
+    Some systems count the processor's time in hundredths of a second: what is shorter than the clock's step is that.
+    """
+    step, start = clock_step(clock), clock()
+    return work(), max(clock() - start, step)
+
+
+@functools.cache
+def clock_step(clock: Callable[[], float]) -> float:
+    """Return by how much a clock advances at once."""
+    start = now = clock()
+    while now == start:
+        now = clock()
+    return now - start
 
 
 # -- records -----------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import TARGET, Records, experiment_in, measured
+from benchmarks.experiments._common import TARGET, Records, clock_step, experiment_in, measured
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._many_rows_model import drawn, quoted, side
 from qsdp.bench import Claim, exact
@@ -115,10 +115,11 @@ class Timed:
 
 
 def timed(function, *streams):
-    """Return a result and its processor seconds, less those of streams."""
+    """Return a result and its processor seconds, less those of streams; never zero."""
     before, start = sum(one.seconds for one in streams), time.process_time()
     result = function()
-    return result, time.process_time() - start - sum(one.seconds for one in streams) + before
+    seconds = time.process_time() - start - sum(one.seconds for one in streams) + before
+    return result, max(seconds, clock_step(time.process_time))
 
 
 def parquet_files(folder, planted):
