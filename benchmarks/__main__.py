@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import os
 import sys
 import tempfile
@@ -23,8 +22,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks._quotes import PROGRAMS, Quoted, filled
-from benchmarks._tried import RECORDS
+from benchmarks import _tried
+from benchmarks._quotes import Quoted, filled
 from benchmarks.experiments import TOPICS
 from qsdp.bench import (
     Claim,
@@ -197,24 +196,15 @@ def pages(folder: Path) -> dict[Path, str]:
     return made
 
 
-def report_of(program: str) -> Any:
-    """Return what a program has measured, of the campaigns all records by name; None where it has not."""
-    if program == "campaigns":
-        return {path.stem: json.loads(path.read_bytes()) for path in sorted(RECORDS.glob("*.json"))}
-    path = HERE / "results" / f"{program}.json"
-    return json.loads(path.read_bytes()) if path.is_file() else None
-
-
 def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
-    """Return what gives the quotes of experiments and of programs by name and part, None for what is not measured."""
+    """Return what gives quotes by name, of an experiment or "campaigns", and part; None for what is not measured."""
     measured = {experiment.name: (experiment, results) for experiment, results, _ in known}
 
     @functools.cache
     def found(name: str) -> tuple[Mapping[str, str], bool]:
         """Return all quotes of a name, and whether nothing is left to measure."""
-        if name in PROGRAMS:
-            report = report_of(name)
-            return ({}, False) if report is None else (PROGRAMS[name](report), True)
+        if name == "campaigns":
+            return _tried.quotes(), True
         module, (experiment, results) = module_of(name), measured[name]
         cases = list(experiment.cases(results.quick))
         records = results.of(cases)

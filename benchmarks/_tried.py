@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -43,7 +44,9 @@ _NAMES = {
 }
 
 
-def quotes(records: Mapping[str, Any]) -> dict[str, str]:
+def quotes() -> dict[str, str]:
+    """Return what is quoted of each campaign, by name."""
+    records = {path.stem: json.loads(path.read_bytes()) for path in sorted(RECORDS.glob("*.json"))}
     known = {name: SimpleNamespace(**{"mended": [], **each}) for name, each in records.items() if name != "fuzz"}
     found = {name: "\n".join(_figures(record)) for name, record in known.items()}
     return {**found, "fuzz": _fuzzed(records["fuzz"])} if "fuzz" in records else found

@@ -1,4 +1,4 @@
-"""Numbers as READMEs quote them, and what programs that are no experiments have measured."""
+"""Numbers as READMEs quote them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,3 @@ def test_small_numbers(number: float, text: str) -> None:
 def test_a_number_is_not_parted_from_its_per_cent() -> None:
     text = quotes.filled("<!-- measured: a.b -->\n<!-- end -->\n", lambda name, part: "x" * 116 + " 95 % of all")
     assert text == f"<!-- measured: a.b -->\n{'x' * 116}\n95 % of all\n<!-- end -->\n"
-
-
-def test_models_that_differ_on_a_device_are_counted() -> None:
-    row = {
-        "set": "iris", "model": "tree", "packed_bytes": None, "accuracy": 90.0, "equal": True,
-        **{f"{on}_{what}": 1000 for on in ("avr", "m3") for what in ("flash", "ram", "time")},
-    }  # fmt: skip
-    made = quotes.microcontrollers({"rows": [row, {**row, "equal": False}]})
-    assert made["classes"] == "Of 2 models 1 had the same classes on the devices as in Python."
-    assert made["models"].splitlines()[0] == "| iris | tree | 90.0 % | 1000, 1000, 1,000 | 1000, 1000, 1,000 |"

@@ -30,7 +30,7 @@ import numpy as np
 import qsdp
 from benchmarks.experiments._common import TARGET, Records, clock_step, experiment_in, measured
 from benchmarks.experiments._process import in_own_process, peak
-from benchmarks.experiments.product._many_rows_model import drawn, quoted, side
+from benchmarks.experiments.product._many_rows_model import quoted, side
 from qsdp.bench import Claim, exact
 from qsdp.tabular import file_batches
 
@@ -342,10 +342,6 @@ JOBS = {
 # -- report -----------------------------------------------------------------------------------------------------
 
 
-def report_of(records: Records) -> dict[str, Any]:
-    return {record.case["job"]: record.measured for record in records}
-
-
 def claims(records: Records) -> list[Claim]:
     streams = {r.case["job"]: r for r in records if "share_of_peak" in r.measured}
     small = {job: r.measured["resident_mib"] <= MEMORY for job, r in streams.items()}
@@ -358,15 +354,10 @@ def claims(records: Records) -> list[Claim]:
     return [exact(*SMALL, small), exact(*BOUNDED, holds)]
 
 
-def plot(records: Records) -> Any:
-    report = report_of(records)
-    return drawn(report) if "costs" in report else None
-
-
 def quotes(records: Records) -> dict[str, str]:
-    """Return the tables of the page on the costs of many rows, and statistics of most rows for README."""
-    report = report_of(records)
-    return quoted(report) if {"costs", "generated"} <= set(report) else {}
+    """Return the model of the page on the costs of many rows, and statistics of most rows for README."""
+    report = {record.case["job"]: record.measured for record in records}
+    return quoted(report) if {"costs", "parquet", "generated"} <= set(report) else {}
 
 
 EXPERIMENT = experiment_in(__name__, "More rows than memory", "Targets of the package: statistics in one pass")

@@ -1,0 +1,84 @@
+"""What one seed gives with other versions, kernels and threads: digests of two fits, and their numbers.
+
+The first fit is an estimator of wisconsin's breast cancers with its defaults but for beta, the second 200 sampled
+neurons for the progress of diabetes. A case is a Python with its NumPy, SciPy and scikit-learn (bundled data differ in last
+digits), the kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses others) and its threads (`OPENBLAS_NUM_THREADS`): a run
+measures the one that it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from threadpoolctl import threadpool_info
+
+import qsdp
+from benchmarks.experiments._common import Records, experiment_in
+from qsdp.bench import Record
+
+NAMES = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
+VERSIONS = (
+    ("3.10.13", "1.26.0", "1.11.1", "1.7.2", "Haswell", 1),
+    ("3.11.7", "1.26.0", "1.11.1", "1.7.2", "Haswell", 1),
+    ("3.11.7", "1.26.0", "1.11.1", "1.9.1", "Haswell", 1),
+    ("3.11.7", "2.4.6", "1.17.1", "1.9.1", "Haswell", 1),
+    ("3.11.7", "2.4.6", "1.17.1", "1.9.1", "Haswell", 2),
+    ("3.11.7", "2.4.6", "1.17.1", "1.9.1", "Katmai", 1),
+    ("3.12.1", "2.5.5", "1.18.1", "1.9.1", "Haswell", 1),
+    ("3.13.0", "2.5.5", "1.18.1", "1.9.1", "Haswell", 1),
+)
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    return [here()] if quick else [dict(zip(NAMES, values, strict=True)) for values in VERSIONS]
+
+
+def here() -> dict[str, Any]:
+    """Return the case of this process."""
+    blas = next(pool for pool in threadpool_info() if pool["user_api"] == "blas")
+    versions = (platform.python_version(), np.__version__, scipy.__version__, sklearn.__version__)
+    return dict(zip(NAMES, (*versions, blas.get("architecture"), blas["num_threads"]), strict=True))
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    if case != here():
+        raise RuntimeError(f"this process has {', '.join(map(str, here().values()))}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X, y = tuple(qsdp.datasets.load_bundled("breast-cancer-wisconsin"))[:2]
+        model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0).fit(X[:400], y[:400])
+        Z, t = tuple(qsdp.datasets.load_bundled("diabetes"))[:2]
+        options = {"beta": 1.0, "activation": "relu_like", "random_state": 0, "tol": 1e-6}
+        result = qsdp.solve_and_sample(20.0 * Z, t / 100.0, n_neurons=200, **options)
+    one, two = model.network_, result.network
+    return {
+        "estimator": digest(one.U, one.V, one.alpha),
+        "estimator_signs": digest(one.U, one.V),
+        "estimator_bound": model.certificate_.lower_bound,
+        "sample": digest(two.U, two.V, two.alpha),
+        "sample_signs": digest(two.U, two.V),
+        "sample_bound": result.certificate.lower_bound,
+    }
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """Return eight digits of a digest of weights."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:8]
+
+
+def shown(records: Records) -> list[Record]:
+    """Return digests, and bounds to ten digits."""
+    return [
+        replace(r, measured={k: f"{v:.10g}" if isinstance(v, float) else v for k, v in r.measured.items()})
+        for r in records
+    ]
+
+
+EXPERIMENT = experiment_in(__name__, "What one seed gives elsewhere", "Targets of the package: reproducible results")

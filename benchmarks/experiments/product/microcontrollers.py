@@ -1,0 +1,214 @@
+"""Code for microcontrollers beside m2cgen's and emlearn's: accuracy, flash, RAM, and time of a row.
+
+Networks by `to_c`; logistic regression and a random forest by m2cgen, a dense network by emlearn, each with its scaling
+inside. Firmware for an ATmega1284P (avr-gcc -Os, simavr: cycles) and for a Cortex-M3 without floating-point unit
+(arm-none-eabi-gcc -Os, qemu-system-arm: instructions). Flash and RAM are those of the linked firmware less those of one
+that predicts nothing, floating-point routines of the library included. Classes on the device are compared with those of
+the model. Needs Debian's packages gcc-avr avr-libc simavr gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm,
+and m2cgen and emlearn.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
+
+import qsdp
+from benchmarks.experiments._common import experiment_in, grid
+from benchmarks.experiments._data import Split
+from qsdp.export import to_c
+
+FIRMWARE = Path(__file__).parents[2] / "firmware"
+SETS = ("breast-cancer-wisconsin", "vehicle", "banknote")
+
+#: Rows that a device predicts, and how often an emulated Cortex-M3 does, whose timer ticks every 40 instructions.
+ROWS, REPEATS, TICK = 16, 10, 40
+
+_FLAGS = ["-Os", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "-std=gnu99", "-I."]
+AVR = ["avr-gcc", "-mmcu=atmega1284p", *_FLAGS, "-DQSDP_TABLE=static const __flash"]
+ARM = ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb", "-nostartfiles", *_FLAGS]
+
+
+@dataclass(frozen=True)
+class Code:
+    """A model as C: source, the type of its columns, the expression of a class, and the columns of rows."""
+
+    source: str
+    kind: str
+    predict: str
+    columns: np.ndarray
+    expected: np.ndarray
+    test: float
+    files: dict[str, bytes] = field(default_factory=dict)
+    packed_bytes: int | None = None
+
+
+def network(encoding: str, column_width: int, split: Split, *, packed: bool = True) -> Code:
+    X, X_test, y, y_test = split
+    model = qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=0).fit(X, y)
+    exported = to_c(model, name="model", width=32, packed=packed, column_width=column_width)
+    columns = exported.model.columns(X_test)
+    decided = exported.model.description.decide(exported.model.outputs(columns))
+    files = exported.files()
+    source = files.pop("model.c").decode()
+    size = exported.model.layout.table.size if packed else None
+    test = float(np.mean(decided == y_test))
+    return Code(source, f"int{column_width}_t", "model_class(row)", columns, decided, test, files, size)
+
+
+def scaled(model: Any, split: Split) -> tuple[Any, StandardScaler]:
+    """Return a model that is fitted to standardised columns, and what standardises them."""
+    scaler = StandardScaler().fit(split[0])
+    return model.fit(scaler.transform(split[0]), split[2]), scaler
+
+
+def linear(split: Split) -> Code:
+    """Return logistic regression, with the scaling in its coefficients."""
+    model, scaler = scaled(LogisticRegression(max_iter=2000), split)
+    model.intercept_ = model.intercept_ - model.coef_ @ (scaler.mean_ / scaler.scale_)
+    model.coef_ = model.coef_ / scaler.scale_
+    return of_m2cgen(model, split)
+
+
+def trees(split: Split) -> Code:
+    return of_m2cgen(RandomForestClassifier(10, max_depth=5, random_state=0).fit(split[0], split[2]), split)
+
+
+def of_m2cgen(model: Any, split: Split) -> Code:
+    """Return the code of m2cgen with a function that decides."""
+    import m2cgen
+
+    _, X_test, _, y_test = split
+    code = m2cgen.export_to_c(model)
+    C = len(model.classes_)
+    if "double * output" in code:
+        decide = f"double out[{C}]; int k, best = 0; score((double *)row, out); " + (
+            f"for (k = 1; k < {C}; k++) {{ if (out[k] > out[best]) best = k; }} return best;"
+        )
+    else:
+        decide = "return score((double *)row) > 0;"
+    source = f"{code}\nint decide(const double *row) {{ {decide} }}\n"
+    return Code(source, "double", "decide(row)", X_test, model.predict(X_test), model.score(X_test, y_test))
+
+
+def dense(split: Split) -> Code:
+    """Return the code of emlearn for a network of 16 ReLUs, whose first layer takes in the scaling."""
+    import emlearn
+
+    _, X_test, _, y_test = split
+    model, scaler = scaled(MLPClassifier((16,), max_iter=2000, random_state=0), split)
+    model.intercepts_[0] = model.intercepts_[0] - (scaler.mean_ / scaler.scale_) @ model.coefs_[0]
+    model.coefs_[0] = model.coefs_[0] / scaler.scale_[:, None]
+    source = emlearn.convert(model, method="inline").save(name="model")
+    predict = f"model_predict(row, {X_test.shape[1]})"
+    return Code(source, "float", predict, X_test, model.predict(X_test), model.score(X_test, y_test))
+
+
+MODELS = {
+    "qsdp, encoding auto, columns of 32 bits": partial(network, "auto", 32),
+    "qsdp, encoding auto, columns of 16 bits": partial(network, "auto", 16),
+    "qsdp, encoding auto, columns of 32 bits, not packed": partial(network, "auto", 32, packed=False),
+    "qsdp, encoding standard, columns of 16 bits": partial(network, "standard", 16),
+    "qsdp, encoding thresholds, columns of 16 bits": partial(network, "thresholds", 16),
+    "logistic regression, m2cgen": linear,
+    "10 trees of depth 5, m2cgen": trees,
+    "16 ReLUs, emlearn": dense,
+}
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    return grid(set=SETS[:1], model=tuple(MODELS)[1:2]) if quick else grid(set=SETS, model=tuple(MODELS))
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    X, X_test, y, y_test = qsdp.datasets.load_dataset(case["set"]).split(0)
+    y, y_test = (np.searchsorted(np.unique(y), part) for part in (y, y_test))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code = MODELS[case["model"]]((X, X_test, y, y_test))
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        for name, contents in code.files.items():
+            (here / name).write_bytes(contents)
+        predicted = f"int predicted(const {code.kind} *row)\n{{ return (int){code.predict}; }}\n"
+        (here / "model.c").write_text(f"#include <stdint.h>\n{code.source}\n{predicted}")
+        (here / "none.c").write_text('#include "rows.h"\nint predicted(const ENTRY *row) { return row[0] != 0; }\n')
+        (here / "rows.h").write_text(rows_of(code))
+        machines = {"avr": on_avr(here), "m3": on_arm(here)}
+    found: dict[str, Any] = {"test": code.test, "packed_bytes": code.packed_bytes}
+    for machine, (flash, ram, time, classes) in machines.items():
+        found |= {f"{machine}_flash": flash, f"{machine}_ram": ram, f"{machine}_time": round(time)}
+        if classes != code.expected[:ROWS].tolist():
+            raise RuntimeError(f"a class on {machine} differs from the model's")
+    return found | {"equal": True}
+
+
+def rows_of(code: Code) -> str:
+    entries = ",\n".join("{" + ", ".join(map(repr, row)) + "}" for row in code.columns[:ROWS].tolist())
+    return (
+        f"#define ROWS {ROWS}\n#define REPEATS {REPEATS}\n#define PREDICT predicted\n"
+        f"#include <stdint.h>\ntypedef {code.kind} ENTRY;\nint predicted(const ENTRY *row);\n"
+        f"static const ENTRY rows[ROWS][{code.columns.shape[1]}] = {{\n{entries}}};\n"
+    )
+
+
+def on_avr(here: Path) -> tuple[int, int, float, list[int]]:
+    """Return flash, RAM, cycles of a row, and classes."""
+    common = [*AVR, *included(), str(FIRMWARE / "avr.c")]
+    flash, ram = beyond_nothing(here, common, ["-lm"], "avr-size")
+    done = called(["simavr", "-m", "atmega1284p", "-f", "16000000", "firmware.elf"], here)
+    # It shows every line in colour, and the end of one as a point.
+    numbers = [int(number) for number in re.findall(r"(?:^|m)(\d+)\.", done, re.MULTILINE)]
+    return flash, ram, numbers[0] / ROWS, numbers[1 : 1 + ROWS]
+
+
+def on_arm(here: Path) -> tuple[int, int, float, list[int]]:
+    """Return flash, RAM, instructions of a row, and classes."""
+    common = [*ARM, *included(), "-T", str(FIRMWARE / "cortex_m.ld"), str(FIRMWARE / "cortex_m.c")]
+    flash, ram = beyond_nothing(here, common, ["-lm", "-lc", "-lgcc"], "arm-none-eabi-size")
+    machine = ["qemu-system-arm", "-machine", "mps2-an385", "-icount", "shift=0", "-semihosting", "-nographic"]
+    machine += ["-monitor", "none", "-kernel", "firmware.elf"]
+    numbers = [int(line) for line in called(machine, here).split()]
+    return flash, ram, TICK * numbers[0] / ROWS / REPEATS, numbers[1:]
+
+
+def included() -> list[str]:
+    """Return the folder of emlearn's headers as an option, where it is installed."""
+    try:
+        import emlearn
+    except ImportError:
+        return []
+    return [f"-I{Path(emlearn.includedir)}"]
+
+
+def beyond_nothing(here: Path, command: list[str], libraries: list[str], size: str) -> tuple[int, int]:
+    """Return flash and RAM of the firmware, which is built last, beyond those of one that predicts nothing."""
+    sizes = []
+    for own in ("none.c", "model.c"):
+        called([*command, own, *libraries, "-o", "firmware.elf"], here)
+        text, data, bss = map(int, called([size, "firmware.elf"], here).splitlines()[1].split()[:3])
+        sizes.append((text + data, data + bss))
+    return sizes[1][0] - sizes[0][0], sizes[1][1] - sizes[0][1]
+
+
+def called(command: list[str], here: Path) -> str:
+    """Return what a command prints, or stop with what it complains of."""
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr:.2000}")
+    return done.stdout + (done.stderr if command[0] in {"simavr", "qemu-system-arm"} else "")
+
+
+EXPERIMENT = experiment_in(__name__, "Code for microcontrollers", "Targets of the package: exported models")

@@ -1,0 +1,87 @@
+"""Verilog of MNIST's digits: accuracy, lookup tables counted by yosys, and outputs simulated by Icarus Verilog.
+
+Sums over squares of pixels are compared with one threshold: bits, for which networks of one output a class are trained
+on part of the training images. Modules are simulated on 1000 test images and compared with integers; `yosys` maps them
+to tables of six inputs (`abc -fast -lut 6`, without carry chains), from bits and from the sums. Needs Debian's packages
+iverilog and yosys. Adding up pixels is not counted. Published figures stand beside them; these models were not run.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import qsdp
+from benchmarks.experiments._common import experiment_in, timed
+from benchmarks.experiments._data import pooled
+from qsdp.encoding import ThresholdEncoder
+from qsdp.export import to_verilog
+
+#: Test accuracy and tables of six inputs as printed, after placing and routing for a Virtex UltraScale+.
+PRINTED = (
+    "TreeLUT (boosted trees, comparisons of pixels included; table I of the survey arXiv:2506.07367, which prints "
+    "those of arXiv:2501.01511): 97.0 % in 4,478 and 96.0 % in 3,499 tables. DWN (weightless networks, comparisons of pixels "
+    "not included; table 2 of arXiv:2410.11112), n=6: 97.1 % in 692 and 98.3 % in 4,082."
+)
+#: Seconds that yosys may take.
+LIMIT = 1800
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """Return sides of the squares of pixels, numbers of training images, and digits of coefficients."""
+    sizes = [(7, 1000, 3)] if quick else [(4, 10_000, 3), (4, 10_000, 4)]
+    return [{"side": side, "images": n, "digits": digits} for side, n, digits in sizes]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    X, X_test, y, y_test = qsdp.datasets.load_dataset("mnist").split(0)
+    side, n = case["side"], case["images"]
+    # Sums of pixels of 0 to 255, which are integers.
+    X, X_test = (np.rint(side**2 * pooled(part, 28 // side)) for part in (X[:n], X_test))
+    encoder = ThresholdEncoder(n_thresholds=1, strategy="quantile", bits="bipolar")
+    options = {"beta": "1%", "activation": "relu_like", "refine": "none", "n_neurons": 50_000, "tol": 1e-2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qsdp.QSDPWarning)
+        model = qsdp.QuantizedNetworkClassifier(encoding=encoder, random_state=0, **options)
+        _, seconds = timed(lambda: model.fit(X, y[:n]))
+        # Thresholds of integers lie half-way between two of them.
+        halves = {f"x{j}": 2 for j in range(X.shape[1])}
+        verilog = to_verilog(model, name="mnist", digits=case["digits"], scales=halves)
+    words = verilog.words.columns(X_test)
+    bits = verilog.model.bits(X_test)
+    decided = verilog.model.description.decide(verilog.model.outputs(bits))
+    outputs, chosen = verilog.simulate(words[:1000], columns=True)
+    return {
+        "bits": verilog.model.n_bits,
+        "network_test": model.score(X_test, y_test),
+        "test": float(np.mean(verilog.model.description.predictions(decided) == y_test)),
+        "equal": bool(np.array_equal(outputs, verilog.model.outputs(bits[:1000])) and (chosen == decided[:1000]).all()),
+        "products": int(np.count_nonzero(verilog.model.pairs)),
+        "tables": tables_of(verilog.source, "mnist"),
+        "tables_from_sums": tables_of(verilog.source, "mnist_columns"),
+        "seconds": seconds,
+    }
+
+
+def tables_of(source: str, top: str) -> int | None:
+    """Return the lookup tables of six inputs of a module, or None where yosys takes too long."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "model.v").write_text(source)
+        script = f"read_verilog model.v; synth -flatten -noabc -top {top}; abc -fast -lut 6; stat"
+        options: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": LIMIT}
+        try:
+            done = subprocess.run(["yosys", "-p", script], cwd=folder, **options)
+        except subprocess.TimeoutExpired:
+            return None
+    return int(re.findall(r"\$lut\s+(\d+)", done.stdout)[-1])
+
+
+EXPERIMENT = experiment_in(
+    __name__, "Circuits in Verilog", "Targets of the package: exported models", extra={"Printed": PRINTED}
+)
