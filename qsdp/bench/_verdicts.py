@@ -64,7 +64,6 @@ PAPERS = (
 )
 THEORY = "Theory: "
 
-Numbers = Sequence[float] | np.ndarray
 Pairs = Mapping[Any, float]
 
 
@@ -164,13 +163,7 @@ class Claim:
 
 
 def compare(
-    ours: Pairs,
-    theirs: Pairs | float,
-    *,
-    less: bool = False,
-    log: bool = False,
-    margin: float = 0.0,
-    unit: float = 1.0,
+    ours: Pairs, theirs: Pairs | float, *, less: bool = False, log: bool = False, margin: float = 0.0, unit: float = 1.0
 ) -> Evidence:
     """Return the evidence that one measurement is larger than another, repetition by repetition.
 

@@ -16,7 +16,7 @@ from qsdp.bench.uci import METHODS
 from qsdp.bench.uci import measure as measure_module
 from qsdp.bench.uci.data import Split, prepare, validation_splits
 from qsdp.bench.uci.measure import run
-from qsdp.bench.uci.method import UCIMethod
+from qsdp.bench.uci.methods import UCIMethod
 from qsdp.bench.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
 from qsdp.exceptions import InvalidInputError
 

@@ -12,7 +12,7 @@ import pytest
 from qsdp.bench import Record, markdown_of, run_experiment
 from qsdp.bench.uci import EXPERIMENT, METHODS, SETS, comparison_of, uci_experiment
 from qsdp.bench.uci import report as report_module
-from qsdp.bench.uci.method import UCIMethod
+from qsdp.bench.uci.methods import UCIMethod
 from qsdp.bench.uci.suite import N_SEEDS
 from qsdp.exceptions import InvalidInputError
 

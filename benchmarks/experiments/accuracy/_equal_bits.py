@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import TARGET, Records, by, gained, grouped, timed, unfolded
+from benchmarks.experiments._common import TARGET, Records, by, grouped, timed, unfolded
 from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits as sizes
 from benchmarks.experiments.accuracy._models import (
@@ -147,12 +147,6 @@ def rival_claims(records: Records, of: str, *names: str) -> list[Claim]:
         )
         for rival in RIVALS
     ]
-
-
-def rivals_quote(claims: Sequence[Claim]) -> str:
-    """Return the last claims, which are those about rivals, as a sentence."""
-    shown = (f"{rival} {gained(claim)}" for rival, claim in zip(RIVALS, claims[-len(RIVALS) :], strict=True))
-    return f"Points that the network has above what fits into its bits, with intervals of 95 %: {'; '.join(shown)}."
 
 
 def mean_over(found: Mapping[Any, float]) -> dict[Any, float]:

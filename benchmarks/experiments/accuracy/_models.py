@@ -133,10 +133,7 @@ def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str
     for precision in PRECISIONS:
         rounding = partial(best_rounded, weights, precision, partial(scores, problem.X), fit_squares(target))
         (rounded, constant), seconds = timed(rounding)
-        yield (
-            f"{prefix} relaxed, {precision} bits",
-            measured(scores(inputs, rounded) + constant, seconds, precision),
-        )
+        yield (f"{prefix} relaxed, {precision} bits", measured(scores(inputs, rounded) + constant, seconds, precision))
 
 
 # -- linear models -----------------------------------------------------------------------------------------

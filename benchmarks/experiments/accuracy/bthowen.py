@@ -12,21 +12,13 @@ printed sizes, without the encoding too: logistic regression and the quadratic f
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.experiments._common import (
-    TARGET,
-    Records,
-    by,
-    experiment_in,
-    grouped,
-    over_sets,
-    where,
-)
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, over_sets, where
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from qsdp import QuantizedNetworkClassifier
@@ -44,21 +36,14 @@ MOST = 128
 KIB = 8 * 1024
 
 
-@dataclass(frozen=True)
-class Printed:
-    """What is printed of a set: accuracy and KiB."""
-
-    accuracy: float
-    kib: float
-
-
+#: Accuracy and KiB.
 PRINTED = {
-    "iris": Printed(0.980, 0.28),
-    "wine": Printed(0.983, 0.42),
-    "vehicle": Printed(0.762, 2.25),
-    "ecoli": Printed(0.875, 0.88),
-    "satimage": Printed(0.880, 9.0),
-    "letter": Printed(0.900, 78.0),
+    "iris": (0.980, 0.28),
+    "wine": (0.983, 0.42),
+    "vehicle": (0.762, 2.25),
+    "ecoli": (0.875, 0.88),
+    "satimage": (0.880, 9.0),
+    "letter": (0.900, 78.0),
 }
 SPLITS = {name: 3 if name in LARGE else 10 for name in PRINTED if name in SETS}
 ABSENT = "the set is not among those of the package"
@@ -116,7 +101,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = QuantizedNetworkClassifier(encoding=case["encoding"], random_state=seed).fit(X, y)
-        resample_to(model, round(PRINTED[case["set"]].kib * KIB), seed)
+        resample_to(model, round(PRINTED[case["set"]][1] * KIB), seed)
         test = float(np.mean(model.predict(X_test) == y_test))
     return {
         "test": test,
@@ -133,23 +118,12 @@ def shown(records: Records) -> list[Record]:
     for rival in RIVALS:
         for (name, seed), one in fitting(records, rival).items():
             found.append(({"kind": "what else fits", "rival": rival, "set": name, "seed": seed}, one, bare_bits(one)))
-    return [
-        Record(
-            case,
-            {
-                "printed test": PRINTED[case["set"]].accuracy,
-                "test": one["test"],
-                "printed KiB": PRINTED[case["set"]].kib,
-            }
-            | {"KiB": bits / KIB, **{name: one.get(name) for name in ("neurons", "inputs", "gap")}},
-            0.0,
-        )
-        for case, one, bits in found
-    ]
-
-
-def networks(records: Records) -> dict[tuple[Any, ...], list[Record]]:
-    return grouped(where(records, encoding=ENCODINGS), "set", "encoding")
+    made = []
+    for case, one, bits in found:
+        accuracy, kib = PRINTED[case["set"]]
+        row = {"printed test": accuracy, "test": one["test"], "printed KiB": kib, "KiB": bits / KIB}
+        made.append(Record(case, row | {name: one.get(name) for name in ("neurons", "inputs", "gap")}, 0.0))
+    return made
 
 
 def bare_bits(model: dict[str, Any]) -> int:
@@ -160,7 +134,7 @@ def fitting(records: Records, rival: str) -> dict[tuple[str, int], dict[str, Any
     """Return the version of a rival that fits into the printed size, by set and split."""
     found = {}
     for record in records:
-        limit, models = PRINTED[record.case["set"]].kib * KIB, record.measured.get("models", {})
+        limit, models = PRINTED[record.case["set"]][1] * KIB, record.measured.get("models", {})
         fits = [models[name] for name in RIVALS[rival] if name in models and bare_bits(models[name]) <= limit]
         if fits:
             found[record.case["set"], record.case["seed"]] = fits[0]
@@ -168,12 +142,12 @@ def fitting(records: Records, rival: str) -> dict[tuple[str, int], dict[str, Any
 
 
 def claims(records: Records) -> list[Claim]:
-    found, made = networks(records), []
+    made = []
     group, own = "A network of this package is more accurate than BTHOWeN's, in no more KiB", f'encoding="{JUDGED}"'
-    for name, printed in PRINTED.items():
-        words = f"{name}: a network of this package is more accurate than BTHOWeN's {printed.kib:g} KiB, in no more."
-        ours = by(found.get((name, JUDGED), []), "test", "seed")
-        theirs = dict.fromkeys(ours, printed.accuracy)
+    for name, (accuracy, kib) in PRINTED.items():
+        words = f"{name}: a network of this package is more accurate than BTHOWeN's {kib:g} KiB, in no more."
+        ours = by(where(records, set=name, encoding=JUDGED), "test", "seed")
+        theirs = dict.fromkeys(ours, accuracy)
         claim = paired_claim(SOURCE, words, ours, theirs, names=(own, "printed"))
         made.append(replace(claim if name in SPLITS else not_measured(SOURCE, words, ABSENT), group=group, case=name))
     whole = [name for name, count in SPLITS.items() if count >= REPETITIONS]

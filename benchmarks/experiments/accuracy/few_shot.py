@@ -21,26 +21,9 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import (
-    TARGET,
-    experiment_in,
-    grid,
-    grouped,
-    kilobits,
-    percent,
-    values,
-    where,
-)
+from benchmarks.experiments._common import TARGET, experiment_in, grid, grouped, values, where
 from benchmarks.experiments._data import images, pooled
-from benchmarks.experiments.accuracy._equal_bits import (
-    DEFAULT,
-    FAMILIES,
-    models,
-    printed_claim,
-    rival_claims,
-    rivals_quote,
-    tables,
-)
+from benchmarks.experiments.accuracy._equal_bits import FAMILIES, models, printed_claim, rival_claims, tables
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp.bench import Claim, Record
 from qsdp.bench.uci.data import Split
@@ -76,21 +59,13 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {"models": Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])}
 
 
-def printed_of(record: Record) -> float | None:
-    """Return BeMi's accuracy, beside the network only."""
-    own = record.case["model"] == DEFAULT
-    return PRINTED.get((record.case["set"], record.case["images"])) if own else None
-
-
 def claims(records: Sequence[Record]) -> list[Claim]:
     made = []
     for side in SIDES:
         for (name, count), accuracy in PRINTED.items():
             group = "The default classifier is more accurate than BeMi's ensemble of the same images"
-            own, case = (
-                where(records, side=side, set=name, images=count),
-                f"{SETS[name]}, {side} x {side} pixels, {count} a class",
-            )
+            own = where(records, side=side, set=name, images=count)
+            case = f"{SETS[name]}, {side} x {side} pixels, {count} a class"
             made.append(printed_claim(own, f"{group}: {case}.", accuracy, "BeMi", group, case))
     return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
 
@@ -103,16 +78,6 @@ def plot(records: Sequence[Record]) -> Any:
         if (name, count) in PRINTED:
             lines["BeMi"] = {BEMI_BITS: 100 * PRINTED[name, count]}
     return draw.curves(panels, "bits", "test accuracy, %", "x", height=6.0)
-
-
-def quotes(records: Sequence[Record]) -> dict[str, str]:
-    shown = []
-    for (side, name, count), group in grouped(where(models(records), model=DEFAULT), "side", "set", "images").items():
-        printed = printed_of(group[0])
-        beside = f" (BeMi {100 * printed:.1f} %)" if printed else ""
-        own = f"{percent(values(group, 'test'))} %, {kilobits(values(group, 'bits').mean())}{beside}"
-        shown.append(f"{SETS[name]}, {side} x {side} pixels, {count} a class: {own}")
-    return {"images": f"{'; '.join(shown)}. {rivals_quote(claims(records))}"}
 
 
 EXPERIMENT = experiment_in(

@@ -17,16 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.experiments._common import (
-    TARGET,
-    Records,
-    by,
-    experiment_in,
-    geometric,
-    grid,
-    timed,
-    where,
-)
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, geometric, grid, timed, where
 from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
@@ -171,37 +162,20 @@ def of_sets(pairs: dict[tuple[str, int], tuple[float, float]]) -> tuple[dict[str
     return own, default
 
 
-#: What verdicts on the variant are called in the table, from that on "the variant is more accurate".
-WORDS = {
-    "supported": "better",
-    "contradicted": "worse",
-    "inconclusive": "within the noise",
-    "not measured": "too few sets",
-}
-
-
-def gain(pairs: dict[tuple[str, int], tuple[float, float]]) -> tuple[str, str, str]:
-    """Return the mean of points over sets with its standard error, in how many sets it is more and less, a verdict."""
-    means, defaults = of_sets(pairs)
-    changes = 100.0 * np.array([means[name] - defaults[name] for name in means])
-    error = f" ± {changes.std(ddof=1) / len(changes) ** 0.5:.2f}" if len(changes) > 1 else ""
-    word = WORDS[paired_claim("", "", means, defaults, names=("", "")).verdict]
-    return f"{changes.mean():+.2f}{error}", f"{np.sum(changes > 0)} / {np.sum(changes < 0)}", word
-
-
 def shown(records: Records) -> list[Record]:
-    """Return changes in pairs of set and split, beside what they gain over sets, and in points on every set."""
+    """Return changes in pairs of set and split, and in points on every set."""
     found = [(r.case, {name: r.measured[name] for name in ("test", "gap")}) for r in where(records, variant=BASE)]
     for variant, own in VARIANTS.items():
         pairs = {what: differences(records, variant, what) for what in ("test", "bits", "seconds", "gap")}
         if not pairs["test"]:
             continue
-        of_all: dict[str, Any] = dict(zip(("over sets", "better / worse", "it is"), gain(pairs["test"]), strict=True))
-        for what in ("bits", "seconds"):
-            of_all[f"{what}, geometric ratio"] = geometric([np.divide(*pair) for pair in pairs[what].values()])
+        ratios = {
+            f"{what}, geometric ratio": geometric([np.divide(*pair) for pair in pairs[what].values()])
+            for what in ("bits", "seconds")
+        }
         for number, (key, (test, base)) in enumerate(pairs["test"].items()):
             case = {"kind": "one change at a time", "ingredient": own.ingredient, "change": variant, "repeat": number}
-            found.append((case, {**of_all, "points": 100.0 * (test - base), "gap": pairs["gap"][key][0]}))
+            found.append((case, {**ratios, "points": 100.0 * (test - base), "gap": pairs["gap"][key][0]}))
         means, defaults = of_sets(pairs["test"])
         points = {name: 100.0 * (means[name] - defaults[name]) for name in means}
         found.append(({"kind": "points on every set", "change": variant}, points))
@@ -216,24 +190,6 @@ def claims(records: Records) -> list[Claim]:
         names = (variant, BASE) if own.expected else (BASE, variant)
         made.append(paired_claim(TARGET, own.claim, *pair, names=names))
     return made
-
-
-def quotes(records: Records) -> dict[str, str]:
-    pairs = {variant: found for variant in VARIANTS if (found := differences(records, variant))}
-    kinds: dict[str, list[str]] = {}
-    decided = []
-    for variant, found in pairs.items():
-        points, _, word = gain(found)
-        kinds.setdefault(VARIANTS[variant].ingredient, []).append(f"{variant} {points}")
-        decided += [f"{variant} ({word})"] if word in (WORDS["supported"], WORDS["contradicted"]) else []
-    changes = "; ".join(f"{kind}: {', '.join(each)}" for kind, each in kinds.items())
-    counts = sorted(map(len, pairs.values()))
-    counted = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
-    return {
-        "changes": "Points of test accuracy gained by each change, mean over sets and its standard error, of "
-        f"{counted} splits of {len(CHOSEN)} sets. {changes.capitalize()}. Beyond the noise, before any correction: "
-        f"{', '.join(decided) or 'none'}."
-    }
 
 
 EXPERIMENT = experiment_in(__name__, "What each ingredient adds", "Targets of the package; the sets of the UCI suite")

@@ -22,16 +22,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks.experiments._common import TARGET, experiment_in, values, where
-from benchmarks.experiments.accuracy._equal_bits import (
-    DEFAULT,
-    FAMILIES,
-    models,
-    printed_claim,
-    rival_claims,
-    rivals_quote,
-    tables,
-)
+from benchmarks.experiments._common import TARGET, experiment_in, where
+from benchmarks.experiments.accuracy._equal_bits import FAMILIES, printed_claim, rival_claims, tables
 from benchmarks.experiments.accuracy._models import Sample
 from qsdp.bench import Claim, Record
 from qsdp.bench.uci.data import Split, load
@@ -86,23 +78,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             own, case = where(records, set="adult", rows=n), f"{n} rows"
             made.append(printed_claim(own, f"{group}, {case}.", accuracy, name, group, case))
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
-
-
-def quotes(records: Sequence[Record]) -> dict[str, str]:
-    own = {n: values(where(models(records), set="adult", rows=n, model=DEFAULT), "test") for n in ROWS["adult"]}
-    measured = {n: tests for n, tests in own.items() if len(tests)}
-
-    def listed(shares: Any) -> str:
-        return ", ".join(f"{100 * share:.1f}" for share in shares)
-
-    printed = "; ".join(f"{name} {listed(found[n] for n in measured)} %" for name, found in PRINTED.items())
-    most = values(where(records, set="adult"), "most")
-    constant = f"; a constant has {100 * most.mean():.1f} %" if len(most) else ""
-    tests = listed(found.mean() for found in measured.values())
-    return {
-        "adult": f'On {", ".join(map(str, measured))} rows of "adult", means over draws, '
-        f"`QuantizedNetworkClassifier()` has {tests} %; {printed}{constant}. {rivals_quote(claims(records))}"
-    }
 
 
 EXPERIMENT = experiment_in(

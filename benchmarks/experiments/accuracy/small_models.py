@@ -14,16 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import (
-    TARGET,
-    experiment_in,
-    gained,
-    geometric,
-    grouped,
-    kilobits,
-    medians,
-    table_row,
-)
+from benchmarks.experiments._common import TARGET, experiment_in, geometric, grouped, kilobits, medians, table_row
 from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
@@ -227,30 +218,15 @@ def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
 
 def plot(records: Sequence[Record]) -> Any:
     grid = grid_of(records)
-    if not grid:
-        return None
-    figure, axes = draw.subplots(1, 2, figsize=(11.5, 5.6), sharey=True)
-    for axis, encoded in zip(axes, (True, False), strict=True):
-        _draw(axis, points_of(grid, encoded=encoded))
-        axis.set(xscale="log", xlabel=f"bits {'with' if encoded else 'without'} the encoding, geometric mean")
-        draw.label_decades(axis)
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel(f"test accuracy, %, mean over {len(grid)} sets")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    return figure
-
-
-def _draw(axis: Any, points: Mapping[str, tuple[float, float]]) -> None:
-    front = np.array([points[name] for name in front_of(points)])
-    axis.step(front[:, 0], 100 * front[:, 1], where="post", color="0.85", linewidth=6, zorder=0, label="Pareto front")
-    styles = ("o-C0", "o-C1", "s--C0", "s--C1", "^-C2", "^-C3", "v-C4", "D:C5", "*C6")
-    for (label, names), style in zip(CURVES.items(), styles, strict=True):
-        line = np.array(sorted(points[name] for name in names))
-        axis.plot(line[:, 0], 100 * line[:, 1], style, ms=5, label=label)
-    # What a user has who sets nothing, and trees of the size that validation chooses.
-    for name, colour in ((STANDARD, "C0"), (DEFAULT, "C1"), ("tree", "C4")):
-        bits, accuracy = points[name]
-        axis.plot(bits, 100 * accuracy, "o", color=colour, ms=11, mfc="none")
+    panels = {}
+    for title, encoded in (("bits with the encoding", True), ("bits without the encoding", False)):
+        points = points_of(grid, encoded=encoded) if grid else {}
+        lines = {**CURVES, "tree of chosen size": ("tree",), "Pareto front": front_of(points)}
+        panels[title] = {
+            label: {points[name][0]: 100 * points[name][1] for name in names} for label, names in lines.items()
+        }
+    axes = ("bits, geometric mean over sets", f"test accuracy, %, mean over {len(grid)} sets")
+    return draw.curves(panels, *axes, "x", height=5.6) if grid else None
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:
@@ -268,31 +244,8 @@ def quotes(records: Sequence[Record]) -> dict[str, str]:
     boosting = f"boosted trees {shown('boosting')}, less accurate on {len(won)} of the sets"
     chosen = f"on the inputs that the network chose {shown(f'{DEFAULT} logistic')}"
     logistic = f"logistic regression {shown('logistic')}, and {chosen}"
-    names = {
-        DEFAULT: "`QuantizedNetworkClassifier()`",
-        STANDARD: 'the same with `encoding="standard"`',
-        "logistic": "logistic regression in float",
-        "logistic, 8 bits": "... in 8 bits",
-        f"{DEFAULT} logistic": "logistic regression on the inputs of the first network, in float",
-        f"{DEFAULT} logistic, 8 bits": "... in 8 bits",
-        f"{DEFAULT} relaxed, 4 bits": "the quadratic form that the first network is sampled from, in 4 bits",
-        "boosting": "boosted trees (scikit-learn)",
-        f"boosting, bits of {DEFAULT}": "... of the bits of the first network at most",
-        "quadratic ridge": "quadratic ridge regression, float",
-    }
-    rows = [
-        table_row(words, f"{100 * points[name][1]:.1f} %", f"{points[name][0]:,.0f}") for name, words in names.items()
-    ]
-    level, close = (gained(claim) for claim in claims(records)[:2])
-    sizes = [name for name in grid if set(sized(DEFAULT)) & set(front_of(points_of({name: grid[name]})))]
-    found = {
-        "readme": table_row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}"),
-        "models": "\n".join(rows),
-        "differences": "Points of test accuracy that the default classifier has above logistic regression on the "
-        "columns, with intervals of 95 %: "
-        f"{level}; above boosted trees: {close}. It is more accurate than these on {len(won)} of {len(grid)} sets, and "
-        f"with some size it is on the Pareto front of accuracy and bits of {len(sizes)}.",
-    }
+    readme = table_row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}")
+    found = {"readme": readme}
     return found | ({"form": _form_rows(grid["breast-cancer-wisconsin"])} if "breast-cancer-wisconsin" in grid else {})
 
 

@@ -164,17 +164,6 @@ def split(records: Records) -> tuple[Records, Records]:
     return [r for r in records if "solver" in r.case], [r for r in records if "solver" not in r.case]
 
 
-def quotes(records: Records) -> dict[str, str]:
-    shown = []
-    for (problem,), group in grouped(split(records)[1], "problem").items():
-        known = {r.case["limit"]: float(np.mean(r.measured["gap"])) for r in group}
-        if set(LIMITS) <= set(known):
-            shown.append(f"{problem} {', '.join(f'{known[limit]:.2g}' for limit in LIMITS)}")
-    limits = ", ".join(f"{limit:g}" for limit in LIMITS)
-    what = f"Certified gaps of the networks, means of {SEEDS} seeds, after {limits} s: "
-    return {"networks": what + "; ".join(shown) + "."} if shown else {}
-
-
 def claims(records: Records) -> list[Claim]:
     """Compare every limit with a tenth of it, points with zero and networks, and "auto" with the best method."""
     curves, trained = split(records)

@@ -1,9 +1,9 @@
 """What one seed gives with other versions, kernels and threads: digests of two fits, and their numbers.
 
 The first fit is an estimator of wisconsin's breast cancers with its defaults but for beta, the second 200 sampled
-neurons for the progress of diabetes. A case is a Python with its NumPy, SciPy and scikit-learn (bundled data differ in last
-digits), the kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses others) and its threads (`OPENBLAS_NUM_THREADS`): a run
-measures the one that it has.
+neurons for the progress of diabetes. A case is a Python with its NumPy, SciPy and scikit-learn (bundled data differ in
+last digits), the kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses others) and its threads (`OPENBLAS_NUM_THREADS`): a
+run measures the one that it has.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 import qsdp
-from benchmarks.experiments._common import Records, experiment_in
-from qsdp.bench import Record
+from benchmarks.experiments._common import TARGET, Records, experiment_in
+from qsdp.bench import Claim, Record, exact
 
 NAMES = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
 VERSIONS = (
@@ -79,6 +79,19 @@ def shown(records: Records) -> list[Record]:
         replace(r, measured={k: f"{v:.10g}" if isinstance(v, float) else v for k, v in r.measured.items()})
         for r in records
     ]
+
+
+def claims(records: Records) -> list[Claim]:
+    holds = {}
+    for record in records:
+        first, own = records[0].measured, record.measured
+        signs = all(own[f"{fit}_signs"] == first[f"{fit}_signs"] for fit in ("estimator", "sample"))
+        near = all(np.isclose(own[f"{fit}_bound"], first[f"{fit}_bound"], rtol=1e-9) for fit in ("estimator", "sample"))
+        holds[", ".join(map(str, record.case.values()))] = bool(signs and near)
+    statement = (
+        "One seed gives the same first-layer signs, and bounds to 1e-9, with all versions, kernels, threads."
+    )
+    return [exact(TARGET, statement, holds, needed=len(VERSIONS))]
 
 
 EXPERIMENT = experiment_in(__name__, "What one seed gives elsewhere", "Targets of the package: reproducible results")

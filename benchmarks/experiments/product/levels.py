@@ -15,15 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import (
-    TARGET,
-    Records,
-    accuracy,
-    experiment_in,
-    grid,
-    values,
-    where,
-)
+from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, grid, values, where
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from qsdp.bench import Claim, exact, judged, paired_claim, within
 

@@ -50,10 +50,7 @@ SMALL = (TARGET, "... MNIST 14 x 14: below 8 GiB.")
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        return [
-            {"data": POOLED, "samples": 300, "shares": [0.02, 0.01]},
-            {"data": FEW, "samples": 20, "shares": [0.1]},
-        ]
+        return [{"data": POOLED, "samples": 300, "shares": [0.02, 0.01]}, {"data": FEW, "samples": 20, "shares": [0.1]}]
     return [
         {"data": POOLED, "samples": 60_000, "shares": [0.001, 0.0005]},
         {"data": WINES, "samples": 4800, "shares": [0.01]},
@@ -72,17 +69,26 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     problem = qsdp.TrainingProblem(X, 2.0 * targets_of(y) - 1.0, beta=1.0)
     with threadpool_limits(limits=1):
         largest = qsdp.beta_max(problem)
-        clock, ends = _Clock(), []
+        began, ends = (time.process_time(), time.perf_counter()), []
+        curve: list[tuple[float, float, int, float]] = []
         path: list[Relaxation] = []
+
+        def now() -> tuple[float, float]:
+            return time.process_time() - began[0], time.perf_counter() - began[1]
+
+        def report(progress: Any) -> bool:
+            curve.append((*now(), progress.iteration, progress.relative_gap))
+            return False
+
         # As `relaxation_path` does, whose callback does not know the beta.
-        settings = Settings(TOL, "two-block", None, callback=clock, reductions=Reductions())
+        settings = Settings(TOL, "two-block", None, callback=report, reductions=Reductions())
         for share in case["shares"]:
             start = path[-1] if path else None
             path.append(solve_with(problem.with_beta(share * largest), "auto", settings, "tight", start=start))
-            ends.append(clock.now())
-            clock.curve.append((*ends[-1], path[-1].iterations or 0, path[-1].relative_gap))
+            ends.append(now())
+            curve.append((*ends[-1], path[-1].iterations or 0, path[-1].relative_gap))
     return {
-        "curve": clock.curve,
+        "curve": curve,
         "seconds": [end[0] for end in ends],
         "wall_seconds": [end[1] for end in ends],
         "solvers": [relaxation.solver for relaxation in path],
@@ -93,21 +99,6 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         "test_accuracy": [accuracy(relaxation.predict(X_test), y_test) for relaxation in path] if len(y_test) else [],
         "peak_mib": peak() / 2**20,
     }
-
-
-class _Clock:
-    """A callback: seconds of processor and wall, iteration and gap of every report."""
-
-    def __init__(self) -> None:
-        self._start = (time.process_time(), time.perf_counter())
-        self.curve: list[tuple[float, float, int, float]] = []
-
-    def now(self) -> tuple[float, float]:
-        return time.process_time() - self._start[0], time.perf_counter() - self._start[1]
-
-    def __call__(self, progress: Any) -> bool:
-        self.curve.append((*self.now(), progress.iteration, progress.relative_gap))
-        return False
 
 
 def data(name: str, samples: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:

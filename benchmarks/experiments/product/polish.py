@@ -183,10 +183,7 @@ def claims(records: Records) -> list[Claim]:
         *made,
         exact(*STATEMENTS["bits"], holds, f"{medians(list(bits.values()))} times fewer", needed=len(SETS)),
         judged(*STATEMENTS["best"], compare(ours, theirs, less=True, log=True)),
-        judged(
-            *STATEMENTS["near"],
-            {data: compare(gaps, NEAR, less=True, unit=100.0) for data, gaps in near.items()},
-        ),
+        judged(*STATEMENTS["near"], {data: compare(gaps, NEAR, less=True, unit=100.0) for data, gaps in near.items()}),
         judged(*STATEMENTS["accuracy"], better),
     ]
 

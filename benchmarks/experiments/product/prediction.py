@@ -21,7 +21,8 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, grid, timed
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
+from qsdp.bench import Claim, exact
 
 COLUMNS, NEURONS = 30, (100, 500, 2500)
 #: Rows that models are fitted on, and the share of rows in files.
@@ -106,5 +107,16 @@ def speed(function: Callable[[], Any], n_rows: int, repeats: int = 3) -> float:
 
 
 KINDS = {"in memory": in_memory, "integers of 8 bits": in_c, "files": from_files}
+
+
+def claims(records: Records) -> list[Claim]:
+    statement = "In memory, networks of 100 to 2500 neurons predict more rows a second than boosting of 100 iterations."
+    holds = {}
+    for record in where(records, kind="in memory"):
+        rates = {name: one["rows_a_second"] for name, one in record.measured.items()}
+        boosting = rates["boosting, 100 iterations"]
+        holds = {name: rate > boosting for name, rate in rates.items() if name.startswith("network")}
+    return [exact(TARGET, statement, holds)]
+
 
 EXPERIMENT = experiment_in(__name__, "Rows predicted a second", "Time and memory of the package")

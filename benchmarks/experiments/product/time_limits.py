@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, grouped, timed, values
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed
 from qsdp.bench import Claim, Record, exact
 
 LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
@@ -156,17 +156,6 @@ def claims(records: Records) -> list[Claim]:
         exact(*KEPT, {name: is_kept(r) for name, r in named.items()}, needed=needed),
         exact(*BOUNDED, bounded, needed=needed),
     ]
-
-
-def quotes(records: Records) -> dict[str, str]:
-    groups = grouped(records, "limit")
-    longest = ", ".join(f"{values(group, 'seconds').max():.3g}" for group in groups.values())
-    limits = ", ".join(f"{limit:g}" for (limit,) in groups)
-    return {
-        "kept": f"Of {len(records)} calls of functions, solvers and sizes with limits of {limits} s, "
-        f"{sum(map(is_kept, records))} end within {SHARE:g} times the limit and half a second; the longest take "
-        f"{longest} s."
-    }
 
 
 EXPERIMENT = experiment_in(__name__, "Time limits", "Time and memory of the package")

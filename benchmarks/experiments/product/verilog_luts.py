@@ -18,16 +18,17 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import experiment_in, timed
+from benchmarks.experiments._common import TARGET, Records, by, experiment_in, timed
 from benchmarks.experiments._data import pooled
+from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.export import to_verilog
 
 #: Test accuracy and tables of six inputs as printed, after placing and routing for a Virtex UltraScale+.
 PRINTED = (
     "TreeLUT (boosted trees, comparisons of pixels included; table I of the survey arXiv:2506.07367, which prints "
-    "those of arXiv:2501.01511): 97.0 % in 4,478 and 96.0 % in 3,499 tables. DWN (weightless networks, comparisons of pixels "
-    "not included; table 2 of arXiv:2410.11112), n=6: 97.1 % in 692 and 98.3 % in 4,082."
+    "those of arXiv:2501.01511): 97.0 % in 4,478 and 96.0 % in 3,499 tables. DWN (weightless networks, comparisons of "
+    "pixels not included; table 2 of arXiv:2410.11112), n=6: 97.1 % in 692 and 98.3 % in 4,082."
 )
 #: Seconds that yosys may take.
 LIMIT = 1800
@@ -80,6 +81,12 @@ def tables_of(source: str, top: str) -> int | None:
         except subprocess.TimeoutExpired:
             return None
     return int(re.findall(r"\$lut\s+(\d+)", done.stdout)[-1])
+
+
+def claims(records: Records) -> list[Claim]:
+    return [
+        exact(TARGET, "Outputs and classes of simulated modules are those of integers.", by(records, "equal", "digits"))
+    ]
 
 
 EXPERIMENT = experiment_in(

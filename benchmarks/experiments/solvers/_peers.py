@@ -129,15 +129,21 @@ def reach(problem, solver, level, budget, ladder=None):
     if solver in OWN:
         answer = solve(problem, solver, level, budget)
         return level, answer, _gap(answer) <= level
-    best, left = (None, None), budget
-    for tolerance in LADDERS[solver] if ladder is None else ladder:
-        answer = solve(problem, solver, tolerance, left)
-        if best[1] is None or _gap(answer) < _gap(best[1]):
-            best = (tolerance, answer)
-        left -= answer.seconds
-        if _gap(answer) <= level or left <= 0.0:
+    steps = LADDERS[solver] if ladder is None else ladder
+    tolerance, answer = climbed(steps, partial(solve, problem, solver), _gap, level, budget)
+    return tolerance, answer, _gap(answer) <= level
+
+
+def climbed(ladder, attempt, gap, level, budget):
+    """Return the first tolerance whose gap is at most the level, and its answer, or those of the smallest gap."""
+    tried = []
+    for tolerance in ladder:
+        answer = attempt(tolerance, budget)
+        tried.append((tolerance, answer))
+        budget -= answer.seconds
+        if gap(answer) <= level or budget <= 0.0:
             break
-    return *best, _gap(best[1]) <= level
+    return min(tried, key=lambda one: gap(one[1]))
 
 
 def _gap(answer):

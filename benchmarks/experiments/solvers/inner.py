@@ -20,22 +20,17 @@ import resource
 import statistics
 import sys
 from contextlib import nullcontext
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, small, table_row, where
 from benchmarks.experiments._process import available_gib, in_own_process, processor_clock
-from benchmarks.experiments.solvers._peers import INNER_LADDERS, Bound, inner, inner_cutnorm, inner_missing
+from benchmarks.experiments.solvers._peers import INNER_LADDERS, climbed, inner, inner_cutnorm, inner_missing
 from benchmarks.experiments.solvers._problems import GRAPHS, graph
-from benchmarks.experiments.solvers.solvers import (
-    LEVEL,
-    LIMIT,
-    PATIENCE,
-    THREADS,
-    faster_claim,
-    intervals_claim,
-)
+from benchmarks.experiments.solvers.solvers import LEVEL, LIMIT, PATIENCE, THREADS, faster_claim, intervals_claim
 from qsdp.bench import Claim, exact
 
 SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")
@@ -110,7 +105,7 @@ def _measured(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reached(name: str, M: Any, solver: str, level: float) -> tuple[float, Bound]:
+def _reached(name: str, M: Any, solver: str, level: float) -> tuple[float, Any]:
     """Return the first tolerance whose gap is at most the level, and its bound, or those of the smallest gap."""
     ladder = {"qsdp": (level,), "scs": INNER_LADDERS[name]}.get(solver, (1e-3, 1e-4, 1e-5, 1e-6, 1e-8))
     if solver in OTHERS[1:]:
@@ -119,14 +114,7 @@ def _reached(name: str, M: Any, solver: str, level: float) -> tuple[float, Bound
     if solver == "sdplr-like":
         # The gap is smaller than its residuals.
         ladder = (3e-3, 1e-3, 3e-4, *ladder)
-    tried: list[tuple[float, Bound]] = []
-    left = LIMIT
-    for step in ladder:
-        tried.append((step, inner(name, M, solver, step, left)))
-        left -= tried[-1][1].seconds
-        if tried[-1][1].relative_gap <= level or left <= 0.0:
-            break
-    return min(tried, key=lambda one: one[1].relative_gap)
+    return climbed(ladder, partial(inner, name, M, solver), attrgetter("relative_gap"), level, LIMIT)
 
 
 def claims(records: Records) -> list[Claim]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, small, table_row
+from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, table_row
 from benchmarks.experiments._data import images, pooled, targets_of
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN
@@ -102,8 +102,6 @@ def quotes(records: Records) -> dict[str, str]:
         m, spent = record.measured, record.measured["stages"]
         what = f"MNIST, {record.case['n']} images of {m['D']} pixels, ten classes, each certified to {100 * LEVEL:g} %"
         found["relaxation"] = table_row(what, f"{duration(spent['relaxing'])}, {m['peak_mib'] / 1024:.1f} GiB")
-        each = duration(float(np.mean(m["class_seconds"])))
-        found["methods"] = table_row(f"MNIST, {m['D']} pixels, a class, to {small(LEVEL)}", "", "", each)
     return found
 
 

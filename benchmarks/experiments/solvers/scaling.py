@@ -14,11 +14,11 @@ from typing import Any
 
 import qsdp
 from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, experiment_in, table_row, unfolded, where
+from benchmarks.experiments._common import Records, experiment_in, unfolded, where
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import OWN, reach, solve
 from benchmarks.experiments.solvers._problems import problem_of
-from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, intervals_claim, method_cell
+from benchmarks.experiments.solvers.solvers import LEVEL, THREADS, intervals_claim
 from qsdp.bench import Claim
 
 KEYS = ("n", "d")
@@ -30,10 +30,7 @@ SERIES: dict[str, tuple[dict[str, Any], tuple[int, ...], str]] = {
     "d, strong": ({"n": 2000, "share": 0.01}, (60, 150, 300, 784), "n = 2000, beta = 1 % of the largest"),
 }
 #: CVXPY and SCS are run at few sizes, and so is the low-rank method, meant for many columns.
-SIZES = {
-    "scs": {"n": (100, 400), "d": (10, 20)},
-    "low-rank": {"d": (60, 150), "d, strong": (60, 150, 300, 784)},
-}
+SIZES = {"scs": {"n": (100, 400), "d": (10, 20)}, "low-rank": {"d": (60, 150), "d, strong": (60, 150, 300, 784)}}
 SOLVERS = ("interior", "splitting", "low-rank", "scs")
 #: Seconds of a point, and those that its repetitions may take, the first not counted.
 LIMITS, PATIENCE = dict.fromkeys(OWN, 45.0) | {"scs": 15.0}, 6.0
@@ -100,17 +97,6 @@ def plot(records: Records) -> Any:
                     line = panels.setdefault(f"{title}: {words}", {}).setdefault(name, {})
                     line[r.case[series[0]]] = r.measured[what]
     return draw.curves(panels, "size", "seconds to a gap of 1e-4, or MiB", "xy") if panels else None
-
-
-def quotes(records: Records) -> dict[str, str]:
-    found = unfolded(records, "points", "n", "d", "share")
-    rows = []
-    for series, (_, sizes, _) in SERIES.items():
-        size = {"share": SERIES[series][0]["share"], "n": 2000, "d": 30, series[0]: sizes[-1]}
-        own = [method_cell(where(found, solver=solver, **size)) for solver in ("interior", "splitting", "low-rank")]
-        strong = "" if size["share"] is None else f", beta {100 * size['share']:g} % of the largest"
-        rows.append(table_row(f"planted {size['n']} x {size['d']}{strong}", *own))
-    return {"methods": "\n".join(rows)}
 
 
 EXPERIMENT = experiment_in(__name__, "Solvers against n and d", "Time and memory of the package")

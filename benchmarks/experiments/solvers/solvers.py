@@ -9,7 +9,6 @@ each; peak memory is that of a process for one solver alone. A solve that was st
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import time
 import warnings
@@ -218,7 +217,7 @@ def _together(rows: Records) -> Claim:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the UCI sets beside the fastest of other solvers, and seconds of both methods on every problem."""
+    """Return the UCI sets beside the fastest of other solvers."""
     rows, listed = [row for row in rows_of(records) if not row.case.get("follow")], problems(quick=False)
     reached = [row for row in rows if row.measured.get("reached")]
 
@@ -231,21 +230,7 @@ def quotes(records: Records) -> dict[str, str]:
 
     what = f"relaxation to a certified gap of {small(LEVEL)}, four UCI sets"
     shown = f"{span('auto')}; the fastest of SCS, Clarabel, CVXOPT and SDPA {span('scs', *OTHERS)}"
-    methods = []
-    for problem in itertools.chain(*listed.values()):
-        cells = [method_cell(where(rows, problem=problem, solver=one)) for one in OURS[1:]]
-        methods += [table_row(label(problem), *cells, "")] if any(cells) else []
-    return {"uci": table_row(what, shown), "methods": "\n".join(methods)}
-
-
-def method_cell(records: Records) -> str:
-    """Return the seconds of a method for a table of them, or the gap that it left; nothing without a record."""
-    if not records:
-        return ""
-    one = records[0].measured
-    if "seconds" not in one:
-        return str(one["status"])
-    return duration(one["seconds"]) + ("" if one["reached"] else f", gap {small(one['relative_gap'])}")
+    return {"uci": table_row(what, shown)}
 
 
 EXPERIMENT = experiment_in(__name__, "Solvers of the relaxation at equal certified gaps", "Targets of the package")

@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
-from qsdp.bench._grid import InteriorSearch
+from qsdp._utils.validation import FloatArray
+from qsdp.bench._grid import Folds, InteriorSearch
 from qsdp.bench.uci.classical import RoundedLogistic, boosting_bits, form_bits, linear_bits, rounded_bits, tree_bits
 from qsdp.bench.uci.convex import COMMON, RelaxationClassifierCV, WideClassifierCV, relaxation_bits
-from qsdp.bench.uci.method import Folds, UCIMethod
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.trained import FloatBackprop, MatchedBackprop, RoundedBackprop, RoundedReLU, StraightThrough
+from qsdp.certificates import Certificate
 from qsdp.estimators import QuantizedNetworkClassifier
 
-__all__ = ["METHODS"]
+__all__ = ["METHODS", "UCIMethod"]
 
 Grid = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class UCIMethod:
+    """Method of the suite: how to build, size and certify a model."""
+
+    name: str
+    #: Description in a few words, for tables.
+    what: str
+    #: ``build(folds, seed)`` returns an estimator whose `fit` chooses its hyper-parameters on the folds.
+    build: Callable[[Folds, int], Any]
+    #: ``bits(model)`` returns the bits of a fitted model's parameters.
+    bits: Callable[[Any], int]
+    #: Whether the first-layer weights are quantized.
+    quantized: bool = False
+    #: ``certify(model, X, y)`` returns the certificate of the objective on the training part, or None.
+    certify: Callable[[Any, FloatArray, npt.NDArray[np.intp]], Certificate | None] = lambda model, X, y: None
+    #: ``chosen(model)`` returns the chosen hyper-parameters.
+    chosen: Callable[[Any], dict[str, float]] = lambda model: {}
+    #: Package that the method requires.
+    needs: str | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether the required package is installed."""
+        return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
 
 def _network_bits(model: Any) -> int:
