@@ -221,7 +221,7 @@ def plot(records: Sequence[Record]) -> Any:
     panels = {}
     for title, encoded in (("bits with the encoding", True), ("bits without the encoding", False)):
         points = points_of(grid, encoded=encoded) if grid else {}
-        lines = {**CURVES, "tree of chosen size": ("tree",), "Pareto front": front_of(points)}
+        lines = {"Pareto front": front_of(points), **CURVES, "tree of chosen size": ("tree",)}
         panels[title] = {
             label: {points[name][0]: 100 * points[name][1] for name in names} for label, names in lines.items()
         }

@@ -88,9 +88,7 @@ def claims(records: Records) -> list[Claim]:
         signs = all(own[f"{fit}_signs"] == first[f"{fit}_signs"] for fit in ("estimator", "sample"))
         near = all(np.isclose(own[f"{fit}_bound"], first[f"{fit}_bound"], rtol=1e-9) for fit in ("estimator", "sample"))
         holds[", ".join(map(str, record.case.values()))] = bool(signs and near)
-    statement = (
-        "One seed gives the same first-layer signs, and bounds to 1e-9, with all versions, kernels, threads."
-    )
+    statement = "One seed gives the same first-layer signs, and bounds to 1e-9, with all versions, kernels, threads."
     return [exact(TARGET, statement, holds, needed=len(VERSIONS))]
 
 

@@ -44,19 +44,9 @@ SEARCH, EXACT = 10.0, 60.0
 #: Bits of many neurons over those of few, to whole numbers, and gap of a free refit.
 RATIOS, NEAR = (40, 50), 0.06
 
-#: What tables call the networks, in the order in which they are made.
-NAMES = {
-    "relaxation": "relaxation",
-    "krivine": f"sampled {MANY} (krivine)",
-    "adaptive": f"sampled {MANY} (adaptive)",
-    "adaptive, shared": "+ shared refit",
-    "adaptive, free": "+ free refit",
-    "few": f"sampled {FEW} (adaptive)",
-    "polished": f"polished {FEW}",
-    "polished, free": "+ free refit",
-    "best of size": f"best of size {FEW}",
-    "exact": "exact",
-}
+#: The networks in the order in which they are made.
+NAMES = ("relaxation", "krivine", "adaptive", "adaptive, shared", "adaptive, free")
+NAMES += ("few", "polished", "polished, free", "best of size", "exact")
 
 
 def below(data: str) -> tuple[str, str]:
