@@ -21,6 +21,7 @@ import pickle
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.product._many_rows_model import quoted, side
 from qsdp.bench import Claim, exact
 from qsdp.tabular import file_batches
+
+Batch = tuple[np.ndarray, np.ndarray]
+Measured = dict[str, Any]
 
 KEYS = ("columns", "rows", "passes")
 COLUMNS, LOSS_COLUMNS, NEURONS = 30, 20, 300
@@ -73,13 +77,13 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 class Planted:
     """Batches of a planted quadratic function; the same ones whenever they are read."""
 
-    def __init__(self, n_rows, d, loss, size=BATCH):
+    def __init__(self, n_rows: int, d: int, loss: str, size: int = BATCH) -> None:
         rng = np.random.default_rng(0)
         U, V = rng.choice([-1.0, 1.0], (2, 6, d))
         S = (U.T * rng.standard_normal(6)) @ V
         self.S, self.n_rows, self.loss, self.size = 0.5 * (S + S.T) / np.linalg.norm(S), n_rows, loss, size
 
-    def batch(self, number, n=None):
+    def batch(self, number: int, n: int | None = None) -> Batch:
         """Return rows that the number determines."""
         rng = np.random.Generator(np.random.SFC64([1, number]))
         X = rng.standard_normal((n or self.size, len(self.S)), dtype=np.float32).astype(np.float64)
@@ -88,10 +92,10 @@ class Planted:
         y = f + noise if self.loss == "squared" else np.where(f + 0.5 * noise > 0.0, 1.0, -1.0)
         return X, y
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.n_rows // self.size
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Batch]:
         """Yield all rows."""
         return map(self.batch, range(len(self)))
 
@@ -99,10 +103,10 @@ class Planted:
 class Timed:
     """A stream whose own processor seconds are counted."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: Iterable[Any]) -> None:
         self.stream, self.seconds = stream, 0.0
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         """Yield what the stream has."""
         batches = iter(self.stream)
         while True:
@@ -114,7 +118,7 @@ class Timed:
             yield batch
 
 
-def timed(function, *streams):
+def timed(function: Callable[[], Any], *streams: Timed) -> tuple[Any, float]:
     """Return a result and its processor seconds, less those of streams; never zero."""
     before, start = sum(one.seconds for one in streams), time.process_time()
     result = function()
@@ -122,7 +126,7 @@ def timed(function, *streams):
     return result, max(seconds, clock_step(time.process_time))
 
 
-def parquet_files(folder, planted):
+def parquet_files(folder: Path, planted: Planted) -> Path:
     """Return a folder of Parquet files with the rows, one a batch, float32; written if it is not there."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -141,13 +145,13 @@ def parquet_files(folder, planted):
 # -- statistics -------------------------------------------------------------------------------------------------
 
 
-def product_peak():
+def product_peak() -> float:
     """Return the operations a second of products of matrices of side 2000, the best of three."""
     A = np.random.default_rng(0).standard_normal((2000, 2000))
     return max(2 * 2000.0**3 / timed(lambda: A @ A)[1] for _ in range(3))
 
 
-def streamed(source, *, part):
+def streamed(source: str, *, part: int) -> Measured:
     """Return what one process takes for statistics of many rows, made or read, and for the network from them."""
     planted = Planted(JOBS[source][1] // part, COLUMNS, "squared", BATCH // part)
     stream = Timed(planted if source == "generated" else file_batches(parquet_files(FOLDER, planted), "y"))
@@ -157,11 +161,11 @@ def streamed(source, *, part):
     return {**row, "reading_seconds": stream.seconds, **trained(found)}
 
 
-def peak_mib():
+def peak_mib() -> float:
     return peak() / 2**20
 
 
-def by_dask(source, workers, *, part):
+def by_dask(source: str, workers: int, *, part: int) -> Measured:
     import dask
     import dask.array as da
     import dask.dataframe as dd
@@ -190,7 +194,7 @@ def by_dask(source, workers, *, part):
     return {**row, "workers": workers, "resident_mib_here": peak_mib(), **trained(found)}
 
 
-def described(found, seconds, clock, operations, resident):
+def described(found: Any, seconds: float, clock: float, operations: float, resident: float) -> Measured:
     rows, d = found.n_samples_seen_, found.n_features_in_
     return {
         "rows": rows,
@@ -204,7 +208,7 @@ def described(found, seconds, clock, operations, resident):
     }
 
 
-def trained(found):
+def trained(found: Any) -> Measured:
     """Return what the network from statistics takes, how good it is, and one that is polished on the rows kept."""
     problem = qsdp.TrainingProblem.from_statistics(found, beta=1.0)
     problem = problem.with_beta(SHARE * qsdp.beta_max(problem))
@@ -226,7 +230,7 @@ def trained(found):
     }
 
 
-def costs(*, part):
+def costs(*, part: int) -> Measured:
     """Return the seconds and bytes of statistics against columns and against rows."""
     operations, columns = product_peak(), []
     for d in COST_COLUMNS:
@@ -250,7 +254,7 @@ def costs(*, part):
     return row | {"against_columns": columns, "against_rows": lengths}
 
 
-def sums_of(rows, d):
+def sums_of(rows: int, d: int) -> tuple[qsdp.SufficientStatistics, float]:
     """Return the statistics of so many rows, in batches, and their seconds."""
     planted = Timed(Planted(rows, d, "squared", min(rows, 2**14)))
     return timed(lambda: qsdp.SufficientStatistics.from_batches(planted), planted)
@@ -259,7 +263,7 @@ def sums_of(rows, d):
 # -- other losses -----------------------------------------------------------------------------------------------
 
 
-def fitted(name, loss, part):
+def fitted(name: str, loss: str, part: int) -> tuple[Planted, qsdp.Relaxation, qsdp.BilinearNetwork, Measured]:
     """Return rows of a loss, the relaxation of few of them, a network from it, and what both took."""
     planted = Planted(JOBS[name][1] // part, LOSS_COLUMNS, loss, BATCH // part)
     few = qsdp.TrainingProblem(*planted.batch(10**9, BATCH // part), beta=1.0, loss=loss)
@@ -268,7 +272,7 @@ def fitted(name, loss, part):
     return planted, relaxation, network, {**sizes, **took}
 
 
-def solved(problem, refitted):
+def solved(problem: qsdp.TrainingProblem, refitted: int) -> tuple[qsdp.Relaxation, qsdp.BilinearNetwork, Measured]:
     """Return the relaxation of a problem and a network from it, refitted on some rows, with what both took."""
     relaxation, solve = timed(lambda: qsdp.solve_relaxation(problem, tol=1e-3))
     network = qsdp.sample_network(qsdp.shape_covariance(relaxation), NEURONS, random_state=0)
@@ -278,7 +282,9 @@ def solved(problem, refitted):
     return relaxation, network, {"solve_seconds": solve, "refit_seconds": refit, "solved_gap": relaxation.relative_gap}
 
 
-def certified(network, planted, relaxation, excess, passes, arithmetic):
+def certified(
+    network: Any, planted: Planted, relaxation: qsdp.Relaxation, excess: float, passes: int, arithmetic: str
+) -> Measured:
     """Return the certificate of a network on all rows and what it took."""
     stream = Timed(planted)
     with warnings.catch_warnings():
@@ -298,7 +304,7 @@ def certified(network, planted, relaxation, excess, passes, arithmetic):
     }
 
 
-def certificates(loss, *, part):
+def certificates(loss: str, *, part: int) -> Measured:
     """Return the bounds on all rows that a fit of few has, by passes over all."""
     planted, relaxation, network, row = fitted(loss, loss, part)
     own = relaxation.problem.objective(network)
@@ -310,7 +316,7 @@ def certificates(loss, *, part):
     return row | {"certificates": found, "resident_mib": peak_mib()}
 
 
-def beside_all(loss, *, part):
+def beside_all(loss: str, *, part: int) -> Measured:
     """Return objective and bound of a fit of few rows, by passes, beside those of a fit of all rows."""
     planted, relaxation, network, row = fitted(f"{loss}-all", loss, part)
     few = relaxation.problem
@@ -325,7 +331,7 @@ def beside_all(loss, *, part):
 
 
 #: What measures a case, and the rows that it has.
-JOBS = {
+JOBS: dict[str, tuple[Callable[..., Measured], int]] = {
     "generated": (partial(streamed, "generated"), 5 * 10**7),
     "parquet": (partial(streamed, "parquet"), 10**7),
     "parquet-dask-1": (partial(by_dask, "parquet", 1), 10**7),
