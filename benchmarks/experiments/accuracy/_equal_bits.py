@@ -89,14 +89,9 @@ def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any
     search = InteriorSearch(network, grid, sample.folds)
     _, seconds = timed(lambda: search.fit(inputs, sample.split.y))
     found = search.best_estimator_.network_
-    return {
-        "test": sample.test(search.predict(tests)),
-        "bits": sizes.network_bits(found) + places,
-        "encoding_bits": places,
-        "neurons": found.n_neurons,
-        "seconds": seconds,
-        "chosen": {**search.best_params_, "decided": float(search.choice_.decided)},
-    }
+    chosen = {**search.best_params_, "decided": float(search.choice_.decided)}
+    measured = sample.measured(search.predict(tests), sizes.network_bits(found), seconds, places)
+    return {**measured, "neurons": found.n_neurons, "chosen": chosen}
 
 
 def models(records: Records, shared: Sequence[str] = ()) -> list[Record]:

@@ -62,6 +62,16 @@ class Sample:
         """Return the accuracy of classes of the test rows."""
         return float(np.mean(classes == self.split.y_test))
 
+    def measured(self, classes: np.ndarray, bits: int, seconds: float, encoding_bits: int = 0) -> dict[str, Any]:
+        """Return accuracy on the test rows, bits, those of the encoding included, and seconds."""
+        bits += encoding_bits
+        return {"test": self.test(classes), "bits": bits, "encoding_bits": encoding_bits, "seconds": seconds}
+
+    def searched(self, model: Any, grid: Any, X: np.ndarray) -> tuple[GridSearchCV, float]:
+        """Return the best of a grid on the folds, fitted to all rows, and processor seconds."""
+        search = GridSearchCV(model, grid, cv=self.folds, error_score="raise")
+        return timed(lambda: search.fit(X, self.split.y))
+
     def models_of(self, family: Callable[[Sample], Measured]) -> dict[str, Any]:
         """Return what all models of a family measure, by name, on one thread."""
         with blas_threads(1), warnings.catch_warnings():
@@ -121,19 +131,14 @@ def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str
     def measured(outputs: np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
         places = sizes.encoding_bits(encoding, sizes.FLOAT if precision == sizes.REAL else sizes.QUADRATIC)
         decoded = model.target_scaling_.decode(outputs[:, 0] if K == 1 else outputs)
-        return {
-            "test": sample.test(choose_classes(decoded)),
-            "bits": sizes.form_bits(size, K, precision) + places,
-            "encoding_bits": places,
-            "seconds": seconds,
-        }
+        return sample.measured(choose_classes(decoded), sizes.form_bits(size, K, precision), seconds, places)
 
     weights = relaxation.Z_stack.reshape(K, -1)
     yield f"{prefix} relaxed", measured(scores(inputs, weights), 0.0, sizes.REAL)
     for precision in PRECISIONS:
         rounding = partial(best_rounded, weights, precision, partial(scores, problem.X), fit_squares(target))
         (rounded, constant), seconds = timed(rounding)
-        yield (f"{prefix} relaxed, {precision} bits", measured(scores(inputs, rounded) + constant, seconds, precision))
+        yield f"{prefix} relaxed, {precision} bits", measured(scores(inputs, rounded) + constant, seconds, precision)
 
 
 # -- linear models -----------------------------------------------------------------------------------------
@@ -156,19 +161,14 @@ def logistic(
 ) -> Measured:
     """Yield logistic regression, float and rounded; `encoding_bits` are those for a number of places of a column."""
     y = sample.split.y
-    search = GridSearchCV(LogisticRegression(max_iter=1000), {"C": _STRENGTHS}, cv=sample.folds, error_score="raise")
-    _, seconds = timed(lambda: search.fit(X, y))
+    search, seconds = sample.searched(LogisticRegression(max_iter=1000), {"C": _STRENGTHS}, X)
     model = search.best_estimator_
 
     def measured(weights: np.ndarray, constant: np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
         outputs = X_test @ weights.T + constant
         own = encoding_bits(sizes.FLOAT if precision == sizes.REAL else sizes.LINEAR)
-        return {
-            "test": sample.test(choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)),
-            "bits": sizes.linear_bits(X.shape[1], len(weights), precision) + own,
-            "encoding_bits": own,
-            "seconds": seconds,
-        }
+        classes = choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
+        return sample.measured(classes, sizes.linear_bits(X.shape[1], len(weights), precision), seconds, own)
 
     found = measured(model.coef_, model.intercept_, seconds, sizes.REAL)
     yield name, {**found, "chosen": {"C": model.C}}
@@ -183,16 +183,9 @@ def quadratic_ridge(sample: Sample) -> Measured:
     model = QuadraticRidgeClassifier(sample.folds)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     monomials, outputs = model.coef_.shape
-    yield (
-        "quadratic ridge",
-        {
-            "test": sample.test(model.predict(sample.split.X_test)),
-            "bits": sizes.REAL * (monomials + 1) * outputs,
-            "encoding_bits": 0,
-            "seconds": seconds,
-            "chosen": {"lambda": model.lambda_},
-        },
-    )
+    bits = sizes.REAL * (monomials + 1) * outputs
+    found = sample.measured(model.predict(sample.split.X_test), bits, seconds)
+    yield "quadratic ridge", {**found, "chosen": {"lambda": model.lambda_}}
 
 
 # -- trees -------------------------------------------------------------------------------------------------
@@ -203,13 +196,11 @@ def trees(sample: Sample) -> Measured:
     X, y = sample.split.X, sample.split.y
 
     def measured(model: Any, tree: Any, seconds: float) -> dict[str, Any]:
-        test, bits = sample.test(model.predict(sample.split.X_test)), sizes.tree_bits(tree)
-        return {"test": test, "bits": bits, "encoding_bits": 0, "seconds": seconds}
+        return sample.measured(model.predict(sample.split.X_test), sizes.tree_bits(tree), seconds)
 
     tree = DecisionTreeClassifier(random_state=sample.seed)
     grid = {"max_leaf_nodes": [2**k for k in range(1, 12)]}
-    search = GridSearchCV(tree, grid, cv=sample.folds, error_score="raise")
-    _, seconds = timed(lambda: search.fit(X, y))
+    search, seconds = sample.searched(tree, grid, X)
     yield "tree", {**measured(search, search.best_estimator_, seconds), "chosen": search.best_params_}
     for leaves in LEAVES:
         model = clone(tree).set_params(max_leaf_nodes=leaves)
@@ -228,7 +219,7 @@ def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
 
     Where not even one split an output fits, these are what there is.
     """
-    X, y = sample.split.X, sample.split.y
+    X = sample.split.X
     fixed = sizes.REAL * sample.n_outputs
     grid = []
     for leaves in (2, 4, 8, 16, 31):
@@ -238,15 +229,13 @@ def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
             own = {"max_leaf_nodes": leaves, "max_iter": max(stages, 1), "learning_rate": [0.1, 0.3, 1.0]}
             grid.append({key: value if isinstance(value, list) else [value] for key, value in own.items()})
     model = HistGradientBoostingClassifier(early_stopping=False, random_state=sample.seed)
-    search = GridSearchCV(model, grid, cv=sample.folds, error_score="raise")
-    _, seconds = timed(lambda: search.fit(X, y))
+    search, seconds = sample.searched(model, grid, X)
     found = measured_boosting(sample, search.best_estimator_, seconds)
     yield name, {**found, "chosen": search.best_params_, "budget": budget}
 
 
 def measured_boosting(sample: Sample, model: Any, seconds: float) -> dict[str, Any]:
-    test, bits = sample.test(model.predict(sample.split.X_test)), sizes.boosting_bits(model)
-    return {"test": test, "bits": bits, "encoding_bits": 0, "seconds": seconds}
+    return sample.measured(model.predict(sample.split.X_test), sizes.boosting_bits(model), seconds)
 
 
 def rivals(sample: Sample) -> Measured:
