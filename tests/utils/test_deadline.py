@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
@@ -39,3 +40,13 @@ def test_grace_is_that_of_the_parent_where_that_ends_earlier(clock: list[float])
     assert child.late
     assert NEVER.grace == math.inf
     assert not NEVER.late
+
+
+def test_speed_is_measured_by_clocks_coarser_than_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine, step = time.perf_counter, 1 / 64
+    deadlines._operations_per_second.cache_clear()
+    monkeypatch.setattr(deadlines.time, "perf_counter", lambda: math.floor(fine() / step) * step)
+    try:
+        assert 0.0 < Deadline(1.0).seconds(1e9) < math.inf
+    finally:
+        deadlines._operations_per_second.cache_clear()
