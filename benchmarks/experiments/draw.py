@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +68,11 @@ def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "",
     return figure
 
 
-def legend(figure: Any, axes: Any, order: Iterable[str] = (), **options: Any) -> None:
-    """Name what is drawn in all panels, each once, at the right of them unless the options say where."""
+def legend(figure: Any, axes: Any) -> None:
+    """Name what is drawn in all panels, each once, at the right of them."""
     entries = [ax.get_legend_handles_labels() for ax in np.ravel(axes)]
     handles = {label: line for lines, labels in entries for line, label in zip(lines, labels, strict=True)}
-    handles = {label: handles[label] for label in [*order, *handles] if label in handles}
-    place = {"loc": "outside right upper", "fontsize": "small", **options}
-    figure.legend(handles.values(), handles.keys(), **place)
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize="small")
 
 
 def label_decades(axes: Any) -> None:

@@ -154,9 +154,9 @@ def test_tables_and_pictures_name_every_network(tmp_path: Path) -> None:
     report = importlib.import_module("benchmarks.experiments.paper._accuracy_time_report")
     records = records_of("fig5", noisy)
     (table,) = experiment("fig5").tables(records)
-    assert {row[1] for row in table.rows} == set(report.STYLES)
+    assert {row[1] for row in table.rows} == set(report.NAMES)
     # Two sizes, and column generation, which has none.
-    assert len(table.rows) == 2 * len(report.STYLES) - 1
+    assert len(table.rows) == 2 * len(report.NAMES) - 1
     experiment("fig5").plot(records, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 

@@ -26,20 +26,20 @@ from benchmarks.experiments._summary import summary
 from benchmarks.experiments.paper._accuracy_time import TRAINED, cases_of, run
 from qsdp.bench import Claim, Experiment, Record, paired_claim
 
-#: Colour and marker of each network, in the order of legends.
-STYLES = {
-    "paper": ("tab:red", "X"),
-    "qsdp": ("tab:orange", "o"),
-    "refitted": ("tab:olive", "v"),
-    "polished": ("tab:green", "D"),
-    "column generation": ("black", "*"),
-    "backprop": ("tab:blue", "s"),
-    "backprop, signs": ("tab:cyan", "X"),
-    "backprop, SDP": ("darkblue", "P"),
-    "straight-through": ("tab:purple", "^"),
-    "ReLU": ("tab:brown", "s"),
-    "ReLU, signs": ("tab:pink", "X"),
-}
+#: Networks in the order of tables and legends.
+NAMES = (
+    "paper",
+    "qsdp",
+    "refitted",
+    "polished",
+    "column generation",
+    "backprop",
+    "backprop, signs",
+    "backprop, SDP",
+    "straight-through",
+    "ReLU",
+    "ReLU, signs",
+)
 
 
 def experiment(
@@ -85,7 +85,7 @@ def experiment(
 def networks(records: Records) -> list[Record]:
     """Return a record for each network, in the order of tables and legends."""
     found = unfolded(records, "variants", "network", shared=("search_seconds", "gap", "course"))
-    place = list(STYLES).index
+    place = NAMES.index
     return sorted(found, key=lambda record: (record.case["m"] or 0, place(record.case["network"])))
 
 
@@ -154,44 +154,18 @@ def beyond(records: Records, number: int, m: int) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw every network's accuracy against its seconds, with and without the search, a row a number of neurons."""
-    sizes = sorted({r.case["m"] for r in networks(records) if r.case["m"] is not None}) or [None]
-    layout = {"figsize": (11, 0.6 + 4.2 * len(sizes))}
-    figure, axes = draw.subplots(len(sizes), 2, sharex=True, sharey="row", squeeze=False, **layout, dpi=110)
-    for row, m in zip(axes, sizes, strict=True):
-        draw_row(row, records, m)
-    name_networks(figure, axes)
-    return figure
-
-
-def name_networks(figure: Any, axes: Any) -> None:
-    """Draw the legend, with what filled and hollow points are."""
-    draw.legend(figure, axes, order=STYLES, title="filled: fit\nhollow: fit + search\nlines: training")
-
-
-def draw_row(row: Sequence[Any], records: Records, m: int | None) -> None:
-    """Draw training accuracy on the left, test accuracy on the right."""
-    for ax, part in zip(row, ("train", "test"), strict=True):
-        of_size = grouped(where(networks(records), m=(m, None)), "network")
-        for name, (colour, marker) in STYLES.items():
-            group = of_size.get((name,), [])
-            if not group:
-                continue
-            accuracies = 100.0 * values(group, part)
-            height = accuracies.mean()
-            error = accuracies.std(ddof=1) / len(group) ** 0.5 if len(group) > 1 else 0.0
-            fit, whole = (float(np.median(values(group, what))) for what in ("seconds", in_all))
-            look = {"marker": marker, "color": colour, "ms": 13 if marker == "*" else 8, "zorder": 3}
-            ax.plot([fit, whole], [height, height], color=colour, lw=0.8, alpha=0.6)
-            ax.plot(whole, height, mfc="white", ls="none", **look)
-            bars = {"capsize": 2, "elinewidth": 0.8, "mec": "white", "mew": 0.6, "ls": "none"}
-            ax.errorbar(fit, height, error, label=name, **bars, **look)
-            courses = [record.measured["course"] for record in group if record.measured["course"]]
-            # The course is that of the float network, not of its roundings.
-            if courses and name in TRAINED:
-                points = np.array([[[one["seconds"], one[part]] for one in course] for course in courses])
-                ax.plot(np.median(points[:, :, 0], axis=0), 100.0 * points[:, :, 1].mean(axis=0), color=colour, lw=1)
-        neurons = f", m = {m}" if m is not None else ""
-        ax.set(xscale="log", xlabel="seconds", title=("training" if part == "train" else "test") + neurons)
-        ax.grid(alpha=0.3)
-    row[0].set_ylabel("accuracy (%), mean and standard error")
+    """Draw every network's accuracy against its seconds, with and without the search, and along its training."""
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for m in sorted({r.case["m"] for r in networks(records) if r.case["m"] is not None}) or [None]:
+        for part, title in (("train", "training"), ("test", "test")):
+            lines = panels.setdefault(title if m is None else f"{title}, m = {m}", {})
+            for (name,), group in grouped(where(networks(records), m=(m, None)), "network").items():
+                accuracies = 100.0 * values(group, part)
+                lines[name] = {float(np.median(values(group, what))): accuracies for what in ("seconds", in_all)}
+                courses = [record.measured["course"] for record in group if record.measured["course"]]
+                # The course is that of the float network, not of its roundings.
+                if courses and name in TRAINED:
+                    points = np.array([[[one["seconds"], one[part]] for one in course] for course in courses])
+                    times, heights = np.median(points[:, :, 0], axis=0), 100.0 * points[:, :, 1].mean(axis=0)
+                    lines[f"{name}, while training"] = dict(zip(times.tolist(), heights, strict=True))
+    return draw.curves(panels, "seconds: fit, and fit with search", "accuracy [%], mean and deviation", "x")

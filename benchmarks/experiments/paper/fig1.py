@@ -252,36 +252,17 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    import matplotlib.pyplot as plt
-
-    colours = dict(zip(NAMES, plt.get_cmap("tab10").colors, strict=False))
-    figure, axes = draw.subplots(1, 2, figsize=(10, 4.2), dpi=110)
-    for ax in axes:
-        ax.set(xscale="log", yscale="log")
-    for (name,), group in grouped(networks(records), "name").items():
-        of_size = grouped(group, "m")
-        for ax, what in zip(axes, (objective, "test_loss"), strict=True):
-            found = [values(one, what) for one in of_size.values()]
-            if not all(len(one) for one in found):
-                continue
-            low, middle, high = (np.array([np.quantile(one, q) for one in found]) for q in (0.1, 0.5, 0.9))
-            sizes = [m for (m,) in of_size]
-            if sizes == [None]:
-                ax.axhline(middle[0], color="black", lw=1, label="column generation, any m")
-                continue
-            limits, label = ax.get_ylim(), name + " (goes on above)" * (name == PRINTED)
-            ax.plot(sizes, middle, marker="o", ms=4, color=colours[name], label=label)
-            ax.fill_between(sizes, low, high, color=colours[name], alpha=0.12, lw=0)
-            if name == PRINTED:
-                ax.set_ylim(limits)
-    axes[0].axhline(np.median(values(records, bound)), color="black", lw=1, ls="--", label="lower bound")
-    axes[0].set(xlabel="neurons m", ylabel="objective, relative to the zero network", title="training")
-    # As many neurons as samples can interpolate, and then predict anything.
-    axes[1].set(xlabel="neurons m", ylabel="squared loss, relative to the zero network", title="test")
-    for ax in axes:
-        ax.grid(alpha=0.3)
-    draw.legend(figure, axes)
-    return figure
+    """Draw medians over the draws; the printed scale, far above all else, is in the table only."""
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for title, what in (("training objective", objective), ("test loss", "test_loss")):
+        lines = panels.setdefault(title, {})
+        for (name, m), group in grouped(networks(records), "name", "m").items():
+            if name != PRINTED and len(found := values(group, what)):
+                # Column generation chooses its own number of neurons.
+                sizes = SIZES if m is None else (m,)
+                lines.setdefault(name, {}).update(dict.fromkeys(sizes, np.median(found)))
+    panels["training objective"]["lower bound"] = dict.fromkeys(SIZES, np.median(values(records, bound)))
+    return draw.curves(panels, "neurons m", "relative to the zero network, median", "xy")
 
 
 EXPERIMENT = experiment_in(

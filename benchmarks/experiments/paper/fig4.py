@@ -128,26 +128,17 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def plot(records: Sequence[Record]) -> Any:
-    curves, others = parts_of(records)
-    colours = dict(zip(CURVES, ("tab:red", "tab:gray", "tab:orange", "tab:olive", "tab:green"), strict=True))
-    figure, axes = draw.subplots(2, 2, figsize=(11, 8), sharey="row", dpi=110)
-    for ax, part in zip(axes[0], ("train", "test"), strict=True):
+    """Draw accuracies at beta = 1 against the number of neurons, beside those of the relaxations themselves."""
+    curves, _ = parts_of(records)
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for part, title in (("train", "training"), ("test", "test")):
+        lines = panels.setdefault(f"vehicle, {title}, beta = 1", {})
         for (method,), group in grouped(curves, "curve").items():
-            found = {m: 100.0 * np.array(list(of.values())) for m, of in points(group, part).items()}
-            means, deviations = zip(*((of.mean(), of.std()) for of in found.values()), strict=True)
-            look = {"marker": "o", "ms": 4, "capsize": 2, "color": colours[method]}
-            ax.errorbar(list(found), means, deviations, label=method, **look)
+            measured = points(group, part)
+            lines[method] = {m: 100.0 * np.array(list(of.values())) for m, of in measured.items()}
             if method in LINES:
-                level = 100.0 * float(np.mean(values(group, f"sdp_{part}")))
-                ax.axhline(level, color=colours[method], ls="--", lw=1, label=LINES[method])
-        ax.set(xscale="log", xlabel="neurons m", title=f"vehicle, {'training' if part == 'train' else part}, beta = 1")
-        ax.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("accuracy (%), mean and deviation")
-    axes[0, 1].legend(loc="lower right", fontsize="x-small")
-    if others:
-        report.draw_row(axes[1], others, M)
-        report.name_networks(figure, axes[1])
-    return figure
+                lines[LINES[method]] = dict.fromkeys(measured, 100.0 * np.mean(values(group, f"sdp_{part}")))
+    return draw.curves(panels, "neurons m", "accuracy [%], mean and deviation", "x")
 
 
 def quotes(records: Sequence[Record]) -> dict[str, str]:

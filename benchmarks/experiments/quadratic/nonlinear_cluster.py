@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, by, experiment_in, grid, spread, where
 from benchmarks.experiments.quadratic._starts import train_starts
 from qsdp.baselines.quadratic import QuadraticNetwork, QuadraticNetworkClassifier
@@ -104,23 +103,6 @@ def claims(records: Records) -> list[Claim]:
             linear,
         ),
     ]
-
-
-def plot(records: Records) -> Any:
-    if not (trained := where(records, head="qnn")):
-        return None
-    record = trained[0]
-    P = {name: np.array(value) for name, value in record.measured["form"].items()}
-    X, y = make_nonlinear_clusters(300, random_state=2 * record.case["seed"] + 1)
-    x1, x2 = np.linspace(-24, 8, 300), np.linspace(-8, 18, 300)
-    points = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
-    Z = np.einsum("si,kij,sj->sk", points, P["Q"], points) + points @ P["W"].T + P["b"]
-    figure, axis = draw.subplots(figsize=(6, 5))
-    for k, colour in enumerate(("red", "black", "magenta", "green", "cyan", "blue")):
-        axis.scatter(*X[y == k].T, s=2, color=colour)
-        axis.contour(x1, x2, Z[:, k].reshape(300, 300), levels=[0.0], colors=colour, linewidths=1)
-    axis.set_title(f"Six quadratic neurons after {max(record.case['epochs'])} epochs", fontsize=9)
-    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, experiment_in, grid, where
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
 from qsdp.bench import Claim, exact, judged, share
@@ -99,22 +98,6 @@ def claims(records: Records) -> list[Claim]:
             "linear programs, each with its proof",
         ),
     ]
-
-
-def plot(records: Records) -> Any:
-    X, y = make_xor()
-    grid = np.linspace(-2.5, 2.5, 200)
-    points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    figure, axes = draw.subplots(1, 4, figsize=(12, 3.2))
-    for axis, (name, (family, parameters, encoding)) in zip(axes, CLOSED.items(), strict=True):
-        X, y = make_xor(encoding)
-        values = QuadraticNetwork([Layer(family, parameters)]).decision(points).reshape(200, 200)
-        axis.contourf(grid, grid, values, levels=[-1e9, 0.0, 1e9], colors=["#dde7f3", "#f9e3d0"])
-        axis.contour(grid, grid, values, levels=[0.0], colors="k", linewidths=1)
-        axis.scatter(*X.T, c=np.where(y == 1, "C1", "C0"), zorder=3)
-        axis.set_title(name, fontsize=9)
-        axis.set_aspect("equal")
-    return figure
 
 
 EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)
