@@ -160,7 +160,7 @@ def _tightest(
 
     def choices() -> Iterator[FloatArray]:
         if not exhaustive:
-            yield from [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
+            yield from [raised for z in weights for raised in _raised(z, _FLOORS[:1])] or [np.ones(instance.size)]
             return
         # The first are the best as a rule, and all there is time for where that is short.
         yield from (raised for z in weights for raised in _raised(z))
@@ -170,7 +170,7 @@ def _tightest(
             # Of 100 to 1500 random and low-rank columns, 3 to 12 % below row sums and ones, at the cost of one to
             # three of the decompositions above; a tolerance of 1e-4 gains less than 0.1 %.
             search = uninterrupted(grothendieck_bound(M, tol=1e-3, time_limit=deadline.time_limit))
-            yield _raised(search.z[: instance.size])[0]
+            yield from _raised(search.z[: instance.size], _FLOORS[:1])
 
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
@@ -181,7 +181,7 @@ def _tightest(
         pairs.append((factor * spectral_bound(M, z), z))
     if not pairs:
         # Row sums dominate without a decomposition.
-        pairs = [(factor * float(sums.max()), z) for z in _raised(sums)[:1]] or [(0.0, np.ones(instance.size))]
+        pairs = [(factor * float(sums.max()), z) for z in _raised(sums, _FLOORS[:1])] or [(0.0, np.ones(instance.size))]
     t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
     # Where M vanishes, z is still to be positive.
     return max(t, EPS * instance.dual_radius / float(z.sum())), z
@@ -230,13 +230,14 @@ def entry_size(data: DataMap, nu: FloatArray) -> float:
     return float(np.abs(nu) @ data.absolute_sums())
 
 
-def _raised(z: FloatArray) -> list[FloatArray]:
+def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:
     """Return positive versions of a candidate; where its small entries are noise, they must be raised."""
     if not np.any(z > 0.0):
         return []
     # Only ratios matter; near the smallest floats their reciprocals would overflow.
     clipped = np.maximum(z / np.abs(z).max(), 0.0)
-    return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
+    mean = float(clipped.mean())
+    return [clipped + floor * mean for floor in floors]
 
 
 def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:

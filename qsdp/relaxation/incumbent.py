@@ -108,10 +108,9 @@ class Incumbent:
         shape = (instance.n_blocks, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
         self._moved = False
-        at_zero = evaluation.point(self.T)
         #: Number of parts that do not interact: one per output, or one.
         self.n_parts = instance.n_blocks if instance.separable else 1
-        self.objectives = at_zero.values(np.zeros(self.n_parts))
+        self.objectives = evaluation.at_zero.copy()
         self.bounds = np.zeros(self.n_parts)
         self._duals: list[FloatArray | None] = [None] * self.n_parts
         self.z = np.ones((instance.n_blocks, instance.size))
