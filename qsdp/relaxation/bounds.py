@@ -66,7 +66,7 @@ def spectral_bound(M: FloatArray, z: FloatArray) -> float:
     Grothendieck problem from above (the dual of (50), with the diagonal shift written as a scaling).
     """
     root = np.sqrt(z)
-    scaled = M / np.outer(root, root)
+    scaled = M / (root[:, None] * root)
     # By NumPy: SciPy's wrapper takes longer than small matrices.
     return float(np.abs(np.linalg.eigvalsh(scaled)).max())
 
@@ -156,7 +156,10 @@ def _tightest(
     deadline: Deadline = NEVER,
 ) -> tuple[float, FloatArray]:
     """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
-    sums = np.abs(M).sum(axis=1)
+
+    def row_sums() -> FloatArray:
+        sums: FloatArray = np.abs(M).sum(axis=1)
+        return sums
 
     def choices() -> Iterator[FloatArray]:
         if not exhaustive:
@@ -164,7 +167,7 @@ def _tightest(
             return
         # The first are the best as a rule, and all there is time for where that is short.
         yield from (raised for z in weights for raised in _raised(z))
-        yield from _raised(sums)
+        yield from _raised(row_sums())
         yield np.ones(instance.size)
         if not weights and np.any(M) and not deadline.over:
             # Of 100 to 1500 random and low-rank columns, 3 to 12 % below row sums and ones, at the cost of one to
@@ -181,6 +184,7 @@ def _tightest(
         pairs.append((factor * spectral_bound(M, z), z))
     if not pairs:
         # Row sums dominate without a decomposition.
+        sums = row_sums()
         pairs = [(factor * float(sums.max()), z) for z in _raised(sums, _FLOORS[:1])] or [(0.0, np.ones(instance.size))]
     t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
     # Where M vanishes, z is still to be positive.

@@ -154,8 +154,9 @@ class MatrixCoordinates:
 
     def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
         self.size = size
+        first, second, factors = symmetric_basis(size)
         self._order = slice(None) if order is None else order
-        self._first, self._second, self._factors = (array[self._order] for array in symmetric_basis(size))
+        self._first, self._second, self._factors = first[self._order], second[self._order], factors[self._order]
         self.length = len(self._first)
         self.work = self.length**3 / 3.0
         place = np.empty((size, size), dtype=np.intp)

@@ -140,7 +140,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     newton.factor(G, fit.linearise(prediction))
     n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs
-    off = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2) - state.r[:, None]
+    off = (Y[:, 0] + Y[:, 1]).diagonal(0, 1, 2) - state.r[:, None]
     excess = z.sum(axis=1) - dual_radius
 
     def direction(R: FloatArray, error: FloatArray, known: FloatArray | None = None) -> tuple[FloatArray, ...]:
