@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import ArrayLibrary, squared_rows
+from qsdp._utils.arrays import ON_PROCESSOR, squared_rows
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import largest_magnitude
-from qsdp._utils.parallel import blocks, in_threads
+from qsdp._utils.parallel import WORK_FLOATS, blocks, in_threads
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import gram_of_pairs, pairs_of
@@ -42,6 +42,10 @@ def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
 
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
     r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), for blocks of rows that `n_jobs` threads share."""
+    if X.size <= WORK_FLOATS and len(S) < 2 * _STRIP:
+        # One block and one strip: of small data what follows takes as long as the products.
+        small: FloatArray = np.einsum("ij,ij->i", X @ S, X)
+        return small
     values = np.empty(len(X))
     # Of few rows strips take longer to make than they save.
     strips = _strips(S) if len(X) > 2 * len(S) else [(slice(0, len(S)), S)]
@@ -152,7 +156,7 @@ class QuadraticMap:
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
         a, b, c = self.coefficients
-        M = squared_rows(ArrayLibrary(), self.X, a * nu)
+        M = squared_rows(ON_PROCESSOR, self.X, a * nu)
         return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
 
     def adjoint_times(self, nu: FloatArray, v: FloatArray) -> FloatArray:
@@ -309,11 +313,16 @@ class QuadraticMap:
         """
         a, b, c = self.coefficients
         first, second = pairs_of(self.size)
-        kinds = (first == self.X.shape[1]).astype(int) + (second == self.X.shape[1])
-        factors = np.array([a, 0.5 * b, c])[kinds]
         G = gram_of_pairs(append_constant(self.X) if self.lifted else self.X, weights, deadline, dtype, device)
-        G *= factors
-        G *= factors[:, None]
+        if self.lifted:
+            kinds = (first == self.X.shape[1]).astype(int) + (second == self.X.shape[1])
+            factors = np.array([a, 0.5 * b, c])[kinds]
+            G *= factors
+            G *= factors[:, None]
+        else:
+            # The same factor twice: its square alone may be no float.
+            G *= a
+            G *= a
         weighted = targets if weights is None else weights[:, None] * targets
         return G, np.stack([self.adjoint(column)[first, second] for column in weighted.T], axis=1)
 

@@ -32,6 +32,10 @@ def symmetrised(M: FloatArray) -> FloatArray:
 
     Memory that is touched for the first time costs more than the means: of a matrix of side 3000, a tenth of a second.
     """
+    if len(M) <= _BLOCK:
+        M += M.T
+        M *= 0.5
+        return M
     blocks = [slice(start, start + _BLOCK) for start in range(0, len(M), _BLOCK)]
     for k, rows in enumerate(blocks):
         for columns in blocks[k:]:

@@ -74,7 +74,8 @@ class CountedParallel(Parallel):  # type: ignore[misc]
 
 def blas_threads(limit: int | None) -> AbstractContextManager[object]:
     """Return a context in which a linear-algebra call has at most `limit` threads; None changes nothing."""
-    if limit is None:
+    # Setting threads, and setting them back, takes ten times longer than asking for them. None is not known.
+    if limit is None or all(1 <= (library.num_threads or 0) <= limit for library in _controller().lib_controllers):
         return nullcontext()
     limited: AbstractContextManager[object] = _controller().limit(limits=limit)
     return limited

@@ -66,7 +66,7 @@ def spectral_bound(M: FloatArray, z: FloatArray) -> float:
     Grothendieck problem from above (the dual of (50), with the diagonal shift written as a scaling).
     """
     root = np.sqrt(z)
-    scaled = M / np.outer(root, root)
+    scaled = M / (root[:, None] * root)
     # By NumPy: SciPy's wrapper takes longer than small matrices.
     return float(np.abs(np.linalg.eigvalsh(scaled)).max())
 
@@ -156,21 +156,24 @@ def _tightest(
     deadline: Deadline = NEVER,
 ) -> tuple[float, FloatArray]:
     """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
-    sums = np.abs(M).sum(axis=1)
+
+    def row_sums() -> FloatArray:
+        sums: FloatArray = np.abs(M).sum(axis=1)
+        return sums
 
     def choices() -> Iterator[FloatArray]:
         if not exhaustive:
-            yield from [raised for z in weights for raised in _raised(z)[:1]] or [np.ones(instance.size)]
+            yield from [raised for z in weights for raised in _raised(z, _FLOORS[:1])] or [np.ones(instance.size)]
             return
         # The first are the best as a rule, and all there is time for where that is short.
         yield from (raised for z in weights for raised in _raised(z))
-        yield from _raised(sums)
+        yield from _raised(row_sums())
         yield np.ones(instance.size)
         if not weights and np.any(M) and not deadline.over:
             # Of 100 to 1500 random and low-rank columns, 3 to 12 % below row sums and ones, at the cost of one to
             # three of the decompositions above; a tolerance of 1e-4 gains less than 0.1 %.
             search = uninterrupted(grothendieck_bound(M, tol=1e-3, time_limit=deadline.time_limit))
-            yield _raised(search.z[: instance.size])[0]
+            yield from _raised(search.z[: instance.size], _FLOORS[:1])
 
     # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
@@ -181,7 +184,8 @@ def _tightest(
         pairs.append((factor * spectral_bound(M, z), z))
     if not pairs:
         # Row sums dominate without a decomposition.
-        pairs = [(factor * float(sums.max()), z) for z in _raised(sums)[:1]] or [(0.0, np.ones(instance.size))]
+        sums = row_sums()
+        pairs = [(factor * float(sums.max()), z) for z in _raised(sums, _FLOORS[:1])] or [(0.0, np.ones(instance.size))]
     t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
     # Where M vanishes, z is still to be positive.
     return max(t, EPS * instance.dual_radius / float(z.sum())), z
@@ -230,13 +234,14 @@ def entry_size(data: DataMap, nu: FloatArray) -> float:
     return float(np.abs(nu) @ data.absolute_sums())
 
 
-def _raised(z: FloatArray) -> list[FloatArray]:
+def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:
     """Return positive versions of a candidate; where its small entries are noise, they must be raised."""
     if not np.any(z > 0.0):
         return []
     # Only ratios matter; near the smallest floats their reciprocals would overflow.
     clipped = np.maximum(z / np.abs(z).max(), 0.0)
-    return [clipped + floor * float(clipped.mean()) for floor in _FLOORS]
+    mean = float(clipped.mean())
+    return [clipped + floor * mean for floor in floors]
 
 
 def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:

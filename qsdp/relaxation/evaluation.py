@@ -46,13 +46,18 @@ class DirectEvaluation:
         self.instance = instance
         self._fits = instance.fit.columns()
 
+    @property
+    def at_zero(self) -> FloatArray:
+        """The losses of the zero point, of shape (K,)."""
+        return np.array([fit.value_at_zero for fit in self._fits])
+
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
         parts = self._parts(self._predictions(T))
         if self.instance.fit.quadratic:
             weighted = [fit.weighted(p) for fit, p in zip(self._fits, parts, strict=True)]
             return _squared_point(
-                np.array([fit.value_at_zero for fit in self._fits]),
+                self.at_zero,
                 np.array([q @ fit.target for q, fit in zip(weighted, self._fits, strict=True)]),
                 np.array([q @ p for q, p in zip(weighted, parts, strict=True)]),
             )
@@ -78,8 +83,7 @@ class DirectEvaluation:
         if self.instance.fit.quadratic:
             linear = np.array([v @ fit.target for fit, v in zip(self._fits, parts, strict=True)])
             curved = np.array([0.25 * (v @ fit.per_weight(v)) for fit, v in zip(self._fits, parts, strict=True)])
-            squares = np.array([fit.value_at_zero for fit in self._fits])
-            return _squared_dual(linear, curved, squares, len(nu))
+            return _squared_dual(linear, curved, self.at_zero, len(nu))
 
         def values(scales: FloatArray) -> FloatArray:
             return np.array(
@@ -110,27 +114,27 @@ class GramEvaluation:
         self, instance: Instance, gram: Any, products: FloatArray, library: ArrayLibrary = ON_PROCESSOR
     ) -> None:
         self.instance, self.gram, self.products, self._library = instance, gram, products, library
-        self.squares = np.array([fit.value_at_zero for fit in instance.fit.columns()])
+        self.at_zero = np.array([fit.value_at_zero for fit in instance.fit.columns()])
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
         t = to_vectors(T)
         return _squared_point(
-            self.squares, np.einsum("pk,pk->k", t, self.products), np.einsum("pk,pk->k", t, self._image(t))
+            self.at_zero, np.einsum("pk,pk->k", t, self.products), np.einsum("pk,pk->k", t, self._image(t))
         )
 
     def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         t = to_vectors(candidate)
         image = self._image(t)
-        linear = 2.0 * (self.squares - np.einsum("pk,pk->k", t, self.products))
+        linear = 2.0 * (self.at_zero - np.einsum("pk,pk->k", t, self.products))
         curved = (
-            self.squares
+            self.at_zero
             - 2.0 * np.einsum("pk,pk->k", t, self.products)
             + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
         )
         M = to_matrices(2.0 * (self.products - image), self.instance.size)
-        return M, _squared_dual(linear, curved, self.squares, len(self.instance.target))
+        return M, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
 
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector in the shape of the target."""

@@ -108,10 +108,9 @@ class Incumbent:
         shape = (instance.n_blocks, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
         self._moved = False
-        at_zero = evaluation.point(self.T)
         #: Number of parts that do not interact: one per output, or one.
         self.n_parts = instance.n_blocks if instance.separable else 1
-        self.objectives = at_zero.values(np.zeros(self.n_parts))
+        self.objectives = evaluation.at_zero.copy()
         self.bounds = np.zeros(self.n_parts)
         self._duals: list[FloatArray | None] = [None] * self.n_parts
         self.z = np.ones((instance.n_blocks, instance.size))
@@ -122,9 +121,9 @@ class Incumbent:
     def offer_point(self, A: FloatArray, B: FloatArray) -> None:
         r"""Take a point given by positive semidefinite A, B of shape (C, N, N); ``T = A - B``, ``S = A + B``."""
         T, S = A - B, A + B
-        if not (np.all(np.isfinite(T)) and np.all(np.isfinite(S))):
+        if not (np.isfinite(T).all() and np.isfinite(S).all()):
             return
-        radii = np.diagonal(S, axis1=1, axis2=2).max(axis=1)
+        radii = S.diagonal(0, 1, 2).max(axis=1)
         costs = self._by_part(self._instance.dual_radius * radii)
         ray = self._evaluation.point(T)
         ones = np.ones(self.n_parts)
@@ -140,7 +139,7 @@ class Incumbent:
 
         `expected` is the relative gap that the method expects of them; weights are rough where it is large.
         """
-        if not (np.all(np.isfinite(candidate)) and np.all(np.isfinite(z))):
+        if not (np.isfinite(candidate).all() and np.isfinite(z).all()):
             return
         M, ray = self._evaluation.dual(candidate)
         floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * min(expected, float(self.gaps.max()))))
@@ -218,7 +217,7 @@ class Incumbent:
         limits = self._limits
         if limits.callback is not None and limits.callback(self.progress) is True:
             return "stopped by the callback"
-        if np.all(self.gaps <= limits.tol):
+        if self.gaps.max() <= limits.tol:
             return "optimal"
         if iteration >= limits.max_iter:
             return "iteration limit"

@@ -203,10 +203,10 @@ def _finish_part(
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified, deadline=deadline)
     prediction = instance.predictions(Z) if np.any(rho > 0.0) else np.zeros_like(instance.target)
     objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
-    zero = np.zeros_like(prediction)
-    if stretch and not objective <= (at_zero := instance.fit.value(zero)):
+    if stretch and not objective <= instance.fit.value_at_zero:
         # Rounding misled a solver whose data are of sizes too far apart.
-        Z, V, rho, prediction, objective = np.zeros_like(Z), np.zeros_like(V), np.zeros_like(rho), zero, at_zero
+        Z, V, rho, prediction = (np.zeros_like(array) for array in (Z, V, rho, prediction))
+        objective = instance.fit.value_at_zero
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
     if dual is None or relative(objective - dual.value, objective) > tol:
         minus_gradient = -instance.fit.gradient(prediction)

@@ -348,10 +348,11 @@ def _some_neuron_pays(instance: Instance) -> bool:
         for column in nu.T if nu.ndim == 2 else [nu]:
             product = product_with(instance.map, column)
             v = np.ones(instance.size)
-            for _ in range(4):
-                v = np.where(product(v) < 0.0, -1.0, 1.0)
-            if float(np.abs(product(v)).sum()) > (1.0 + 1e-6) * instance.dual_radius:
-                return True
+            for _ in range(5):
+                image = product(v)
+                if float(np.abs(image).sum()) > (1.0 + 1e-6) * instance.dual_radius:
+                    return True
+                v = np.where(image < 0.0, -1.0, 1.0)
     return False
 
 

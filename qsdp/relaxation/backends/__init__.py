@@ -116,14 +116,15 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance, settings) is None
     ]
-    in_time = [backend for backend in own if settings.deadline.affords(_operations(backend, instance, settings))]
+    costs = {backend.name: _operations(backend, instance, settings) for backend in own}
+    in_time = [backend for backend in own if settings.deadline.affords(costs[backend.name])]
     if own and not in_time:
         # None would end in time: the one that would end first gets furthest, but a few steps of Newton's in the dual
         # prove little.
         steady = [backend for backend in own if backend is not INTERIOR] or own
-        return min(steady, key=lambda backend: _operations(backend, instance, settings))
+        return min(steady, key=lambda backend: costs[backend.name])
     if in_time:
-        return min(in_time, key=lambda backend: _expected(backend, instance, settings))
+        return min(in_time, key=lambda backend: _expected(backend, costs[backend.name], instance, settings))
     # Looking for packages and licences takes longer than a small solve.
     reasons = {name: _refusal(other, instance, settings) or missing(other) for name, other in BACKENDS.items()}
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
@@ -156,12 +157,12 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
     return replace(settings, effort=part * cost, deadline=min(deadline, still, key=lambda one: one.left))
 
 
-def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
-    """Return the operations that "auto" compares."""
+def _expected(backend: Backend, cost: float, instance: Instance, settings: Settings) -> float:
+    """Return the operations that "auto" compares, from those that a solve takes if it is as hard as most."""
     easy = instance.map.n_samples >= _MANY * instance.size * (instance.size + 1) / 2
     uncertainty = _UNCERTAINTY if settings.tol < COARSE else _COARSE_UNCERTAINTY
     factor = 1.0 if easy or backend is INTERIOR else uncertainty
-    return max(factor * _operations(backend, instance, settings), _NEGLIGIBLE)
+    return max(factor * cost, _NEGLIGIBLE)
 
 
 def _operations(backend: Backend, instance: Instance, settings: Settings) -> float:

@@ -188,10 +188,10 @@ class CuttingPlanes:
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
         nu = as_rows(fit.zero_dual)
         M = newton.adjoint(nu)
-        largest = self._normal.size * float(np.abs(np.linalg.eigvalsh(M)).max())
-        if not (np.isfinite(largest) and largest > radius):
+        largest = float(np.abs(np.linalg.eigvalsh(M)).max())
+        if not (np.isfinite(largest) and self._normal.size * largest > radius):
             return None
-        start = cold_start(fit, newton, nu, M, radius, self._normal.fit.value_at_zero)
+        start = cold_start(fit, newton, nu, M, largest, radius, self._normal.fit.value_at_zero)
         self._fit = fit_of(fit, start.nu)
         return CutState(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
 

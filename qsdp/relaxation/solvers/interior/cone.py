@@ -80,11 +80,11 @@ def largest_step(steps: Iterable[FloatArray], values: FloatArray, most: float) -
     A matrix whose eigenvalues are no lower than those met before is found out by its Cholesky factorisation, which
     takes a fifth of the time of the lowest eigenvalue.
     """
-    inverses, lowest = _inverses(values), -1.0 / most
+    inverses, lowest, size = _inverses(values), -1.0 / most, values.shape[-1]
     for scaled in steps:
-        for matrix in (scaled * inverses).reshape(-1, *scaled.shape[-2:]):
+        for matrix in (scaled * inverses).reshape(-1, size, size):
             shifted = matrix.copy()
-            diagonal_of(shifted)[...] -= lowest
+            shifted.reshape(-1)[:: size + 1] -= lowest
             factor, info = dpotrf(shifted.T, clean=0, overwrite_a=1)
             # What is not a number reaches the last entry, without a failure.
             if info != 0 or not factor[-1, -1] > 0.0:

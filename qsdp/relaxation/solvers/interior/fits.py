@@ -104,11 +104,30 @@ class Fit(ABC):
 
 def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
     """Return the fit of a multiplier (C, n) inside the conjugate's domain."""
+    if fit.quadratic:
+        return SquaredFit(fit, nu)
     return SlackFit(fit, nu) if isinstance(fit.loss, PiecewiseQuadratic) else SmoothFit(fit, nu)
 
 
+class SquaredFit(Fit):
+    """The squared loss, of one output: its relation is linear."""
+
+    def __init__(self, fit: DataFit, nu: FloatArray) -> None:
+        super().__init__(fit, nu)
+        self._target, self._compliance = as_rows(fit.target), as_rows(fit.compliance())
+
+    def linearise(self, prediction: FloatArray) -> FloatArray:
+        """Return the compliance of the loss."""
+        self._residual = prediction + self._compliance * self.nu - self._target
+        return self._compliance
+
+    def error(self, mu: float, *, corrected: bool) -> FloatArray:
+        """Return the residual of the relation."""
+        return self._residual
+
+
 class SlackFit(Fit):
-    """A piecewise linear or quadratic loss, of one output; without slacks a squared one."""
+    """A piecewise linear or quadratic loss, of one output."""
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
         super().__init__(fit, nu)
@@ -127,18 +146,13 @@ class SlackFit(Fit):
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return the compliance of the slacks and of the quadratic part."""
-        self._residual = prediction + self._flat * self.nu - self._target
-        if not self.n_pairs:
-            return self._flat
-        self._residual += (self._signs * self._x).sum(axis=0)
+        self._residual = prediction + self._flat * self.nu - self._target + (self._signs * self._x).sum(axis=0)
         self._ratio = self._x / self._s
         compliance: FloatArray = self._flat + self._ratio.sum(axis=0)
         return compliance
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
         """Return the residual of the relation, the aims of the slacks moved into it."""
-        if not self.n_pairs:
-            return self._residual
         aim = mu - self._dx * self._ds if corrected else mu
         self._aim = aim / self._s - self._x
         error: FloatArray = self._residual + (self._signs * self._aim).sum(axis=0)
@@ -162,9 +176,8 @@ class SlackFit(Fit):
     def direct(self, step: FloatArray) -> None:
         """Set the steps of the slacks, too."""
         super().direct(step)
-        if self.n_pairs:
-            self._ds = -self._signs * step
-            self._dx = self._aim - self._ratio * self._ds
+        self._ds = -self._signs * step
+        self._dx = self._aim - self._ratio * self._ds
 
     def keep(self) -> None:
         """Keep the steps of the slacks, too."""

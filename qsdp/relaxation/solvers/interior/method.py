@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +70,8 @@ class State:
     Y: FloatArray
     r: FloatArray
     z: FloatArray
+    #: The dual matrices ``Diag(z) -+ F' nu``, in the shape of Y: linear in both, they move with them.
+    dual: FloatArray = field(init=False)
 
 
 def follow(
@@ -88,6 +90,7 @@ def follow(
     best, since, iteration = np.inf, 0, incumbent.iteration
     seconds = incumbent.deadline.seconds(newton.work + 2.0 * EIGENVECTORS * state.Y.size * state.Y.shape[-1])
     expected, certified = np.inf, False
+    state.dual = _dual_matrices(newton.adjoint(fit.nu), state.z)
 
     def certify() -> None:
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
@@ -131,41 +134,43 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
         A matrix was not positive definite in floating point, or no step could be made.
     """
     Y, z = state.Y, state.z
-    dual = _dual_matrices(newton.adjoint(fit.nu), z)
-    G, values = scaling(Y, dual)
+    G, values = scaling(Y, state.dual)
     transposed = G.swapaxes(-1, -2)
-    newton.factor(G, fit.linearise(newton.forward(Y[:, 0] - Y[:, 1])))
+    prediction = newton.forward(Y[:, 0] - Y[:, 1])
+    newton.factor(G, fit.linearise(prediction))
     n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs
-    off = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2) - state.r[:, None]
+    off = (Y[:, 0] + Y[:, 1]).diagonal(0, 1, 2) - state.r[:, None]
     excess = z.sum(axis=1) - dual_radius
 
-    def direction(R: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the scaled steps of the dual matrices, and those of z and r."""
-        dq, dz, dr = newton.solve(R, error, off, excess)
+    def direction(R: FloatArray, error: FloatArray, known: FloatArray | None = None) -> tuple[FloatArray, ...]:
+        """Return the steps of the dual matrices, scaled and as they are, and those of z and r."""
+        dq, dz, dr = newton.solve(R, error, off, excess, known)
         fit.direct(dq)
-        return transposed @ _dual_matrices(newton.adjoint(dq), dz) @ G, dz, dr
+        moved = _dual_matrices(newton.adjoint(dq), dz)
+        return transposed @ moved @ G, moved, dz, dr
 
-    change, _, _ = direction(-Y, fit.error(0.0, corrected=False))
+    change, _, _, _ = direction(-Y, fit.error(0.0, corrected=False), prediction)
     reach = min(predictor_reach(change, values), fit.reach())
     predicted = (predicted_product(change, values, reach) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
     centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
     scaled = primal_step(change, values)
-    best = _Direction(scaled, z, state.r, 0.0)
+    best = _Direction(scaled, state.dual, z, state.r, 0.0)
     for _ in range(1 + _extra_corrections(newton, values)):
         aim = centred(values, centre, scaled, change)
-        change, dz, dr = direction(G @ aim @ transposed, fit.error(centre, corrected=True))
+        change, moved, dz, dr = direction(G @ aim @ transposed, fit.error(centre, corrected=True))
         scaled = aim - change
         step = _TO_BOUNDARY * min(largest_step((scaled, change), values, 1.0 / _TO_BOUNDARY), fit.reach())
         if not step > best.step:
             break
-        best = _Direction(scaled, dz, dr, step)
+        best = _Direction(scaled, moved, dz, dr, step)
         fit.keep()
     if not best.step > _NO_STEP:
         raise LinAlgError("no step")
-    moved = Y + best.step * (G @ best.scaled @ transposed)
-    state.Y = 0.5 * (moved + moved.swapaxes(-1, -2))
+    Y = Y + best.step * (G @ best.scaled @ transposed)
+    state.Y = 0.5 * (Y + Y.swapaxes(-1, -2))
+    state.dual = state.dual + best.step * best.dual
     state.r = state.r + best.step * best.dr
     state.z = z + best.step * best.dz
     fit.move(best.step)
@@ -173,9 +178,10 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
 
 
 class _Direction(NamedTuple):
-    """The scaled step of Y, those of z and r, and how far to go."""
+    """The scaled step of Y, those of the dual matrices, z and r, and how far to go."""
 
     scaled: FloatArray
+    dual: FloatArray
     dz: FloatArray
     dr: FloatArray
     step: float

@@ -67,9 +67,17 @@ class Newton(ABC):
 
     @abstractmethod
     def solve(
-        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+        self,
+        R: FloatArray,
+        error: FloatArray,
+        off: FloatArray,
+        excess: FloatArray,
+        values: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the steps of the multipliers, of the weights and of r."""
+        """Return the steps of the multipliers, of the weights and of r.
+
+        `values` are those of F at ``R_B - R_A``, of shape (C, n), where they are known.
+        """
 
 
 class BorderedSystem:
@@ -111,12 +119,11 @@ class BorderedSystem:
             diagonal = np.arange(len(matrix))
             matrix[diagonal, diagonal] *= 1.0 + shift
 
-    def rhs(self, R: FloatArray, error: FloatArray, off: FloatArray) -> FloatArray:
-        """Return the right-hand side for R of shape (2, N, N), e, and ``off = diag(A + B) - r``."""
+    def rhs(self, R: FloatArray, error: FloatArray, off: FloatArray, values: FloatArray | None = None) -> FloatArray:
+        """Return the right-hand side for R of shape (2, N, N), e, ``off = diag(A + B) - r`` and F at ``R_B - R_A``."""
         n = self._n
         rhs = np.empty(n + self._size)
-        rhs[:n] = self._coordinates.forward(R[1] - R[0])
-        rhs[:n] -= error
+        np.subtract(self._coordinates.forward(R[1] - R[0]) if values is None else values, error, out=rhs[:n])
         rhs[n:] = (R[0] + R[1]).diagonal()
         rhs[n:] += off
         return rhs
@@ -149,10 +156,16 @@ class SingleNewton(Newton):
         self._system.factor(G[0], compliance[0])
 
     def solve(
-        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+        self,
+        R: FloatArray,
+        error: FloatArray,
+        off: FloatArray,
+        excess: FloatArray,
+        values: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps."""
-        dq, dz, dr = self._system.solve(self._system.rhs(R[0], error[0], off[0]), float(excess[0]))
+        rhs = self._system.rhs(R[0], error[0], off[0], None if values is None else values[0])
+        dq, dz, dr = self._system.solve(rhs, float(excess[0]))
         return dq[None], dz[None], np.array([dr])
 
 
@@ -176,11 +189,17 @@ class CoupledNewton(Newton):
         self._total = _factored_with_shift(total)
 
     def solve(
-        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+        self,
+        R: FloatArray,
+        error: FloatArray,
+        off: FloatArray,
+        excess: FloatArray,
+        values: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps."""
         n = self.coordinates.length
-        sides = [system.rhs(*given) for system, *given in zip(self._systems, R, error, off, strict=True)]
+        known = [None] * len(R) if values is None else values
+        sides = [system.rhs(*given) for system, *given in zip(self._systems, R, error, off, known, strict=True)]
         alone = [system.solve(side, float(e))[0] for system, side, e in zip(self._systems, sides, excess, strict=True)]
         shift = solved(self._total, -np.sum(alone, axis=0))
         for side in sides:

@@ -67,7 +67,12 @@ class PrimalNewton(Newton):
             raise LinAlgError("the border of the Newton system has underflown")
 
     def solve(
-        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
+        self,
+        R: FloatArray,
+        error: FloatArray,
+        off: FloatArray,
+        excess: FloatArray,
+        values: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps, corrected once by what they leave of the equations in the multiplier itself.
 

@@ -85,7 +85,8 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     newton = setup.newton
     nu = as_rows(setup.fit.zero_dual)
     M = newton.adjoint(nu)
-    largest = part.size * float(np.abs(np.linalg.eigvalsh(M)).max())
+    radius = float(np.abs(np.linalg.eigvalsh(M)).max())
+    largest = part.size * radius
     if largest <= part.dual_radius:
         # The zero point is optimal, and its own dual vector proves it.
         incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_blocks, part.size)))
@@ -94,7 +95,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
     value, by_rows = float(incumbent.objectives.sum()), _BY_ROWS if incumbent.tol >= COARSE else 0.0
-    start = cold_start(setup.fit, newton, nu, M, dual_radius, value, by_rows)
+    start = cold_start(setup.fit, newton, nu, M, radius, dual_radius, value, by_rows)
     if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
         fit = fit_of(setup.fit, warm.nu)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
@@ -141,19 +142,19 @@ def cold_start(
     newton: Newton,
     nu: FloatArray,
     M: FloatArray,
+    radius: float,
     dual_radius: float,
     value: float,
     by_rows: float = 0.0,
 ) -> Start:
     """Return the start from the zero point, whose dual vector is nu, of shape (C, n), with matrices M of (C, N, N).
 
-    M is not zero, the dual radius c is positive, and `value` is the loss at zero; `by_rows` is the share of the weights
-    that is in proportion to the sums of the absolute values of the rows of M.
+    M is not zero, and its spectral radius is `radius`; the dual radius c is positive, and `value` is the loss at zero;
+    `by_rows` is the share of the weights that is in proportion to the sums of the absolute values of the rows of M.
     """
     n_blocks, size = M.shape[:2]
-    largest = float(np.abs(np.linalg.eigvalsh(M)).max())
     weights = np.full((n_blocks, size), 1.0 / size)
-    needed = size * largest
+    needed = size * radius
     if by_rows:
         weights = _weights_by_rows(M, by_rows)
         needed = float(dominating(M, weights).max())
@@ -164,7 +165,7 @@ def cold_start(
     share = part * ratio**power
     roots = 1.0 if fit.weights is None else np.sqrt(fit.weights)
     moved = float(np.linalg.norm(roots * newton.forward(M)))
-    explained = float(np.linalg.norm(roots * fit.target.T)) / max(moved, 1e-300) * largest
+    explained = float(np.linalg.norm(roots * fit.target.T)) / max(moved, 1e-300) * radius
     rows = np.linalg.norm(M, axis=2)
     # Along M only its largest rows explain anything; where others are far smaller, they may need a much larger r.
     even = float(rows.max()) < _EVEN * float(rows.min())
