@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -75,6 +76,11 @@ def program(command: list[Any], cwd: str | None = None, timeout: float | None = 
     ran = subprocess.run(apart, cwd=cwd, capture_output=True, text=True, check=True)
     seconds, kib, status = ran.stdout.split()
     return float(seconds), int(kib) / 1024, int(status)
+
+
+def installed(*programs: str) -> bool:
+    """Return whether all of some programs are found; quick runs leave out cases of those that are not."""
+    return all(map(shutil.which, programs))
 
 
 def available_gib() -> float:

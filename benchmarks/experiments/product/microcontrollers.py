@@ -28,9 +28,11 @@ from sklearn.preprocessing import StandardScaler
 import qsdp
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid
 from benchmarks.experiments._data import Split
+from benchmarks.experiments._process import installed
 from qsdp.bench import Claim, exact
 from qsdp.export import to_c
 
+PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 SETS = ("breast-cancer-wisconsin", "vehicle", "banknote")
 
@@ -130,7 +132,8 @@ MODELS = {
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    return grid(set=SETS[:1], model=tuple(MODELS)[1:2]) if quick else grid(set=SETS, model=tuple(MODELS))
+    small = grid(set=SETS[:1], model=tuple(MODELS)[1:2]) if installed(*PROGRAMS) else []
+    return small if quick else grid(set=SETS, model=tuple(MODELS))
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:

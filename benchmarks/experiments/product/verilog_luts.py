@@ -20,6 +20,7 @@ import numpy as np
 import qsdp
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, timed
 from benchmarks.experiments._data import pooled
+from benchmarks.experiments._process import installed
 from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.export import to_verilog
@@ -30,13 +31,15 @@ PRINTED = (
     "those of arXiv:2501.01511): 97.0 % in 4,478 and 96.0 % in 3,499 tables. DWN (weightless networks, comparisons of "
     "pixels not included; table 2 of arXiv:2410.11112), n=6: 97.1 % in 692 and 98.3 % in 4,082."
 )
+PROGRAMS = ("iverilog", "yosys")
 #: Seconds that yosys may take.
 LIMIT = 1800
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """Return sides of the squares of pixels, numbers of training images, and digits of coefficients."""
-    sizes = [(7, 1000, 3)] if quick else [(4, 10_000, 3), (4, 10_000, 4)]
+    small = [(7, 1000, 3)] if installed(*PROGRAMS) else []
+    sizes = small if quick else [(4, 10_000, 3), (4, 10_000, 4)]
     return [{"side": side, "images": n, "digits": digits} for side, n, digits in sizes]
 
 
