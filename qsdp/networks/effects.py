@@ -305,6 +305,8 @@ def _decompose(
         _add_variances_of_products(variances, terms, X, shares, covariance)
     else:
         _add_variances(variances, terms, X, shares, means)
+    # Matrix products are symmetric up to rounding.
+    variances = 0.5 * (variances + np.swapaxes(variances, 1, 2))
     sizes = np.zeros((C, n_columns, n_columns))
     sizes[:, columns[:, None], columns] = np.sqrt(variances)
     of_main = np.zeros((C, n_columns))

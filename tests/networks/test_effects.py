@@ -132,6 +132,15 @@ def test_a_weight_is_as_many_equal_rows(groups):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("groups", GROUPS[:2], ids=["columns", "groups"])
+def test_interactions_are_symmetric_to_the_last_digit(groups):
+    rng = np.random.default_rng(6)
+    for n in (3, 10, 50, 400):
+        form, X, weights = random_form(rng, 6, 2), rng.normal(size=(n, 6)), rng.random(n)
+        interactions = Effects.of(form, X, sample_weight=weights, groups=groups).interactions
+        np.testing.assert_array_equal(interactions, np.swapaxes(interactions, 1, 2))
+
+
 def test_table_and_importances():
     rng = np.random.default_rng(6)
     form, X = random_form(rng, 4, 2), rng.normal(size=(30, 4))
