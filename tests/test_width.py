@@ -64,6 +64,21 @@ def test_deviation_falls_with_the_number_of_neurons_for_every_loss(loss: str) ->
     assert 0.0 <= many < 0.1 * few < np.inf
 
 
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+@pytest.mark.parametrize("weights", [None, np.arange(80) % 3 + 1.0])
+def test_outliers_that_a_loss_bears_are_no_error(loss: str, weights: Any) -> None:
+    y = PLANTED.copy()
+    y[7] = 1e4
+    problem = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, sample_weight=weights)
+    network, relaxation = drawn(problem, 40)
+    f, g = relaxation.predict(X), network.predict(X)
+    value = problem.data_fit.value
+    gap = 0.5 * (value(f) + value(g)) - value(0.5 * (f + g))
+    beside = problem.data_fit.values(f)[np.arange(80) != 7]
+    assert 4.0 * gap / deviation(network, relaxation) < 3.0 * (relaxation.objective - problem.data_fit.values(f)[7])
+    assert 4.0 * gap / deviation(network, relaxation) > beside.sum()
+
+
 def test_simple_data_take_few_neurons_and_others_more() -> None:
     simple, planted = fitted(SIMPLE), fitted(PLANTED)
     assert simple.network.n_neurons == LEAST_NEURONS

@@ -6,7 +6,7 @@ Every objective is a SUM over samples, never a mean.
 from __future__ import annotations
 
 from qsdp._utils.validation import check_choice
-from qsdp.losses._base import Curvature, Linearization, Loss
+from qsdp.losses._base import ClassLoss, Curvature, Linearization, Loss
 from qsdp.losses._cross_entropy import CrossEntropy
 from qsdp.losses._data_fit import DataFit
 from qsdp.losses._logistic import Logistic
@@ -16,6 +16,7 @@ __all__ = [
     "LOSSES",
     "SCALAR_LOSSES",
     "Absolute",
+    "ClassLoss",
     "CrossEntropy",
     "Curvature",
     "DataFit",

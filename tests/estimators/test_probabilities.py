@@ -83,13 +83,16 @@ def test_every_loss_has_probabilities(loss: Any, y: np.ndarray) -> None:
 
 
 def test_probabilities_say_how_often_a_class_comes() -> None:
-    rng = np.random.default_rng(5)
-    data = rng.standard_normal((3000, 2))
-    truth = 1.0 / (1.0 + np.exp(-2.0 * data[:, 0]))
-    y = rng.random(3000) < truth
-    predicted = classifier().fit(data[:1500], y[:1500]).predict_proba(data[1500:])[:, 1]
-    assert np.abs(predicted - truth[1500:]).mean() < 0.05
-    assert abs(predicted.mean() - truth[1500:].mean()) < 0.04
+    errors = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        data = rng.standard_normal((3000, 2))
+        truth = 1.0 / (1.0 + np.exp(-2.0 * data[:, 0]))
+        y = rng.random(3000) < truth
+        predicted = classifier().fit(data[:1500], y[:1500]).predict_proba(data[1500:])[:, 1]
+        errors.append(np.abs(predicted - truth[1500:]).mean())
+        assert abs(predicted.mean() - truth[1500:].mean()) < 0.04
+    assert np.mean(errors) < 0.055
 
 
 @pytest.mark.parametrize("y", [CODES, THREE, LABELS], ids=["two classes", "three classes", "labels"])
