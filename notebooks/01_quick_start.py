@@ -42,13 +42,14 @@ print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 # %% [markdown]
 # The network is $f(x) = \sum_j \alpha_j\, \tilde u_j^T \mathcal{X} \tilde v_j$: a quadratic function of the inputs,
 # made of sign vectors $u_j, v_j$, with one number $|\alpha|$ for all neurons. A weight takes one bit. The function
-# itself is a quadratic form, whose entries are integers times $|\alpha| / 2$; for few neurons it takes more bits.
+# itself is a quadratic form, whose entries are integers times $|\alpha|$; for few neurons it takes more bits. All three
+# are stored exactly: the neurons, the set of them without their order, and the form.
 
 # %%
 network = model.network_
 print(network)
 print("weights that occur:", np.unique(np.vstack([network.U, network.V])))
-print(f"{network.n_bits:,} bits; the quadratic form of the same function, exactly, {network.form_bits:,} bits")
+print(f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as a form of integers {network.form_bits:,}")
 
 # %% [markdown]
 # ## The certificate

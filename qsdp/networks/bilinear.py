@@ -18,6 +18,8 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.integer_form import KIND as INTEGER_KIND
 from qsdp.networks.integer_form import IntegerForm, integer_form_from_archive
+from qsdp.networks.neuron_set import KIND as SET_KIND
+from qsdp.networks.neuron_set import pack_set, set_bits, unpack_set
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network, polynomial_from_archive
 from qsdp.networks.quadratic_form import QuadraticForm, form_of_neurons
@@ -42,7 +44,7 @@ __all__ = ["NETWORK_KINDS", "BilinearNetwork", "from_polynomial", "load_network"
 KIND = "bilinear-network"
 
 #: Kinds of the files that `load_network` reads, besides those of models of tables.
-NETWORK_KINDS = (KIND, POLYNOMIAL_KIND, INTEGER_KIND)
+NETWORK_KINDS = (KIND, SET_KIND, POLYNOMIAL_KIND, INTEGER_KIND)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,8 +95,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
     def __post_init__(self) -> None:
         levels = check_levels(self.levels)
         activation = get_activation(self.activation)
-        lifted = activation is not None and activation.lifted
-        U, V = (check_weights(name, getattr(self, name), levels, lifted) for name in ("U", "V"))
+        U, V = (check_weights(name, getattr(self, name), levels, _is_lifted(activation)) for name in ("U", "V"))
         if U.shape != V.shape:
             raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
         alpha = check_alpha(self.alpha, U.shape[0])
@@ -108,7 +109,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
     @property
     def lifted(self) -> bool:
         """Whether the last entry of a neuron belongs to the activation's linear and constant part."""
-        return self.activation is not None and self.activation.lifted
+        return _is_lifted(self.activation)
 
     @property
     def n_inputs(self) -> int:
@@ -140,11 +141,25 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
         return weights + FLOAT_BITS * count_floats(self.alpha)
 
+    @cached_property
+    def set_bits(self) -> int:
+        """Storage without the order of the neurons and redundant signs; `n_bits` where alpha is not shared."""
+        return set_bits(*self._weights) if self.shared_alpha else self.n_bits
+
     @property
     def form_bits(self) -> int:
         """Storage of the quadratic form, exactly: of `to_integer_form` where alpha is shared, else of floats."""
         D = int(self.U.shape[1])
         return self.to_integer_form().n_bits if self.shared_alpha else FLOAT_BITS * self.n_outputs * (D * (D + 1) // 2)
+
+    @property
+    def smallest_bits(self) -> int:
+        """Storage by ``save(form="smallest")``: the least of `n_bits`, `set_bits` and `form_bits`."""
+        return min(self.n_bits, self.set_bits, self.form_bits)
+
+    @property
+    def _weights(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], FloatArray, int, bool]:
+        return self.U, self.V, self.alpha, self.levels, self.lifted
 
     @cached_property
     def quadratic_form(self) -> FloatArray:
@@ -222,17 +237,26 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         Parameters
         ----------
         path : path-like
-        form : {"neurons", "integers", "smaller"}, default="neurons"
-            "integers" writes `to_integer_form`, which computes the same, and "smaller" whichever takes fewer bits; they
-            are read as an `IntegerForm`.
+        form : {"neurons", "set", "integers", "smallest"}, default="neurons"
+            "neurons" writes them one by one, as they are. Where the neurons of an output share their second-layer
+            weight, two others compute the same in fewer bits: "set" leaves out the order of the neurons and what tells
+            :math:`(u, v)` from :math:`(v, u)` and :math:`(-u, -v)`; "integers" writes `to_integer_form`, and is read
+            as an `IntegerForm`. "smallest" is whichever takes fewest bits.
         """
-        check_choice("form", form, ["neurons", "integers", "smaller"])
-        wanted = form == "integers" or (form == "smaller" and self.shared_alpha)
-        integers = self.to_integer_form() if wanted else None
-        if integers is not None and (form == "integers" or integers.n_bits < self.n_bits):
-            integers.save(path)
-        else:
+        check_choice("form", form, ["neurons", "set", "integers", "smallest"])
+        if form == "smallest":
+            sizes = {"neurons": self.n_bits}
+            if self.shared_alpha:
+                sizes |= {"set": self.set_bits, "integers": self.form_bits}
+            form = min(sizes, key=sizes.__getitem__)
+        if form == "integers":
+            self.to_integer_form().save(path)
+        elif form == "neurons":
             write_archive(path, KIND, *network_archive(self))
+        elif self.shared_alpha:
+            write_archive(path, SET_KIND, _header(self), pack_set(*self._weights))
+        else:
+            raise InvalidInputError("alpha must be shared by the neurons of an output for a set of them")
 
     def __repr__(self) -> str:
         if self.shared_alpha:
@@ -275,6 +299,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
     """
     readers = {
         KIND: network_from_archive,
+        SET_KIND: _set_from_archive,
         INTEGER_KIND: integer_form_from_archive,
         POLYNOMIAL_KIND: polynomial_from_archive,
     }
@@ -290,27 +315,44 @@ def load_network(path: str | os.PathLike[str]) -> Any:
 
 def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return header and arrays of a network's file."""
-    header: dict[str, Any] = {
+    arrays = {
+        name: pack_levels(weights, network.levels, network.lifted)
+        for name, weights in (("U", network.U), ("V", network.V))
+    }
+    return _header(network), {**arrays, **pack_alpha(network.alpha)}
+
+
+def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
+    """Return the network that header and arrays describe; any mismatch is an error."""
+    m, d, levels, activation = _read_header(header)
+    U, V = (unpack_levels(arrays[name], (m, d), levels, _is_lifted(activation)) for name in ("U", "V"))
+    return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
+
+
+def _set_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
+    m, d, levels, activation = _read_header(header)
+    U, V, alpha = unpack_set(arrays, m, d, levels, _is_lifted(activation))
+    return BilinearNetwork(U, V, alpha, levels, activation)
+
+
+def _header(network: BilinearNetwork) -> dict[str, Any]:
+    return {
         "n_neurons": network.n_neurons,
         "n_inputs": network.n_inputs,
         "levels": network.levels,
         "activation": list(network.activation.coefficients) if network.activation else None,
     }
-    arrays = {
-        name: pack_levels(weights, network.levels, network.lifted)
-        for name, weights in (("U", network.U), ("V", network.V))
-    }
-    return header, {**arrays, **pack_alpha(network.alpha)}
 
 
-def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
-    """Return the network that header and arrays describe; any mismatch is an error."""
+def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActivation | None]:
+    """Return numbers of neurons, inputs and levels, and the activation, of a header."""
     check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
     m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
-    activation = stored_activation(header)
-    lifted = activation is not None and activation.lifted
-    U, V = (unpack_levels(arrays[name], (m, d), check_levels(levels), lifted) for name in ("U", "V"))
-    return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
+    return m, d, check_levels(levels), stored_activation(header)
+
+
+def _is_lifted(activation: PolynomialActivation | None) -> bool:
+    return activation is not None and activation.lifted
 
 
 def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from qsdp._utils.summary import Summarized, Summary, format_bits
 from qsdp._utils.validation import FloatArray, IntArray, ReadOnlyArrays, check_matrix, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import StorageError
+from qsdp.networks.coding import BitReader, encode, encoded_bits, fold, parameter_of, unfold
 from qsdp.networks.quadratic_form import QuadraticForm
-from qsdp.networks.storage import bits_of_integers, write_archive
+from qsdp.networks.storage import write_archive
 from qsdp.networks.weights import FLOAT_BITS, check_count, check_fields, stored_activation
 from qsdp.problem import quadratic_map
 
@@ -24,8 +26,8 @@ __all__ = ["KIND", "IntegerForm", "integer_form_from_archive"]
 
 KIND = "integer-form"
 
-#: Bits of an integer at most, so that it is exact as a float, and the side of a matrix that is read from a file.
-_MOST_BITS, _MOST_INPUTS = 54, 2**15
+#: Magnitude of an integer at most, so that it is exact as a float, and the side of a matrix that is read from a file.
+_LARGEST, _MOST_INPUTS = 2**53, 2**15
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +55,7 @@ class IntegerForm(Summarized, ReadOnlyArrays):
     >>> form = network.to_integer_form()
     >>> form.matrices[0], form.scales, form.n_bits
     (array([[ 2, -1],
-           [-1,  0]]), array([0.5]), 73)
+           [-1,  0]]), array([0.5]), 78)
     >>> form.predict([[3.0, 1.0]])
     array([6.])
     """
@@ -78,11 +80,11 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         """Bits of an entry, for each output: those of the largest."""
         return tuple((2 * int(np.abs(matrix).max())).bit_length() for matrix in self.matrices)
 
-    @property
+    @cached_property
     def n_bits(self) -> int:
-        """Storage: the bits of the entries of a triangle, and a float for each output."""
-        D = int(self.matrices.shape[-1])
-        return sum(self.bits) * (D * (D + 1) // 2) + FLOAT_BITS * self.n_outputs
+        """Storage: of each output the code of a triangle, a byte that describes it, and a float."""
+        codes = [_Code.of(matrix) for matrix in self.matrices]
+        return sum(encoded_bits(code.numbers, code.parameter) + 8 + FLOAT_BITS for code in codes)
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the function as ``x' S x + s' x + s0``."""
@@ -101,16 +103,17 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         return np.stack(columns, axis=1) if self.vector else columns[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the form to `path`, bit by bit, readable by `qsdp.load_network`."""
+        """Write the form to `path`, readable by `qsdp.load_network`.
+
+        Entries are Golomb-Rice codes, without their last bit where the diagonal implies it: of a network whose weights
+        are odd, :math:`T_{ij} + T_{ii} + (T_{ii} - T_{jj}) / 2` is even.
+        """
         header = {
             "n_inputs": self.n_inputs,
-            "bits": list(self.bits),
             "vector": self.vector,
             "activation": list(self.activation.coefficients) if self.activation else None,
         }
-        upper = np.triu_indices(self.matrices.shape[-1])
-        packed = [_packed(matrix[upper], width) for matrix, width in zip(self.matrices, self.bits, strict=True)]
-        write_archive(path, KIND, header, {"integers": np.concatenate(packed), "scales": self.scales})
+        write_archive(path, KIND, header, {**_coded(self.matrices), "scales": self.scales})
 
     def __repr__(self) -> str:
         outputs = f"n_outputs={self.n_outputs}, " if self.vector else ""
@@ -128,48 +131,95 @@ class IntegerForm(Summarized, ReadOnlyArrays):
 
 def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> IntegerForm:
     """Return the form that header and arrays describe; any mismatch is an error."""
-    check_fields(header, {"n_inputs", "bits", "vector", "activation"})
-    if set(arrays) != {"integers", "scales"}:
+    check_fields(header, {"n_inputs", "vector", "activation"})
+    if set(arrays) != {"integers", "codes", "scales"}:
         raise StorageError(f"arrays {sorted(arrays)} are not a form's")
-    activation, bits, vector = stored_activation(header), header["bits"], header["vector"]
-    lifted = activation is not None and activation.lifted
-    D = check_count(header, "n_inputs") + lifted
+    activation, vector = stored_activation(header), header["vector"]
+    D = check_count(header, "n_inputs") + (activation is not None and activation.lifted)
     if D > _MOST_INPUTS:
         raise StorageError(f"n_inputs {header['n_inputs']} is more than a file may have")
-    entries = D * (D + 1) // 2
-    scales, integers = arrays["scales"], arrays["integers"]
-    if type(vector) is not bool or not isinstance(bits, list) or not bits or (len(bits) > 1 and not vector):
+    scales, integers, codes = arrays["scales"], arrays["integers"], arrays["codes"]
+    if scales.dtype != np.float64 or scales.ndim != 1 or not len(scales) or not np.all(np.isfinite(scales)):
+        raise StorageError("scales must be finite numbers, one for each output")
+    if type(vector) is not bool or (len(scales) > 1 and not vector):
         raise StorageError("its header does not say how many outputs there are")
-    if any(type(width) is not int or not 0 <= width <= _MOST_BITS for width in bits):
-        raise StorageError(f"bits {bits[:8]!r:.60} are no widths of integers")
-    if scales.dtype != np.float64 or scales.shape != (len(bits),) or not np.all(np.isfinite(scales)):
-        raise StorageError(f"scales must be {len(bits)} finite numbers")
-    lengths = [-(-entries * width // 8) for width in bits]
-    if integers.dtype != np.uint8 or integers.shape != (sum(lengths),):
-        raise StorageError(f"packed integers of shape {integers.shape} do not hold {len(bits)} triangles of {entries}")
-    matrices = np.zeros((len(bits), D, D), dtype=np.int64)
-    upper = np.triu_indices(D)
-    ends = np.cumsum(lengths)
-    for matrix, width, length, end in zip(matrices, bits, lengths, ends, strict=True):
-        matrix[upper] = _unpacked(integers[end - length : end], entries, width)
-        matrix += np.triu(matrix, 1).T
+    if codes.dtype != np.uint8 or codes.shape != scales.shape:
+        raise StorageError(f"codes of shape {codes.shape} do not describe {len(scales)} matrices")
+    if integers.dtype != np.uint8 or integers.ndim != 1:
+        raise StorageError("integers must be bytes")
+    reader = BitReader(integers)
+    matrices = np.stack([_decoded(reader, D, *divmod(code, _PARITY)) for code in codes.tolist()])
     form = IntegerForm(read_only(matrices), read_only(scales.copy()), activation, vector)
-    if list(form.bits) != bits:
-        raise StorageError("its integers take other bits than its header says")
+    again = _coded(matrices)
+    if any(not np.array_equal(again[name], arrays[name]) for name in again):
+        raise StorageError("its integers are not coded as they would be written")
     return form
 
 
-def _packed(values: IntArray, width: int) -> npt.NDArray[np.uint8]:
-    """Return integers as bits, `width` each, of their distance from the smallest that fits."""
-    return np.packbits(bits_of_integers(values + (2**width // 2), width))
+# -- codes -----------------------------------------------------------------------------------------------
 
 
-def _unpacked(packed: npt.NDArray[np.uint8], count: int, width: int) -> IntArray:
-    """Return the integers that `_packed` packed."""
-    bits = np.unpackbits(packed)
-    if np.any(bits[count * width :]):
-        raise StorageError("packed integers have bits set beyond their last one")
-    places = np.arange(width - 1, -1, -1)
-    shifted: IntArray = (bits[: count * width].reshape(count, width).astype(np.int64) << places).sum(axis=1)
-    numbers: IntArray = shifted - (2**width // 2)
-    return numbers
+#: What the parity of a code is multiplied by, above all parameters.
+_PARITY = 64
+
+
+@dataclass(frozen=True)
+class _Code:
+    """How a matrix is written: numbers for the entries of the diagonal and those above it, and their parameter.
+
+    `parity` is that of the diagonal's entries where all last bits follow from it and are left out, 2 where they do not.
+    """
+
+    numbers: IntArray
+    parity: int
+    parameter: int
+
+    @classmethod
+    def of(cls, matrix: IntArray) -> _Code:
+        """Return the code of a symmetric matrix of integers."""
+        diagonal, above = np.diag(matrix), matrix[np.triu_indices(len(matrix), 1)]
+        entries, parity = np.concatenate([diagonal, above]), int(diagonal[0]) & 1
+        if np.all(diagonal & 1 == parity) and np.array_equal(above & 1, _last_bits(diagonal)):
+            entries >>= 1
+        else:
+            parity = 2
+        numbers = fold(entries)
+        return cls(numbers, parity, parameter_of(numbers))
+
+
+def _last_bits(diagonal: IntArray) -> IntArray:
+    r"""Return what the diagonal of a network's matrix says of the last bits of the entries above it.
+
+    With odd weights :math:`u_i v_j` and :math:`v_i u_j` are equal modulo 4 if :math:`u_i v_i` and :math:`u_j v_j` are,
+    and opposite if not, so that a neuron adds an odd number to :math:`T_{ij}` in the first case and an even one in the
+    second. The first case is that of all neurons but some, whose number is :math:`(T_{ii} - T_{jj}) / 2` modulo 2.
+    """
+    rows, columns = np.triu_indices(len(diagonal), 1)
+    bits: IntArray = (diagonal[rows] + ((diagonal[rows] - diagonal[columns]) >> 1)) & 1
+    return bits
+
+
+def _coded(matrices: IntArray) -> dict[str, npt.NDArray[np.uint8]]:
+    """Return the arrays of a file that hold matrices."""
+    codes = [_Code.of(matrix) for matrix in matrices]
+    bits = np.concatenate([encode(code.numbers, code.parameter) for code in codes])
+    described = np.array([_PARITY * code.parity + code.parameter for code in codes], dtype=np.uint8)
+    return {"integers": np.packbits(bits), "codes": described}
+
+
+def _decoded(reader: BitReader, D: int, parity: int, parameter: int) -> IntArray:
+    """Return the matrix of side D whose code comes next."""
+    if parity > 2 or parameter > _LARGEST.bit_length():
+        raise StorageError(f"{parity} and {parameter} are not the parity and the parameter of a code")
+    entries = unfold(reader.read(D * (D + 1) // 2, parameter))
+    if parity < 2:
+        entries *= 2
+        entries[:D] += parity
+        entries[D:] += _last_bits(entries[:D])
+    if np.abs(entries).max() > _LARGEST:
+        raise StorageError("its integers are larger than exact numbers")
+    matrix = np.zeros((D, D), dtype=np.int64)
+    matrix[np.triu_indices(D, 1)] = entries[D:]
+    matrix += matrix.T
+    np.fill_diagonal(matrix, entries[:D])
+    return matrix

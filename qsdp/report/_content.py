@@ -15,7 +15,7 @@ from qsdp.encoding import Encoding, Expression
 from qsdp.networks import BilinearNetwork, Effects
 from qsdp.report._blocks import BarChart, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, TextTable
 from qsdp.report._measure import ScoredRows, Sizes
-from qsdp.report.figures import score_name, show_score, single_bits
+from qsdp.report.figures import score_name, show_score, stored_sizes
 from qsdp.tabular import TabularEncoder, TabularModel
 
 __all__ = [
@@ -100,13 +100,8 @@ def network_section(model: TabularModel) -> Section:
 
 
 def sizes_table(network: BilinearNetwork) -> TextTable:
-    """Return the bits of a network beside those of the quadratic forms that compute the same."""
-    exact = "of integers, the same function" if network.shared_alpha else "in double precision"
-    sizes = [
-        ("this network", format_bits(network.n_bits)),
-        (f"its quadratic form {exact}", format_bits(network.form_bits)),
-        ("its quadratic form in single precision", format_bits(single_bits(network))),
-    ]
+    """Return the bits of a network in the forms that compute the same."""
+    sizes = [(what, format_bits(bits)) for what, bits in stored_sizes(network)]
     return TextTable(("stored as", "size"), sizes)
 
 

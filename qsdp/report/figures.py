@@ -14,8 +14,8 @@ __all__ = [
     "network_fact",
     "score_name",
     "show_score",
-    "single_bits",
     "size_figures",
+    "stored_sizes",
 ]
 
 #: Bits of a number in single precision, in which models are stored as a rule.
@@ -57,19 +57,21 @@ def show_score(score: float, *, number: bool) -> str:
 
 
 def size_figures(network: BilinearNetwork) -> list[Figure]:
-    """Return the bits of a network and of the quadratic forms that compute the same."""
-    exact = "integers: the same function" if network.shared_alpha else "float64"
-    return [
-        ("size", f"{network.n_bits:,} bits", f"of {network.n_neurons} neurons"),
-        ("", f"{network.form_bits:,} bits", f"as a quadratic form of {exact}"),
-        ("", f"{single_bits(network):,} bits", "of that form in single precision"),
-    ]
+    """Return the bits of a network in the forms that compute the same."""
+    sizes = stored_sizes(network)
+    return [("" if k else "size", f"{bits:,} bits", f"as {what}") for k, (what, bits) in enumerate(sizes)]
 
 
-def single_bits(network: BilinearNetwork) -> int:
-    """Return the bits of a network's quadratic form in single precision."""
+def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
+    """Return what computes the same function as a network, itself first, and how many bits it takes."""
+    shared = network.shared_alpha
     D = int(network.U.shape[1])
-    return SINGLE * network.n_outputs * (D * (D + 1) // 2)
+    return [
+        (f"{network.n_neurons:,} neurons", network.n_bits),
+        *([("a set of neurons, without their order", network.set_bits)] if shared else []),
+        (f"a quadratic form {'of integers' if shared else 'in double precision'}", network.form_bits),
+        ("a quadratic form in single precision", SINGLE * network.n_outputs * (D * (D + 1) // 2)),
+    ]
 
 
 def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str, str]:

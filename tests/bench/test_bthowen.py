@@ -20,7 +20,7 @@ def test_networks_fill_the_size(n_classes: int, bits: int) -> None:
     study.resample_to(model, bits, 0)
     network = model.network_
     outputs = network.n_outputs
-    assert study.stored_bits(network) <= bits
+    assert network.smallest_bits <= bits
     # Another neuron is 12 bits.
     assert network.n_neurons == study.MOST * outputs or bits - network.n_bits < 12
 

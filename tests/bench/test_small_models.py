@@ -31,28 +31,23 @@ def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("network", "expected"),
+    ("network", "reals"),
     [
-        # 2 * 3 * 5 signs and a scale.
-        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5)), 30 + 32),
-        # The last entry of a neuron belongs to the lift.
-        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5), activation="relu_like"), 30 + 32),
+        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5)), 1),
+        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5), activation="relu_like"), 1),
         # Scales of their own cost more than the 3 entries of a matrix, which are real then.
-        (qsdp.BilinearNetwork(**signs(40, 2), alpha=np.arange(40.0)), 3 * 32),
-        # Two outputs: 4 neurons each of 2 * 9 signs, a scale and a count.
-        (qsdp.BilinearNetwork(**signs(8, 9), alpha=np.repeat(np.eye(2), 4, axis=0)), 2 * 8 * 9 + 2 * 64),
+        (qsdp.BilinearNetwork(**signs(40, 2), alpha=np.arange(40.0)), 3),
+        # Two outputs of a scale and a count.
+        (qsdp.BilinearNetwork(**signs(8, 40), alpha=np.repeat(np.eye(2), 4, axis=0)), 4),
     ],
 )
-def test_bits_of_networks(network: qsdp.BilinearNetwork, expected: int) -> None:
-    assert bits.network_bits(network) == expected
+def test_reals_of_networks_take_half(network: qsdp.BilinearNetwork, reals: int) -> None:
+    assert bits.network_bits(network) == network.smallest_bits - 32 * reals
 
 
 def test_many_neurons_are_stored_as_their_form() -> None:
     network = qsdp.BilinearNetwork(**signs(500, 3), alpha=np.full(500, 0.25))
-    entries = network.quadratic_form / 0.25
-    np.testing.assert_array_equal(entries, np.rint(entries))
-    width = (2 * int(np.abs(entries).max())).bit_length()
-    assert bits.network_bits(network) == 6 * width + 32 < 2 * 500 * 3 + 32
+    assert bits.network_bits(network) == network.form_bits - 32 < network.set_bits - 32
 
 
 def test_bits_of_encodings_and_linear_models() -> None:
@@ -62,10 +57,29 @@ def test_bits_of_encodings_and_linear_models() -> None:
     assert [bits.encoding_bits(encoding, places) for places in (bits.FLOAT, bits.LINEAR, bits.QUADRATIC)] == [
         3 * 16, 5 * 16, 7 * 16,
     ]  # fmt: skip
-    assert bits.linear_bits(30, 1) == 31 * 32
-    assert bits.linear_bits(30, 4, 2) == 4 * (30 * 2 + 2 * 32)
-    assert bits.form_bits(31, 1) == 31 * 32 // 2 * 32
-    assert bits.form_bits(31, 3, 4) == 3 * (496 * 4 + 64)
+    assert bits.linear_bits(np.zeros((1, 30))) == 31 * 32
+    assert bits.form_bits(np.zeros((1, 31**2)), 31) == 31 * 32 // 2 * 32
+
+
+@pytest.mark.parametrize("precision", [2, 4, 8])
+@pytest.mark.parametrize("half", [0.0, 0.5])
+def test_bits_of_rounded_weights(precision: int, half: float) -> None:
+    """Equally frequent weights take the bits they were rounded to, rare large ones a code."""
+    rng = np.random.default_rng(0)
+    low = 2 ** (precision - 1)
+    even = 0.3 * (rng.integers(-low + (half == 0.0), low, (4, 496)) + half)
+    assert bits.linear_bits(even, precision) == 4 * (496 * precision + 2 * 32)
+    rare = np.where(rng.random((4, 496)) < 0.95, np.clip(np.abs(even), 0.0, 0.3 * half) * np.sign(even), even)
+    row = rare[:1]
+    numbers = np.floor(row[0] / 0.3 + 1e-6).astype(int)
+    folded = np.where(numbers < 0, -2 * numbers - 1, 2 * numbers)
+    best = min(496 * (1 + k) + int((folded >> k).sum()) for k in range(9))
+    assert bits.weights_bits(row[0], precision) == min(496 * precision, best + 8)
+    matrix = np.zeros((31, 31))
+    matrix[np.triu_indices(31)] = row[0]
+    assert bits.form_bits((matrix + np.triu(matrix, 1).T).reshape(1, -1), 31, precision) == (
+        bits.weights_bits(row[0], precision) + 64
+    )
 
 
 def test_bits_of_trees() -> None:
@@ -173,7 +187,9 @@ def test_networks_and_rounded_models_from_what_users_call(quick: list[Record]) -
     relaxation = model.result_.relaxation
     outputs = model.target_scaling_.decode(relaxation.predict(model.encoder_.transform(split.X_test)))
     assert measured["standard relaxed"]["test"] == pytest.approx(np.mean((outputs > 0) == split.y_test))
-    assert measured["standard relaxed, 4 bits"]["bits"] == 4 * 21 * 22 // 2 + 64 + 20 * 32
+    # Of 4 bits at most an entry, and a scale and a constant.
+    assert measured["standard relaxed"]["bits"] == 32 * 21 * 22 // 2
+    assert 2 * 231 < measured["standard relaxed, 4 bits"]["bits"] - 64 - 20 * 32 <= 4 * 231
     logistic = LogisticRegression(C=measured["logistic"]["chosen"]["C"], max_iter=1000).fit(split.X, split.y)
     assert measured["logistic"]["test"] == pytest.approx(logistic.score(split.X_test, split.y_test))
     assert measured["logistic"]["bits"] == 21 * 32

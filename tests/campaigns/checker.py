@@ -31,6 +31,7 @@ import qsdp_check
 from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, truth, with_digest
 from campaigns._record import Outcome, one_thread
 from qsdp import cli
+from qsdp.networks.bilinear import NETWORK_KINDS
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.tabular import load_model
 
@@ -360,17 +361,18 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
     problem = qsdp.TrainingProblem(X, y, beta=0.5)
     shared = qsdp.BilinearNetwork([[1, 1, -1], [1, -1, 1]], [[1, 1, 1], [-1, 1, 1]], [0.5, 0.5])
     rows = [f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0])]
-    readers = [qsdp.load_network] * 3 + [qsdp.SufficientStatistics.load, load_model]
+    readers = [qsdp.load_network] * 4 + [qsdp.SufficientStatistics.load, load_model]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         qsdp.column_generation(problem).network.save(folder / "bilinear")
         shared.save(folder / "integers", form="integers")
+        shared.save(folder / "set", form="set")
         qsdp.column_generation(problem, neurons="polynomial").network.save(folder / "polynomial")
         qsdp.SufficientStatistics(keep=4, random_state=0).partial_fit(X, y).save(folder / "statistics")
         (folder / "table.csv").write_text("\n".join(["a,b,label", *rows]))
         fit = f"fit {folder / 'table.csv'} --target label --output {folder / 'model'} --beta 0.1"
         CliRunner().invoke(cli.app, fit, catch_exceptions=False)
-        kinds = ("bilinear", "integers", "polynomial", "statistics", "model")
+        kinds = ("bilinear", "integers", "set", "polynomial", "statistics", "model")
         return [(kind, (folder / kind).read_bytes(), reader) for kind, reader in zip(kinds, readers, strict=True)]
 
 
@@ -384,7 +386,7 @@ def _other_file(path: Path, rng: Random, outcome: Outcome) -> None:
         if _read(lambda: reader(path), kind, outcome) is not None and changed != contents:
             outcome.wrong("accepted", of=kind, attack="bytes")
         return
-    kinds = ("bilinear-network", "polynomial-network", "integer-form", "sufficient statistics", "tabular-model")
+    kinds = (*NETWORK_KINDS, "sufficient statistics", "tabular-model")
     stored, header, arrays = read_archive(path, *kinds)
     if rng.random() < 0.5 and arrays:
         name = str(rng.choice(list(arrays)))

@@ -29,9 +29,9 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     n_neurons = int(number(text, "network"))
     # Of each input and the constant.
     assert number(text, "size") - 64 == 2 * n_neurons * (n_columns + 1)
-    assert f"of {n_neurons} neurons" in figure(text, "size")
+    assert f"as {n_neurons} neurons" in figure(text, "size")
     assert "beta" in figure(text, "time")
-    assert f"{32 * (n_columns + 1):,} bits" in text.split("size")[1].splitlines()[3]
+    assert f"{32 * (n_columns + 1):,} bits" in text.split("size")[1].splitlines()[4]
     assert "refine" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
     assert ".fit(X, y)" in text.splitlines()[-1]

@@ -1,20 +1,25 @@
 """Bits of a fitted model, one function for each kind, by one rule for all.
 
 A real number takes 32 bits; a place on the axis of a column (a threshold, a mean, a deviation) 16; one of k things
-ceil(log2 k), which is a bit for a sign, and the number of bits it was rounded to for a rounded weight. Everything
-counts that is needed to get from a row to its class, but the names of classes and columns. Standardised columns cost
-float models nothing, whose coefficients take means and deviations in; rounded linear models the deviation, since means
-go into their constants; rounded quadratic ones, networks among them, both. Categories are bits already.
+ceil(log2 k), which is a bit for a sign. Weights rounded to integers, networks' quadratic forms among them, take the
+Golomb-Rice code of each output and a byte for its parameter, or the bits they were rounded to if those are fewer; of
+neurons neither order nor redundant signs are stored. Everything counts that is needed to get from a row to its class,
+but the names of classes and columns. Standardised columns cost float models nothing, whose coefficients take means
+and deviations in; rounded linear models the deviation, since means go into their constants; rounded quadratic ones,
+networks among them, both. Categories are bits already.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from qsdp.bench.uci import classical
 from qsdp.encoding import Encoding
 from qsdp.networks import BilinearNetwork
-from qsdp.networks.weights import FLOAT_BITS, bits_of
+from qsdp.networks.coding import encoded_bits, fold, parameter_of
+from qsdp.networks.weights import FLOAT_BITS, count_floats
 
 REAL, PLACE = 32, 16
 
@@ -23,17 +28,13 @@ FLOAT, LINEAR, QUADRATIC = 0, 1, 2
 
 
 def network_bits(network: BilinearNetwork) -> int:
-    """Return the bits of a network as this package stores it, or of its quadratic form where that is less.
+    """Return the bits of a network in the smallest form in which this package stores it.
 
-    `n_bits` and `form_bits` of a network, with reals of 32 in place of 64 bits.
+    `smallest_bits` with reals of 32 in place of 64 bits.
     """
-    reals = network.n_outputs if network.shared_alpha else network.form_bits // FLOAT_BITS
-    return min(_neuron_bits(network), network.form_bits - (FLOAT_BITS - REAL) * reals)
-
-
-def _neuron_bits(network: BilinearNetwork) -> int:
-    signs = 2 * network.n_neurons * (bits_of(network.levels) * network.n_inputs + network.lifted)
-    return signs + (network.n_bits - signs) * REAL // FLOAT_BITS
+    forms = {network.n_bits: count_floats(network.alpha), network.set_bits: count_floats(network.alpha)}
+    forms[network.form_bits] = network.n_outputs if network.shared_alpha else network.form_bits // FLOAT_BITS
+    return min(bits - (FLOAT_BITS - REAL) * reals for bits, reals in forms.items())
 
 
 def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:
@@ -42,16 +43,26 @@ def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:
     return PLACE * sum(places.get(expression.kind, 0) for expression in encoding.expressions)
 
 
-def linear_bits(n_columns: int, n_outputs: int, precision: int = REAL) -> int:
-    """Return the bits of weights and intercepts; rounded weights have a scale for each output."""
-    reals = 1 if precision == REAL else 2
-    return n_outputs * (precision * n_columns + REAL * reals)
+def linear_bits(weights: np.ndarray, precision: int = REAL) -> int:
+    """Return the bits of weights (K, p) and constants; rounded weights have a scale for each output."""
+    return sum(weights_bits(row, precision) + REAL * (1 if precision == REAL else 2) for row in weights)
 
 
-def form_bits(size: int, n_outputs: int, precision: int = REAL) -> int:
-    """Return the bits of symmetric matrices of a size; rounded ones have a scale and a constant each."""
-    reals = 0 if precision == REAL else 2
-    return n_outputs * (precision * size * (size + 1) // 2 + REAL * reals)
+def form_bits(weights: np.ndarray, size: int, precision: int = REAL) -> int:
+    """Return the bits of symmetric matrices of a size, (K, size^2); rounded ones have a scale and a constant each."""
+    upper = np.triu_indices(size)
+    triangles = weights.reshape(-1, size, size)[:, upper[0], upper[1]]
+    return sum(weights_bits(row, precision) + REAL * (0 if precision == REAL else 2) for row in triangles)
+
+
+def weights_bits(weights: np.ndarray, precision: int) -> int:
+    """Return the bits of the weights of an output, which are floats or lie on a grid that is symmetric about zero."""
+    steps = np.diff(np.unique(weights))
+    if precision == REAL or not len(steps):
+        return precision * len(weights)
+    # Places of a grid with zero, or beside that of zero of one without, and rounding errors.
+    numbers = fold(np.floor(weights / steps[steps > 1e-9 * steps.max()].min() + 1e-6).astype(np.int64))
+    return min(precision * len(weights), encoded_bits(numbers, parameter_of(numbers)) + 8)
 
 
 #: Of trees; a threshold is a place, and the shape of one takes a bit a node.

@@ -128,17 +128,18 @@ def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str
     def scores(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
         return QuadraticForm.of_lift(2.0 * Z.reshape(K, size, size), problem.activation).predict(X)
 
-    def measured(outputs: np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
+    def measured(Z: np.ndarray, constant: float | np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
+        outputs = scores(inputs, Z) + constant
         places = sizes.encoding_bits(encoding, sizes.FLOAT if precision == sizes.REAL else sizes.QUADRATIC)
         decoded = model.target_scaling_.decode(outputs[:, 0] if K == 1 else outputs)
-        return sample.measured(choose_classes(decoded), sizes.form_bits(size, K, precision), seconds, places)
+        return sample.measured(choose_classes(decoded), sizes.form_bits(Z, size, precision), seconds, places)
 
     weights = relaxation.Z_stack.reshape(K, -1)
-    yield f"{prefix} relaxed", measured(scores(inputs, weights), 0.0, sizes.REAL)
+    yield f"{prefix} relaxed", measured(weights, 0.0, 0.0, sizes.REAL)
     for precision in PRECISIONS:
         rounding = partial(best_rounded, weights, precision, partial(scores, problem.X), fit_squares(target))
         (rounded, constant), seconds = timed(rounding)
-        yield f"{prefix} relaxed, {precision} bits", measured(scores(inputs, rounded) + constant, seconds, precision)
+        yield f"{prefix} relaxed, {precision} bits", measured(rounded, constant, seconds, precision)
 
 
 # -- linear models -----------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def logistic(
         outputs = X_test @ weights.T + constant
         own = encoding_bits(sizes.FLOAT if precision == sizes.REAL else sizes.LINEAR)
         classes = choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
-        return sample.measured(classes, sizes.linear_bits(X.shape[1], len(weights), precision), seconds, own)
+        return sample.measured(classes, sizes.linear_bits(weights, precision), seconds, own)
 
     found = measured(model.coef_, model.intercept_, seconds, sizes.REAL)
     yield name, {**found, "chosen": {"C": model.C}}

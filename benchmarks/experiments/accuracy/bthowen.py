@@ -25,7 +25,6 @@ from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import REPETITIONS, Claim, Record, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
-from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import bits_of
 
 SOURCE = "Susskind et al., Weightless Neural Networks for Efficient Edge Inference, README"
@@ -73,18 +72,13 @@ RIVALS = {
 }
 
 
-def stored_bits(network: BilinearNetwork) -> int:
-    """Return the bits of a network or of its form, whichever are fewer."""
-    return min(network.n_bits, network.form_bits)
-
-
 def resample_to(model: QuantizedNetworkClassifier, bits: int, seed: int) -> None:
     """Replace the network by one of as many neurons as take no more bits."""
     network = model.network_
     each = 2 * (bits_of(network.levels) * network.n_inputs + network.lifted)
     neurons = min((bits - (network.n_bits - each * network.n_neurons)) // each, MOST * network.n_outputs)
     model.resample(max(neurons, network.n_outputs), random_state=seed)
-    while stored_bits(model.network_) > bits and neurons > network.n_outputs:
+    while model.network_.smallest_bits > bits and neurons > network.n_outputs:
         # Weights that are not shared by the neurons of an output take more.
         neurons = max(int(neurons * bits / model.network_.n_bits), network.n_outputs)
         model.resample(neurons, random_state=seed)
@@ -105,7 +99,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         test = float(np.mean(model.predict(X_test) == y_test))
     return {
         "test": test,
-        "bits": stored_bits(model.network_),
+        "bits": model.network_.smallest_bits,
         "neurons": model.network_.n_neurons,
         "inputs": model.network_.n_inputs,
         "gap": model.certificate_.relative_gap,

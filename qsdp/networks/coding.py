@@ -1,0 +1,81 @@
+"""Golomb-Rice codes, which take little more than the entropy of integers that become rarer as they grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp.exceptions import StorageError
+from qsdp.networks.storage import bits_of_integers
+
+__all__ = ["BitReader", "Bits", "encode", "encoded_bits", "fold", "parameter_of", "unfold"]
+
+#: Bits as numbers 0 and 1.
+Bits = npt.NDArray[np.uint8]
+#: Integers as int64, or as Python's in an array of objects.
+Integers = npt.NDArray[Any]
+
+
+def parameter_of(numbers: Integers) -> int:
+    """Return the parameter k of a short code of numbers that are not negative.
+
+    It is one of four around the logarithm of their mean, so that a code has at most 17 + k bits a number on average.
+    """
+    around = (int(numbers.sum()) // max(len(numbers), 1)).bit_length()
+    return min(range(max(around - 3, 0), around + 1), key=lambda k: encoded_bits(numbers, k))
+
+
+def encoded_bits(numbers: Integers, parameter: int) -> int:
+    """Return the number of bits of `encode`."""
+    return len(numbers) * (1 + parameter) + int((numbers >> parameter).sum())
+
+
+def encode(numbers: Integers, parameter: int) -> Bits:
+    """Return the code of numbers that are not negative: all their quotients by 2^k in unary, then all remainders."""
+    ends = np.cumsum((numbers >> parameter).astype(np.int64) + 1)
+    unary = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
+    unary[ends - 1] = 1
+    return np.concatenate([unary, bits_of_integers(numbers, parameter).ravel()])
+
+
+class BitReader:
+    """Reads what `encode` wrote, code by code, from bits that may be damaged."""
+
+    def __init__(self, packed: npt.NDArray[np.uint8]) -> None:
+        self._bits = np.unpackbits(packed)
+        self._at = 0
+
+    def read(self, count: int, parameter: int, kind: type = np.int64) -> Integers:
+        """Return the next `count` numbers, as int64 or, where `kind` is object, as Python's.
+
+        Raises
+        ------
+        StorageError
+            There are fewer.
+        """
+        left = len(self._bits) - self._at
+        if count * (1 + parameter) > left:
+            raise StorageError(f"{left} bits are too few for {count} numbers")
+        ends = np.flatnonzero(self._bits[self._at :])[:count]
+        remainders = self._at + (int(ends[-1]) + 1 if len(ends) else 0)
+        self._at = remainders + count * parameter
+        if len(ends) < count or self._at > len(self._bits):
+            raise StorageError(f"{left} bits hold fewer than {count} numbers")
+        numbers: Integers = np.diff(ends, prepend=-1).astype(kind) - 1
+        for bits in self._bits[remainders : self._at].reshape(count, parameter).T:
+            numbers = (numbers << 1) + bits.astype(kind)
+        return numbers
+
+
+def fold(integers: Integers) -> Integers:
+    """Return 0, -1, 1, -2, 2, ... as 0, 1, 2, 3, 4, ..."""
+    folded: Integers = np.where(integers < 0, -2 * integers - 1, 2 * integers)
+    return folded
+
+
+def unfold(numbers: Integers) -> Integers:
+    """Return the integers that `fold` numbered."""
+    integers: Integers = (numbers >> 1) ^ -(numbers & 1)
+    return integers

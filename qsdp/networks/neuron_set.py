@@ -1,0 +1,129 @@
+"""Neurons as a set: what computes the same in fewer bits, since their order and some of their signs do not matter."""
+
+from __future__ import annotations
+
+from math import isqrt, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp.exceptions import StorageError
+from qsdp.networks.coding import BitReader, encode, encoded_bits, parameter_of
+from qsdp.networks.weights import FLOAT_BITS, count_floats, pack_alpha, shared_columns, unpack_alpha
+
+__all__ = ["KIND", "pack_set", "set_bits", "unpack_set"]
+
+KIND = "neuron-set"
+
+#: Neurons of outputs, as numbers of `_numbers_of`, each less the one before it.
+_Gaps = list[npt.NDArray[Any]]
+
+
+def set_bits(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool) -> int:
+    """Return the bits of `pack_set`: of the codes, a byte for the parameter of each, and the second layer."""
+    codes = [encoded_bits(one, parameter_of(one)) + 8 for one in _gaps(U, V, alpha, levels, lifted)]
+    return sum(codes) + FLOAT_BITS * count_floats(alpha)
+
+
+def pack_set(
+    U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool
+) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays that hold the neurons of every output in ascending order, by their differences.
+
+    The second-layer weights of an output are equal, so that its neurons may be told in any order; with b bits of
+    weights, m of them take some m log2(m / e) bits less than m b.
+    """
+    gaps = _gaps(U, V, alpha, levels, lifted)
+    parameters = [parameter_of(one) for one in gaps]
+    bits = [encode(one, k) for one, k in zip(gaps, parameters, strict=True)]
+    k = np.array(parameters, dtype=np.uint32)
+    return {"neurons": np.packbits(np.concatenate(bits)), "parameters": k, **pack_alpha(alpha)}
+
+
+def unpack_set(
+    arrays: dict[str, npt.NDArray[Any]], m: int, d: int, levels: int, lifted: bool
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], Any]:
+    """Return U, V and alpha of m neurons, which `pack_set` packed; any mismatch is an error."""
+    if not {"neurons", "parameters"} < set(arrays):
+        raise StorageError(f"arrays {sorted(arrays)} are not a set of neurons")
+    alpha = unpack_alpha(arrays, m, {"neurons", "parameters"})
+    shared, packed, parameters = shared_columns(alpha), arrays["neurons"], arrays["parameters"]
+    if shared is None or packed.dtype != np.uint8 or packed.ndim != 1:
+        raise StorageError("neurons of a set must be bytes, and their outputs have one second-layer weight each")
+    sizes = shared[0]
+    radices = _radices(d, levels, lifted)
+    # As many vectors as there are of which none is the opposite of another.
+    half = (prod(radices) + 1) // 2
+    if parameters.dtype != np.uint32 or parameters.shape != (len(sizes),):
+        raise StorageError(f"parameters of shape {parameters.shape} do not describe {len(sizes)} outputs")
+    if np.any(parameters > 2 * half.bit_length()):
+        raise StorageError("parameters are larger than numbers of neurons")
+    reader = BitReader(packed)
+    gaps = [reader.read(size, k, object) for size, k in zip(sizes, parameters.tolist(), strict=True)]
+    numbers = np.concatenate([np.cumsum(one) for one in gaps])
+    pairs = [divmod(number, 2) for number in numbers.tolist()]
+    larger, smaller = zip(*(_pair_of(index) for index, _ in pairs), strict=True)
+    if max(larger) >= half:
+        raise StorageError("neurons have numbers beyond those of their levels")
+    signs = np.array([1 - 2 * opposite for _, opposite in pairs], dtype=np.int8)
+    U, V = (_weights_of(np.array(one, dtype=object), radices) for one in (smaller, larger))
+    U *= signs[:, None]
+    again = pack_set(U, V, alpha, levels, lifted)
+    if not all(np.array_equal(again[name], arrays[name]) for name in again):
+        raise StorageError("its neurons are not coded as they would be written")
+    return U, V, alpha
+
+
+def _gaps(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool) -> _Gaps:
+    shared = shared_columns(alpha)
+    assert shared is not None
+    numbers = _numbers_of(U, V, levels, lifted)
+    ends = np.cumsum(shared[0])[:-1]
+    return [np.diff(np.sort(one), prepend=0) for one in np.split(numbers, ends)]
+
+
+def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, lifted: bool) -> npt.NDArray[np.object_]:
+    r"""Return a number for each neuron, equal for :math:`(u, v)`, :math:`(v, u)` and :math:`(-u, -v)`.
+
+    A vector is the number whose digits are its weights; of it and its opposite the smaller one counts, below half of
+    all. Pairs of those are numbered by triangle, and twice that, and one if one of u and v was turned, is the neuron's.
+    """
+    radices = _radices(U.shape[1] - lifted, levels, lifted)
+    last = prod(radices) - 1
+    found = []
+    turned = np.zeros(len(U), dtype=np.bool_)
+    for weights in (U, V):
+        digits = (weights.astype(np.int16) + (np.array(radices) - 1)) // 2
+        number = np.zeros(len(U), dtype=object)
+        for column, radix in zip(digits.T, radices, strict=True):
+            number = number * radix + column.astype(object)
+        opposite = last - number
+        turned ^= opposite < number
+        found.append(np.minimum(number, opposite))
+    # Zero, which odd numbers of levels have, is its own opposite: then nothing was turned.
+    turned &= ~np.any([2 * number == last for number in found], axis=0)
+    smaller, larger = np.minimum(*found), np.maximum(*found)
+    pairs = larger * (larger + 1) // 2 + smaller
+    numbers: npt.NDArray[np.object_] = 2 * pairs + turned.astype(np.int64)
+    return numbers
+
+
+def _pair_of(index: int) -> tuple[int, int]:
+    """Return the larger and the smaller number of the pair with an index among triangles."""
+    larger = (isqrt(8 * index + 1) - 1) // 2
+    return larger, index - larger * (larger + 1) // 2
+
+
+def _weights_of(numbers: npt.NDArray[np.object_], radices: list[int]) -> npt.NDArray[np.int8]:
+    """Return the vectors of weights that have these numbers, (m, D)."""
+    columns = []
+    for radix in reversed(radices):
+        columns.append((2 * (numbers % radix) - (radix - 1)).astype(np.int8))
+        numbers = numbers // radix
+    return np.stack(columns[::-1], axis=1)
+
+
+def _radices(d: int, levels: int, lifted: bool) -> list[int]:
+    """Return how many values each weight of a vector may have."""
+    return [levels] * d + [2] * lifted
