@@ -17,8 +17,7 @@ from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._steps import identity, through_steps
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
-from qsdp.networks.bilinear import NETWORK_KINDS
+from qsdp.networks import NETWORK_KINDS, BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
 from qsdp.networks.storage import MODEL_KIND, read_archive
 
 if TYPE_CHECKING:

@@ -4,17 +4,17 @@ from qsdp.networks.bilinear import (
     BilinearNetwork,
     from_polynomial,
     is_narrow,
-    load_network,
     network_archive,
-    network_from_archive,
     to_polynomial,
 )
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import PolynomialNetwork
 from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.networks.reading import NETWORK_KINDS, load_network, network_from_archive
 
 __all__ = [
+    "NETWORK_KINDS",
     "BilinearNetwork",
     "Effect",
     "Effects",

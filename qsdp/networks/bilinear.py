@@ -15,36 +15,27 @@ from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.integer_form import KIND as INTEGER_KIND
-from qsdp.networks.integer_form import IntegerForm, integer_form_from_archive
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.neuron_set import KIND as SET_KIND
-from qsdp.networks.neuron_set import pack_set, set_bits, unpack_set
-from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
-from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network, polynomial_from_archive
+from qsdp.networks.neuron_set import pack_set, set_bits
+from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
 from qsdp.networks.quadratic_form import QuadraticForm, form_of_neurons
-from qsdp.networks.storage import MODEL_KIND, pack_levels, read_archive, unpack_levels, write_archive
+from qsdp.networks.storage import pack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     bits_of,
     check_alpha,
-    check_count,
-    check_fields,
     check_weights,
     count_floats,
     pack_alpha,
     shared_columns,
-    stored_activation,
-    unpack_alpha,
 )
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 
-__all__ = ["NETWORK_KINDS", "BilinearNetwork", "from_polynomial", "load_network", "to_polynomial"]
+__all__ = ["KIND", "BilinearNetwork", "from_polynomial", "is_narrow", "network_archive", "to_polynomial"]
 
 KIND = "bilinear-network"
-
-#: Kinds of the files that `load_network` reads, besides those of models of tables.
-NETWORK_KINDS = (KIND, SET_KIND, POLYNOMIAL_KIND, INTEGER_KIND)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -254,7 +245,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         elif form == "neurons":
             write_archive(path, KIND, *network_archive(self))
         elif self.shared_alpha:
-            write_archive(path, SET_KIND, _header(self), pack_set(*self._weights))
+            write_archive(path, SET_KIND, network_header(self), pack_set(*self._weights))
         else:
             raise InvalidInputError("alpha must be shared by the neurons of an output for a set of them")
 
@@ -287,68 +278,22 @@ def is_narrow(network: BilinearNetwork) -> bool:
     return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
 
 
-def load_network(path: str | os.PathLike[str]) -> Any:
-    """Return what was saved to `path`: a `BilinearNetwork`, an `IntegerForm` of one, or a `PolynomialNetwork`.
-
-    Of a model that the command line saved it is the network, which takes encoded columns.
-
-    Raises
-    ------
-    StorageError
-        The file is damaged or no network of qsdp.
-    """
-    readers = {
-        KIND: network_from_archive,
-        SET_KIND: _set_from_archive,
-        INTEGER_KIND: integer_form_from_archive,
-        POLYNOMIAL_KIND: polynomial_from_archive,
-    }
-    kind, header, arrays = read_archive(path, *readers, MODEL_KIND)
-    try:
-        if kind == MODEL_KIND:
-            # Arrays of its other parts have names with a dot.
-            kind, header, arrays = KIND, header["network"], {name: arrays[name] for name in arrays if "." not in name}
-        return readers[kind](header, arrays)
-    except (KeyError, TypeError, InvalidInputError, StorageError) as error:
-        raise StorageError(f"{os.fspath(path)!r} is no valid network: {error}") from None
-
-
 def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return header and arrays of a network's file."""
     arrays = {
         name: pack_levels(weights, network.levels, network.lifted)
         for name, weights in (("U", network.U), ("V", network.V))
     }
-    return _header(network), {**arrays, **pack_alpha(network.alpha)}
+    return network_header(network), {**arrays, **pack_alpha(network.alpha)}
 
 
-def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
-    """Return the network that header and arrays describe; any mismatch is an error."""
-    m, d, levels, activation = _read_header(header)
-    U, V = (unpack_levels(arrays[name], (m, d), levels, _is_lifted(activation)) for name in ("U", "V"))
-    return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
-
-
-def _set_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
-    m, d, levels, activation = _read_header(header)
-    U, V, alpha = unpack_set(arrays, m, d, levels, _is_lifted(activation))
-    return BilinearNetwork(U, V, alpha, levels, activation)
-
-
-def _header(network: BilinearNetwork) -> dict[str, Any]:
+def network_header(network: BilinearNetwork) -> dict[str, Any]:
     return {
         "n_neurons": network.n_neurons,
         "n_inputs": network.n_inputs,
         "levels": network.levels,
         "activation": list(network.activation.coefficients) if network.activation else None,
     }
-
-
-def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActivation | None]:
-    """Return numbers of neurons, inputs and levels, and the activation, of a header."""
-    check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
-    m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
-    return m, d, check_levels(levels), stored_activation(header)
 
 
 def _is_lifted(activation: PolynomialActivation | None) -> bool:

@@ -14,8 +14,7 @@ import numpy as np
 from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
-from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
-from qsdp.networks.bilinear import NETWORK_KINDS
+from qsdp.networks import NETWORK_KINDS, BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
 from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.report._blocks import Block, Paragraph, Section, TextTable
 from qsdp.report._content import bound_bar, sizes_table

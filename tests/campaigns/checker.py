@@ -31,7 +31,7 @@ import qsdp_check
 from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, truth, with_digest
 from campaigns._record import Outcome, one_thread
 from qsdp import cli
-from qsdp.networks.bilinear import NETWORK_KINDS
+from qsdp.networks import NETWORK_KINDS
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.tabular import load_model
 

@@ -1,0 +1,74 @@
+"""Networks read from files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy.typing as npt
+
+from qsdp.activations import PolynomialActivation
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.bilinear import KIND, BilinearNetwork
+from qsdp.networks.integer_form import KIND as INTEGER_KIND
+from qsdp.networks.integer_form import integer_form_from_archive
+from qsdp.networks.neuron_set import KIND as SET_KIND
+from qsdp.networks.neuron_set import unpack_set
+from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
+from qsdp.networks.polynomial import polynomial_from_archive
+from qsdp.networks.storage import MODEL_KIND, read_archive, unpack_levels
+from qsdp.networks.weights import check_count, check_fields, stored_activation, unpack_alpha
+from qsdp.problem import check_levels
+
+__all__ = ["NETWORK_KINDS", "load_network", "network_from_archive"]
+
+
+def load_network(path: str | os.PathLike[str]) -> Any:
+    """Return what was saved to `path`: a `BilinearNetwork`, an `IntegerForm` of one, or a `PolynomialNetwork`.
+
+    Of a model that the command line saved it is the network, which takes encoded columns.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged or no network of qsdp.
+    """
+    kind, header, arrays = read_archive(path, *NETWORK_KINDS, MODEL_KIND)
+    try:
+        if kind == MODEL_KIND:
+            # Arrays of its other parts have names with a dot.
+            kind, header, arrays = KIND, header["network"], {name: arrays[name] for name in arrays if "." not in name}
+        return _READERS[kind](header, arrays)
+    except (KeyError, TypeError, InvalidInputError, StorageError) as error:
+        raise StorageError(f"{os.fspath(path)!r} is no valid network: {error}") from None
+
+
+def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
+    """Return the network that header and arrays describe; any mismatch is an error."""
+    m, d, levels, activation, lifted = _read_header(header)
+    U, V = (unpack_levels(arrays[name], (m, d), levels, lifted) for name in ("U", "V"))
+    return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
+
+
+def _set_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
+    m, d, levels, activation, lifted = _read_header(header)
+    U, V, alpha = unpack_set(arrays, m, d, levels, lifted)
+    return BilinearNetwork(U, V, alpha, levels, activation)
+
+
+def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActivation | None, bool]:
+    """Return numbers of neurons, inputs and levels, the activation, and whether it lifts, of a header."""
+    check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
+    m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
+    activation = stored_activation(header)
+    return m, d, check_levels(levels), activation, activation is not None and activation.lifted
+
+
+#: By the kinds of the files that `load_network` reads, besides those of models of tables.
+_READERS = {
+    KIND: network_from_archive,
+    SET_KIND: _set_from_archive,
+    INTEGER_KIND: integer_form_from_archive,
+    POLYNOMIAL_KIND: polynomial_from_archive,
+}
+NETWORK_KINDS = tuple(_READERS)
