@@ -26,7 +26,8 @@ class Budget:
     Attributes
     ----------
     n_epochs, patience, validation_fraction
-        Of trainings by gradients: they end when samples held out have been no better for as many epochs.
+        Of trainings by gradients: they end when samples held out have been no better for as many epochs. The last one,
+        `fit`, is to all samples.
     n_more : int
         Combinations of hyper-parameters beyond those of the grid, tried where the choice lies at an edge.
     limits : dict of (float, float)
@@ -46,6 +47,19 @@ class Budget:
         """Parameters of the estimators of `qsdp.baselines` that automatic gradients train."""
         names = ("n_epochs", "patience", "validation_fraction")
         return {name: getattr(self, name) for name in names}
+
+    def fit(self, estimator: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
+        """Return a trained estimator of `qsdp.baselines`, fitted to all samples.
+
+        Samples are held out to find the epoch that is best for them, and a second training, on all samples and at the
+        same rates, ends with it: on a hundred samples a fifth of them is worth a point of accuracy.
+        """
+        found = clone(estimator).fit(X, y)
+        if not len(found.history_.extra.get("validation_loss", ())):
+            return found
+        best = max(found.history_.best_epoch, 1)
+        options = {"validation_fraction": 0.0, "patience": None, "callback": lambda history: history.n_epochs >= best}
+        return clone(estimator).set_params(**options).fit(X, y)
 
     def choose(self, grid: Mapping[str, Sequence[float]], score: Callable[[dict[str, float]], float]) -> Choice:
         """Return the interior choice from a grid, within these limits."""
@@ -89,7 +103,8 @@ def chosen_by(
 class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose hyper-parameters are chosen by its accuracy on folds, each between tried neighbours.
 
-    Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`.
+    Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`, by
+    its own `fit_whole` if it has one.
     """
 
     def __init__(self, estimator: Any, grid: Mapping[str, Sequence[float]], folds: Folds, budget: Budget = BUDGET):
@@ -99,11 +114,12 @@ class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.budget = budget
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> InteriorSearch:
-        """Choose, and fit to all samples."""
+        """Choose, and fit to all samples, as `Budget.fit` does what is trained by gradients."""
         measures = {"score": lambda model, rows, labels: float(model.score(rows, labels))}
         self.choice_ = chosen_by(measures, self.estimator, self.grid, X, y, self.folds, self.budget)["score"]
         self.best_params_ = self.choice_.best
-        self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_).fit(X, y)
+        best = clone(self.estimator).set_params(**self.best_params_)
+        self.best_estimator_ = best.fit_whole(X, y) if hasattr(best, "fit_whole") else self.budget.fit(best, X, y)
         self.classes_ = self.best_estimator_.classes_
         return self
 

@@ -197,6 +197,28 @@ def test_trained_networks_are_chosen_on_the_folds_as_they_are_deployed(iris: Spl
     assert method.certify(search, iris.X, iris.y) == search.best_estimator_.certificate(iris.X, iris.y)
 
 
+def test_the_last_training_is_on_all_rows(iris: Split) -> None:
+    pytest.importorskip("torch")
+    search = METHODS["straight-through"].build(validation_splits(iris.y, 0)[:1], 0)
+    search.grid = {"learning_rate": [0.1, 1e-6], "beta": [1.0, 1e6]}
+    search.estimator.budget, search.budget = SHORT, Budget(n_more=0)
+    search.fit(iris.X, iris.y)
+    assert search.best_params_ == {"learning_rate": 0.1, "beta": 1.0}
+    held = StraightThrough(learning_rate=0.1, beta=1.0, budget=SHORT).fit(iris.X, iris.y).model_
+    last = search.best_estimator_.model_
+    assert held.validation_fraction == 0.2
+    assert last.validation_fraction == 0.0
+    assert last.history_.n_epochs == max(held.history_.best_epoch, 1) <= held.history_.n_epochs
+    # The same steps, but for the rows that they take.
+    assert (last.n_epochs, last.learning_rate, last.schedule) == (held.n_epochs, held.learning_rate, held.schedule)
+    # Kept is the least objective of all rows.
+    whole = last.training_problem(iris.X, iris.y)
+    assert min(last.history_.loss) == pytest.approx(whole.objective(last.network_), rel=1e-4)
+    # What holds nothing out is fitted once.
+    plain = last.__class__(5, n_epochs=3, random_state=0)
+    assert Budget().fit(plain, iris.X, iris.y).history_.n_epochs == 3
+
+
 def test_a_network_in_float_is_matched_once(iris: Split) -> None:
     pytest.importorskip("torch")
     method = METHODS["backprop-matched"]
@@ -208,7 +230,7 @@ def test_a_network_in_float_is_matched_once(iris: Split) -> None:
     assert method.chosen(model) == {"learning_rate": 0.1, "beta": 1.0, "decided": 0.0}
     assert model.network_.n_neurons == 250
     assert method.bits(model) == model.network_.n_bits
-    source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3, budget=SHORT).fit(iris.X, iris.y)
+    source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3, budget=SHORT).fit_whole(iris.X, iris.y)
     outputs, matched = source.model_.decision_function(iris.X), model.network_.predict(iris.X)
     assert np.linalg.norm(matched - outputs) < 0.2 * np.linalg.norm(outputs)
     assert np.mean(model.predict(iris.X_test) == source.predict(iris.X_test)) > 0.9

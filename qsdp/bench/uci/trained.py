@@ -55,11 +55,21 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> _Trained:
         """Train in the single precision that is usual, and round where the method does so."""
+        return self._of(self._model().fit(X, y))
+
+    def fit_whole(self, X: FloatArray, y: npt.NDArray[Any]) -> _Trained:
+        """Train on all samples, those that say when to stop included; see `Budget.fit`."""
+        return self._of(self.budget.fit(self._model(), X, y))
+
+    def _model(self) -> Any:
         chosen = {"learning_rate": self.learning_rate, "beta": self.beta, **self.budget.training, **self.settings}
         usual = {"batch_size": 64, "dtype": "float32", "random_state": self.random_state}
-        self.model_ = getattr(baselines, self.system)(self.neurons, **chosen, **usual).fit(X, y)
+        return getattr(baselines, self.system)(self.neurons, **chosen, **usual)
+
+    def _of(self, model: Any) -> _Trained:
+        self.model_ = model
         self.network_ = self._network()
-        self.classes_ = self.model_.classes_
+        self.classes_ = model.classes_
         return self
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
