@@ -17,6 +17,8 @@ by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import dsyrk, dtrmm
@@ -163,7 +165,8 @@ class MatrixCoordinates:
         place[self._first, self._second] = place[self._second, self._first] = np.arange(self.length)
         self._place = place
         self._upper = self._first * size + self._second
-        self._inverse = np.where(np.eye(size) > 0.0, 1.0, np.sqrt(0.5))
+        self._inverse = np.full((size, size), math.sqrt(0.5))
+        np.fill_diagonal(self._inverse, 1.0)
         self.factors = self._factors
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 

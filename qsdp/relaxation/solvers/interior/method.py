@@ -22,12 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from qsdp._utils.deadline import EIGENVECTORS
+from qsdp._utils.gap import relative
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
     LinAlgError,
     centred,
     diagonal_of,
+    inverse_means,
     largest_step,
     predicted_product,
     predictor_reach,
@@ -93,7 +95,7 @@ def follow(
     state.dual = _dual_matrices(newton.adjoint(fit.nu), state.z)
 
     def expected() -> float:
-        return gap / float(incumbent.objectives.sum())
+        return relative(gap, float(incumbent.objectives.sum()))
 
     def certify(*, always: bool) -> bool:
         """Offer the iterate, its dual vector if it is to be always or promises enough; return whether that was done."""
@@ -143,7 +145,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     """
     Y, z = state.Y, state.z
     G, values = scaling(Y, state.dual)
-    transposed = G.swapaxes(-1, -2)
+    transposed, inverses = G.swapaxes(-1, -2), inverse_means(values)
     prediction = newton.forward(Y[:, 0] - Y[:, 1])
     newton.factor(G, fit.linearise(prediction))
     n_pairs = values.size + fit.n_pairs
@@ -159,7 +161,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
         return transposed @ moved @ G, moved, dz, dr
 
     change, _, _, _ = direction(-Y, fit.error(0.0, corrected=False), prediction)
-    reach = min(predictor_reach(change, values), fit.reach())
+    reach = min(predictor_reach(change, inverses), fit.reach())
     predicted = (predicted_product(change, values, reach) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
     centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
@@ -169,7 +171,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
         aim = centred(values, centre, scaled, change)
         change, moved, dz, dr = direction(G @ aim @ transposed, fit.error(centre, corrected=True))
         scaled = aim - change
-        step = _TO_BOUNDARY * min(largest_step((scaled, change), values, 1.0 / _TO_BOUNDARY), fit.reach())
+        step = _TO_BOUNDARY * min(largest_step((scaled, change), inverses, 1.0 / _TO_BOUNDARY), fit.reach())
         if not step > best.step:
             break
         best = _Direction(scaled, moved, dz, dr, step)
