@@ -84,7 +84,8 @@ def predicted_product(change: FloatArray, values: FloatArray, reach: float) -> f
 def primal_step(change: FloatArray, values: FloatArray) -> FloatArray:
     r"""Return the scaled step of the primal matrices along the predictor, :math:`-\Lambda - S`."""
     step = -change
-    diagonal_of(step)[...] -= values
+    diagonal = diagonal_of(step)
+    diagonal -= values
     return step
 
 
@@ -124,7 +125,8 @@ def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray)
     r"""Return the scaled right-hand side that aims at :math:`\mu` and takes out the products of the predictor."""
     product = primal @ dual
     aim: FloatArray = -(product + product.swapaxes(-1, -2)) / (values[..., :, None] + values[..., None, :])
-    diagonal_of(aim)[...] += mu / values - values
+    diagonal = diagonal_of(aim)
+    diagonal += mu / values - values
     return aim
 
 

@@ -206,5 +206,6 @@ def _extra_corrections(newton: Newton, values: FloatArray) -> int:
 def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:
     """Return ``Diag(z) - M`` and ``Diag(z) + M``, stacked in shape (C, 2, N, N)."""
     matrices: FloatArray = _SIGNS * M[:, None]
-    diagonal_of(matrices)[...] += z[:, None]
+    diagonal = diagonal_of(matrices)
+    diagonal += z[:, None]
     return matrices
