@@ -111,11 +111,12 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         if (refusal := _refusal(BACKENDS[solver], instance, settings)) is not None:
             raise SolverError(refusal)
         return BACKENDS[solver]
-    if _refusal(INTERIOR, instance, settings) is None:
-        least = _operations(INTERIOR, instance, settings)
+    interior = BACKENDS[INTERIOR.name]
+    if _refusal(interior, instance, settings) is None:
+        least = _operations(interior, instance, settings)
         if least <= _NEGLIGIBLE and settings.deadline.affords(least):
             # No other counts as less, and to foresee what those take is a part of a small solve.
-            return INTERIOR
+            return interior
     own = [
         backend
         for backend in BACKENDS.values()
