@@ -111,17 +111,16 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         if (refusal := _refusal(BACKENDS[solver], instance, settings)) is not None:
             raise SolverError(refusal)
         return BACKENDS[solver]
-    interior = BACKENDS[INTERIOR.name]
-    if _refusal(interior, instance, settings) is None:
-        least = _operations(interior, instance, settings)
-        if least <= _NEGLIGIBLE and settings.deadline.affords(least):
-            # No other counts as less, and to foresee what those take is a part of a small solve.
-            return interior
     own = [
         backend
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance, settings) is None
     ]
+    if own and own[0].name == INTERIOR.name:
+        least = _operations(own[0], instance, settings)
+        if least <= _NEGLIGIBLE and settings.deadline.affords(least):
+            # No other counts as less, and to foresee what those take is a part of a small solve.
+            return own[0]
     costs = {backend.name: _operations(backend, instance, settings) for backend in own}
     in_time = [backend for backend in own if settings.deadline.affords(costs[backend.name])]
     if own and not in_time:
