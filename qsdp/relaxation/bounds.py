@@ -10,6 +10,7 @@ import scipy
 
 from qsdp._utils.deadline import EIGENVALUES, NEVER, Deadline
 from qsdp._utils.numeric import EPS
+from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.lifting import DataMap
@@ -67,8 +68,7 @@ def spectral_bound(M: FloatArray, z: FloatArray) -> float:
     """
     root = np.sqrt(z)
     scaled = M / (root[:, None] * root)
-    # By NumPy: SciPy's wrapper takes longer than small matrices.
-    return float(np.abs(np.linalg.eigvalsh(scaled)).max())
+    return float(np.abs(eigenvalues(scaled)).max())
 
 
 def best_dual_bound(

@@ -126,13 +126,9 @@ class GramEvaluation:
     def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         t = to_vectors(candidate)
-        image = self._image(t)
-        linear = 2.0 * (self.at_zero - np.einsum("pk,pk->k", t, self.products))
-        curved = (
-            self.at_zero
-            - 2.0 * np.einsum("pk,pk->k", t, self.products)
-            + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
-        )
+        image, along = self._image(t), np.einsum("pk,pk->k", t, self.products)
+        linear = 2.0 * (self.at_zero - along)
+        curved = self.at_zero - 2.0 * along + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
         M = to_matrices(2.0 * (self.products - image), self.instance.size)
         return M, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
 

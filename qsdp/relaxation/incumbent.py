@@ -10,6 +10,7 @@ import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import Gap, relative
+from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import Evaluation, Ray
@@ -112,6 +113,7 @@ class Incumbent:
         self.n_parts = instance.n_blocks if instance.separable else 1
         self.objectives = evaluation.at_zero.copy()
         self.bounds = np.zeros(self.n_parts)
+        self._gaps: FloatArray | None = None
         self._duals: list[FloatArray | None] = [None] * self.n_parts
         self.z = np.ones((instance.n_blocks, instance.size))
         self.iteration = self._offers = 0
@@ -131,7 +133,7 @@ class Incumbent:
             objectives = ray.values(scales) + scales * costs
             for part in np.flatnonzero(objectives < self.objectives).tolist():
                 blocks = self._blocks(part)
-                self._moved, self.objectives[part] = True, objectives[part]
+                self._moved, self._gaps, self.objectives[part] = True, None, objectives[part]
                 self.T[blocks], self.S[blocks] = scales[part] * T[blocks], scales[part] * S[blocks]
 
     def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
@@ -144,8 +146,9 @@ class Incumbent:
         M, ray = self._evaluation.dual(candidate)
         floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * min(expected, float(self.gaps.max()))))
         weights = np.maximum(z, 0.0)
-        weights += floor * weights.mean(axis=1, keepdims=True)
-        weights[~np.any(weights > 0.0, axis=1)] = 1.0
+        sums = weights.sum(axis=1, keepdims=True)
+        weights += floor / weights.shape[1] * sums
+        weights[sums[:, 0] == 0.0] = 1.0
         self._take_dual(candidate, M, ray, weights)
         self._offers += 1
         if self._search is not None and self._offers % self._search.distance == 0:
@@ -159,7 +162,7 @@ class Incumbent:
         values = ray.values(scales)
         for part in np.flatnonzero(values > self.bounds).tolist():
             blocks = self._blocks(part)
-            self.bounds[part], self.z[blocks] = values[part], weights[blocks]
+            self._gaps, self.bounds[part], self.z[blocks] = None, values[part], weights[blocks]
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray, worth: float) -> None:
@@ -190,7 +193,9 @@ class Incumbent:
     @property
     def gaps(self) -> FloatArray:
         """Relative gaps of the parts."""
-        return np.array([relative(u - v, u) for u, v in zip(self.objectives, self.bounds, strict=True)])
+        if self._gaps is None:
+            self._gaps = np.array([relative(u - v, u) for u, v in zip(self.objectives, self.bounds, strict=True)])
+        return self._gaps
 
     @property
     def tol(self) -> float:
@@ -257,6 +262,6 @@ class Incumbent:
 def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
     """Return the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of both."""
     roots = 1.0 / np.sqrt(z)
-    values = np.linalg.eigvalsh(M * (roots[:, None, :] * roots[:, :, None]))
+    values = eigenvalues(M * (roots[:, None, :] * roots[:, :, None]))
     dominating: FloatArray = np.maximum(-values[:, 0], values[:, -1])
     return dominating

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.deadline import EIGENVECTORS, FACTOR, NEVER, Deadline
+from qsdp._utils.symmetric import lower_factor
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 
@@ -34,7 +35,8 @@ def repair(
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)
     if Z is None or V is None or W is None:
         return Z_even, V_even, rho
-    if not all(np.shape(M) == shape and np.all(np.isfinite(M)) for M in (Z, V, W)):
+    given = (Z, V) if W is V else (Z, V, W)
+    if not all(np.shape(M) == shape and np.isfinite(M).all() for M in given):
         return Z_even, V_even, rho
     cube = float(instance.size) ** 3
     for k in range(instance.n_blocks):
@@ -101,7 +103,7 @@ def project_psd(M: FloatArray) -> FloatArray:
     """Return the nearest positive semidefinite matrix to the symmetric `M` (Frobenius norm)."""
     try:
         # Of a matrix inside the cone, as interior points are, a factor tells at a tenth of the cost.
-        np.linalg.cholesky(M)
+        lower_factor(M)
     except np.linalg.LinAlgError:
         pass
     else:

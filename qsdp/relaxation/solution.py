@@ -201,12 +201,13 @@ def _finish_part(
 ) -> Relaxation:
     instance, units = scaled.instance, scaled.units
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified, deadline=deadline)
-    prediction = instance.predictions(Z) if np.any(rho > 0.0) else np.zeros_like(instance.target)
+    moved = bool(np.any(rho > 0.0))
+    prediction = instance.predictions(Z) if moved else np.zeros_like(instance.target)
     objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
     if stretch and not objective <= instance.fit.value_at_zero:
         # Rounding misled a solver whose data are of sizes too far apart.
         Z, V, rho, prediction = (np.zeros_like(array) for array in (Z, V, rho, prediction))
-        objective = instance.fit.value_at_zero
+        objective, moved = instance.fit.value_at_zero, False
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
     if dual is None or relative(objective - dual.value, objective) > tol:
         minus_gradient = -instance.fit.gradient(prediction)
@@ -214,8 +215,8 @@ def _finish_part(
             dual = _better_bound(instance, dual, minus_gradient, objective, deadline, following)
         elif dual is None or not deadline.late:
             dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z], deadline=deadline)
-    usable = raw.Z is not None and bool(np.any(rho > 0.0))
-    if np.any(rho > 0.0):
+    usable = raw.Z is not None and moved
+    if moved:
         # In place: of wide data every matrix counts.
         Z *= units.weight
         V *= units.weight

@@ -18,6 +18,7 @@ from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.solvers.interior.cone import (
     LinAlgError,
     centred,
+    inverse_means,
     largest_step,
     predicted_product,
     predictor_reach,
@@ -90,7 +91,8 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
         return _CutDirection(change, dz, dr, dg, slack_aim - s / g * dg)
 
     ahead = direction(-Y, fit.error(0.0, corrected=False), -s)
-    reach = min(predictor_reach(ahead.change, values), ahead.reach(g, s), fit.reach())
+    inverses = inverse_means(values)
+    reach = min(predictor_reach(ahead.change, inverses), ahead.reach(g, s), fit.reach())
     predicted = predicted_product(ahead.change, values, reach) + fit.products_after(reach)
     predicted = (predicted + float((g + reach * ahead.dg) @ (s + reach * ahead.ds))) / n_pairs
     away = mu + fit.distance() / n_pairs
@@ -99,7 +101,7 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
     error = fit.error(centre, corrected=True)
     best = direction(G @ aim @ transposed, error, (centre - ahead.dg * ahead.ds) / g - s)
     scaled = aim - best.change
-    within = largest_step((scaled, best.change), values, 1.0 / _TO_BOUNDARY)
+    within = largest_step((scaled, best.change), inverses, 1.0 / _TO_BOUNDARY)
     step = _TO_BOUNDARY * min(within, best.reach(g, s), fit.reach())
     if not step > _NO_STEP:
         raise LinAlgError("no step")

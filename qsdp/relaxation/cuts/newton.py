@@ -65,9 +65,9 @@ class CutNewton:
         scaled = cuts.a @ G[0], cuts.c @ G[1]
         K[g, g] = np.square(scaled[0] @ scaled[0].T) + np.square(scaled[1] @ scaled[1].T)
         left, right = cuts.a @ W[0], cuts.c @ W[1]
-        K[g, q] = self._coordinates.squares(left) - self._coordinates.squares(right)
-        K[z, q] = -self._coordinates.border(W).T
-        K[z, g] = -(left * left + right * right).T
+        K[q, g] = (self._coordinates.squares(left) - self._coordinates.squares(right)).T
+        K[q, z] = -self._coordinates.border(W)
+        K[g, z] = -(left * left + right * right)
         K[z, z] = W[0] * W[0] + W[1] * W[1]
         diagonal = np.arange(len(K))
         K[diagonal[q], diagonal[q]] += compliance

@@ -12,12 +12,14 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dsyevr
 
+from qsdp._utils.symmetric import eigenvalues, lower_factor, spectrum
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
     "LinAlgError",
     "centred",
     "diagonal_of",
+    "inverse_means",
     "largest_step",
     "predicted_product",
     "predictor_reach",
@@ -39,25 +41,37 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
     LinAlgError
         A matrix is not positive definite in floating point.
     """
-    L = np.linalg.cholesky(Y)
-    squares, V = np.linalg.eigh(L.swapaxes(-1, -2) @ D @ L)
-    if squares[..., 0].min() < _UNEVEN * squares[..., -1].max():
-        # Far from the path the square roots are found to twice the digits at twice the cost.
-        R = np.linalg.cholesky(D)
-        _, values, V = np.linalg.svd(R.swapaxes(-1, -2) @ L)
-        return (L @ V.swapaxes(-1, -2)) / np.sqrt(values)[..., None, :], values
-    values = np.sqrt(squares)
-    return (L @ V) / np.sqrt(values)[..., None, :], values
+    G, values, size = np.empty_like(Y), np.empty(Y.shape[:-1]), Y.shape[-1]
+    stacks = (array.reshape(-1, size, size) for array in (Y, D, G))
+    for primal, dual, scaled, own in zip(*stacks, values.reshape(-1, size), strict=True):
+        L = lower_factor(primal)
+        squares, V = spectrum(L.T @ dual @ L)
+        if squares[0] < _UNEVEN * squares[-1]:
+            # Far from the path the square roots are found to twice the digits at twice the cost.
+            _, own[...], rows = np.linalg.svd(lower_factor(dual).T @ L)
+            V = rows.T
+        else:
+            np.sqrt(squares, out=own)
+        np.divide(L @ V, np.sqrt(own), out=scaled)
+    return G, values
 
 
-def predictor_reach(change: FloatArray, values: FloatArray) -> float:
+def inverse_means(values: FloatArray) -> FloatArray:
+    r"""Return :math:`1 / \sqrt{\Lambda_i \Lambda_j}`, by which entries of a scaled step become relative ones."""
+    roots = 1.0 / np.sqrt(values)
+    means: FloatArray = roots[..., :, None] * roots[..., None, :]
+    return means
+
+
+def predictor_reach(change: FloatArray, inverses: FloatArray) -> float:
     r"""Return the largest t up to one for which the dual and the primal matrices are semidefinite along the predictor.
 
     These are :math:`\Lambda + t S` and :math:`\Lambda - t (\Lambda + S)`, as their scaled steps add up to
     :math:`-\Lambda`: where e is an eigenvalue of :math:`\Lambda^{-1/2} S \Lambda^{-1/2}`, -1 - e is that of the other.
+    `inverses` are the `inverse_means` of :math:`\Lambda`.
     """
-    eigenvalues = np.linalg.eigvalsh(change * _inverses(values))
-    lowest = min(float(eigenvalues[..., 0].min()), -1.0 - float(eigenvalues[..., -1].max()))
+    found = eigenvalues(change * inverses)
+    lowest = min(float(found[..., 0].min()), -1.0 - float(found[..., -1].max()))
     return min(1.0, -1.0 / lowest) if lowest < 0.0 else 1.0
 
 
@@ -70,17 +84,18 @@ def predicted_product(change: FloatArray, values: FloatArray, reach: float) -> f
 def primal_step(change: FloatArray, values: FloatArray) -> FloatArray:
     r"""Return the scaled step of the primal matrices along the predictor, :math:`-\Lambda - S`."""
     step = -change
-    diagonal_of(step)[...] -= values
+    diagonal = diagonal_of(step)
+    diagonal -= values
     return step
 
 
-def largest_step(steps: Iterable[FloatArray], values: FloatArray, most: float) -> float:
+def largest_step(steps: Iterable[FloatArray], inverses: FloatArray, most: float) -> float:
     r"""Return the largest t up to `most` for which all :math:`\Lambda + t S` of several stacks S stay semidefinite.
 
-    A matrix whose eigenvalues are no lower than those met before is found out by its Cholesky factorisation, which
-    takes a fifth of the time of the lowest eigenvalue.
+    `inverses` are the `inverse_means` of :math:`\Lambda`. A matrix whose eigenvalues are no lower than those met before
+    is found out by its Cholesky factorisation, which takes a fifth of the time of the lowest eigenvalue.
     """
-    inverses, lowest, size = _inverses(values), -1.0 / most, values.shape[-1]
+    lowest, size = -1.0 / most, inverses.shape[-1]
     for scaled in steps:
         for matrix in (scaled * inverses).reshape(-1, size, size):
             shifted = matrix.copy()
@@ -92,12 +107,6 @@ def largest_step(steps: Iterable[FloatArray], values: FloatArray, most: float) -
     return -1.0 / lowest
 
 
-def _inverses(values: FloatArray) -> FloatArray:
-    roots = 1.0 / np.sqrt(values)
-    inverses: FloatArray = roots[..., :, None] * roots[..., None, :]
-    return inverses
-
-
 def _lowest_eigenvalue(matrix: FloatArray) -> float:
     """Return the lowest eigenvalue of a symmetric matrix, which is overwritten.
 
@@ -106,17 +115,18 @@ def _lowest_eigenvalue(matrix: FloatArray) -> float:
     LinAlgError
         It is not finite.
     """
-    eigenvalues, _, _, _, info = dsyevr(matrix.T, compute_v=0, range="I", il=1, iu=1, overwrite_a=1)
-    if info != 0 or not np.isfinite(eigenvalues[0]):
+    found, _, _, _, info = dsyevr(matrix.T, compute_v=0, range="I", il=1, iu=1, overwrite_a=1)
+    if info != 0 or not np.isfinite(found[0]):
         raise LinAlgError("a step has no eigenvalues")
-    return float(eigenvalues[0])
+    return float(found[0])
 
 
 def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray) -> FloatArray:
     r"""Return the scaled right-hand side that aims at :math:`\mu` and takes out the products of the predictor."""
     product = primal @ dual
     aim: FloatArray = -(product + product.swapaxes(-1, -2)) / (values[..., :, None] + values[..., None, :])
-    diagonal_of(aim)[...] += mu / values - values
+    diagonal = diagonal_of(aim)
+    diagonal += mu / values - values
     return aim
 
 

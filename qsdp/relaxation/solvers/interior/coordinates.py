@@ -17,6 +17,8 @@ by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import dsyrk, dtrmm
@@ -67,7 +69,7 @@ class SampleCoordinates:
         return self._map.products(vectors, vectors).T
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
-        """Write the lower triangle of the sum of both kernels; it is positive semidefinite up to rounding.
+        """Write the upper triangle of the sum of both kernels; it is positive semidefinite up to rounding.
 
         By blocks of rows: each is finished while it is in the cache, and no second matrix of n x n is needed.
         """
@@ -80,21 +82,21 @@ class SampleCoordinates:
         for start in range(0, self.length, step):
             self._deadline.check()
             stop = min(start + step, self.length)
-            shape = (stop - start, stop)
+            shape = (stop - start, self.length - start)
             blocks = [buffer[: shape[0] * shape[1]].reshape(shape) for buffer in buffers]
             for s, (block, factor) in enumerate(zip(blocks, factors, strict=True)):
-                np.matmul(factor[start:stop], factor[:stop].T, out=block)
+                np.matmul(factor[start:stop], factor[start:].T, out=block)
                 if self._map.lifted:
                     self._lift(block, *ends[s], slice(start, stop))
                 else:
                     block *= block
-            np.add(blocks[0], blocks[1], out=out[start:stop, :stop])
+            np.add(blocks[0], blocks[1], out=out[start:stop, start:])
 
     def _lift(self, k: FloatArray, s: FloatArray, omega: float, rows: slice) -> None:
-        """Turn rows of :math:`k_{ij}` into those of the kernel, in place; as many columns as k has."""
+        """Turn rows of :math:`k_{ij}` into those of the kernel, in place; columns are those from the first row on."""
         a, b, c = self._a, self._b, self._c
         alone = a * c * s * s + b * c * omega * s + 0.5 * c * c * omega * omega
-        columns = slice(k.shape[1])
+        columns = slice(rows.start, None)
         scaled = (a * a) * k
         scaled += (0.25 * b * b * omega + a * b * s)[rows, None]
         scaled += (0.25 * b * b * omega + a * b * s)[columns]
@@ -104,7 +106,7 @@ class SampleCoordinates:
         k += np.outer(0.5 * b * b * s[rows], s[columns])
 
     def weighted_gram(self, weights: FloatArray, Q: FloatArray) -> FloatArray:
-        r"""Return the upper triangle of the Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` with weights.
+        r"""Return the lower triangle of the Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` with weights.
 
         In the orthonormal basis of symmetric matrices, by blocks of samples.
         """
@@ -126,7 +128,7 @@ class SampleCoordinates:
                 block *= self._a * X[:, second]
             block *= factors
             block *= np.sqrt(weights[rows])[:, None]
-            gram = dsyrk(1.0, block.T, beta=1.0, c=gram, overwrite_c=1)
+            gram = dsyrk(1.0, block.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
         return gram
 
     def border(self, W: FloatArray) -> FloatArray:
@@ -163,7 +165,8 @@ class MatrixCoordinates:
         place[self._first, self._second] = place[self._second, self._first] = np.arange(self.length)
         self._place = place
         self._upper = self._first * size + self._second
-        self._inverse = np.where(np.eye(size) > 0.0, 1.0, np.sqrt(0.5))
+        self._inverse = np.full((size, size), math.sqrt(0.5))
+        np.fill_diagonal(self._inverse, 1.0)
         self.factors = self._factors
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 
@@ -291,5 +294,5 @@ class FactorCoordinates:
 
 #: Linear maps F of symmetric N x N matrices (`size`) to `length` numbers; `work` are the floating-point operations of a
 #: kernel and of the factorisation of the Newton system, about. Of W and its factors G, of shape (2, N, N), they give
-#: the lower triangle of the kernel, at least, and the border of shape (length, N).
+#: the upper triangle of the kernel, at least, and the border of shape (length, N).
 Coordinates = SampleCoordinates | FactorCoordinates

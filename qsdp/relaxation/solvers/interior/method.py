@@ -22,12 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from qsdp._utils.deadline import EIGENVECTORS
+from qsdp._utils.gap import relative
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
     LinAlgError,
     centred,
     diagonal_of,
+    inverse_means,
     largest_step,
     predicted_product,
     predictor_reach,
@@ -50,11 +52,6 @@ _PATIENCE, _NO_STEP = 15, 1e-10
 #: Smallest share of mu that the next step aims at: what a step short of the boundary leaves of a product. Iterations
 #: are as many from 1e-5 to 1e-2.
 _LEAST_CENTRING = 1e-3
-
-#: Iterates that expect more than this multiple of the tolerance are certified only if someone looks at them: one to
-#: three of 5 to 23 are left on UCI sets. 40 problems of these take as many iterations as with 100, 1434 to 1e-3, 1e-4,
-#: 1e-6 and 1e-8; with 3 two more.
-_FAR = 10.0
 
 #: Iterations before a time limit from which on all iterates are certified: any may be the last.
 _NEAR_END = 50.0
@@ -89,18 +86,27 @@ def follow(
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
     seconds = incumbent.deadline.seconds(newton.work + 2.0 * EIGENVECTORS * state.Y.size * state.Y.shape[-1])
-    expected, certified = np.inf, False
+    gap, certified = np.inf, False
     state.dual = _dual_matrices(newton.adjoint(fit.nu), state.z)
 
-    def certify() -> None:
+    def expected() -> float:
+        return relative(gap, float(incumbent.objectives.sum()))
+
+    def certify(*, always: bool) -> bool:
+        """Offer the iterate, its dual vector if it is to be always or promises enough; return whether that was done."""
+        enough = np.inf if always else fit.doubt * incumbent.tol
+        if expected() > enough:
+            return False
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
-        incumbent.offer_dual(candidate(fit.nu), state.z, expected)
+        # Until then the objective was that of an earlier point, and may have been far larger.
+        if expected() > enough:
+            return False
+        incumbent.offer_dual(candidate(fit.nu), state.z, expected())
+        return True
 
     try:
         while True:
-            if incumbent.watched(_NEAR_END * seconds) or expected <= _FAR * incumbent.tol:
-                certify()
-                certified = True
+            certified = certify(always=incumbent.watched(_NEAR_END * seconds))
             reason = incumbent.stop(iteration)
             if reason is not None:
                 return reason
@@ -113,7 +119,7 @@ def follow(
             except LinAlgError:
                 return "stalled"
             seconds = time.monotonic() - began
-            expected, certified = gap / float(incumbent.objectives.sum()), False
+            certified = False
             # The gap stands still at first where the optimum is near zero, and in the end mu where rounding rules.
             progress = mu * float(incumbent.gaps.max())
             best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)
@@ -122,7 +128,7 @@ def follow(
             iteration += 1
     finally:
         if not certified:
-            certify()
+            certify(always=True)
 
 
 def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple[float, float]:
@@ -135,7 +141,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     """
     Y, z = state.Y, state.z
     G, values = scaling(Y, state.dual)
-    transposed = G.swapaxes(-1, -2)
+    transposed, inverses = G.swapaxes(-1, -2), inverse_means(values)
     prediction = newton.forward(Y[:, 0] - Y[:, 1])
     newton.factor(G, fit.linearise(prediction))
     n_pairs = values.size + fit.n_pairs
@@ -151,7 +157,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
         return transposed @ moved @ G, moved, dz, dr
 
     change, _, _, _ = direction(-Y, fit.error(0.0, corrected=False), prediction)
-    reach = min(predictor_reach(change, values), fit.reach())
+    reach = min(predictor_reach(change, inverses), fit.reach())
     predicted = (predicted_product(change, values, reach) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
     centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
@@ -161,7 +167,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
         aim = centred(values, centre, scaled, change)
         change, moved, dz, dr = direction(G @ aim @ transposed, fit.error(centre, corrected=True))
         scaled = aim - change
-        step = _TO_BOUNDARY * min(largest_step((scaled, change), values, 1.0 / _TO_BOUNDARY), fit.reach())
+        step = _TO_BOUNDARY * min(largest_step((scaled, change), inverses, 1.0 / _TO_BOUNDARY), fit.reach())
         if not step > best.step:
             break
         best = _Direction(scaled, moved, dz, dr, step)
@@ -196,5 +202,6 @@ def _extra_corrections(newton: Newton, values: FloatArray) -> int:
 def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:
     """Return ``Diag(z) - M`` and ``Diag(z) + M``, stacked in shape (C, 2, N, N)."""
     matrices: FloatArray = _SIGNS * M[:, None]
-    diagonal_of(matrices)[...] += z[:, None]
+    diagonal = diagonal_of(matrices)
+    diagonal += z[:, None]
     return matrices

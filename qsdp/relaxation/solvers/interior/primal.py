@@ -59,7 +59,7 @@ class PrimalNewton(Newton):
         self._S = factored(S.T)
         squares = Q[:, first] * Q[:, second] * symmetric_basis(len(Q))[2]
         self._B = (1.0 - x) * self._damping * squares
-        self._answers = dpotrs(self._S, self._B.T, lower=0)[0]
+        self._answers = dpotrs(self._S, self._B.T, lower=1)[0]
         V = (squares * (4.0 * x * self._damping)) @ squares.T
         self._weights = factored(V + self._B @ self._answers)
         self._ends = solved(self._weights, np.ones(len(Q)))

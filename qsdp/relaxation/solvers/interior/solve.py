@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits, dominating, zero_solution
@@ -85,7 +86,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     newton = setup.newton
     nu = as_rows(setup.fit.zero_dual)
     M = newton.adjoint(nu)
-    radius = float(np.abs(np.linalg.eigvalsh(M)).max())
+    radius = float(np.abs(eigenvalues(M)).max())
     largest = part.size * radius
     if largest <= part.dual_radius:
         # The zero point is optimal, and its own dual vector proves it.

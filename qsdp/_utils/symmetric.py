@@ -1,0 +1,57 @@
+"""Decompositions of symmetric matrices by LAPACK itself: wrappers take longer than matrices of ten columns do."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dsyevd
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["eigenvalues", "lower_factor", "spectrum"]
+
+
+def lower_factor(M: FloatArray) -> FloatArray:
+    """Return the lower triangular factor of a matrix that is positive definite in floating point.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        It is not.
+    """
+    factor, info = dpotrf(M.T, lower=0)
+    if info != 0:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    lower: FloatArray = factor.T
+    return lower
+
+
+def spectrum(M: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenvalues, from the lowest on, and the eigenvectors, in columns, of a matrix.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        They are not found, as of what are no numbers.
+    """
+    values, vectors, info = dsyevd(M.T, lower=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("the matrix has no eigenvalues")
+    return values, vectors
+
+
+def eigenvalues(matrices: FloatArray) -> FloatArray:
+    """Return the eigenvalues (..., N), from the lowest on, of a stack of matrices (..., N, N).
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        They are not found, as of what are no numbers.
+    """
+    N = matrices.shape[-1]
+    found = np.empty(matrices.shape[:-1])
+    for M, own in zip(matrices.reshape(-1, N, N), found.reshape(-1, N), strict=True):
+        # With the workspace that LAPACK's blocks take: the default is too small for them.
+        own[...], _, info = dsyevd(M.T, compute_v=0, lower=1, lwork=34 * N + 1)
+        if info != 0:
+            raise np.linalg.LinAlgError("the matrix has no eigenvalues")
+    return found
