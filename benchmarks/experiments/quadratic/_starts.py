@@ -8,9 +8,6 @@ import numpy as np
 
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier
 
-HEADS = ("linear", "qnn", "rpqnn")
-NAMES = {"linear": "ANN", "qnn": "QNN", "rpqnn": "RPQNN"}
-
 
 def train_starts(
     model: QuadraticNetworkClassifier, case: dict[str, Any], random_state: Any, split: Any
@@ -28,5 +25,4 @@ def train_starts(
         for readout in ("argmax", "code"):
             scores = starts.scores(X_test, y_test, readout)
             measured[readout][str(epochs)] = [None if np.isnan(score) else float(score) for score in scores]
-    measured["seconds_per_epoch"] = float(np.mean(starts.history_.seconds))
     return starts, measured
