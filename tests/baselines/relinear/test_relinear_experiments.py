@@ -39,44 +39,53 @@ def test_cases_are_json_and_distinct(name: str, quick: bool) -> None:
 
 def test_runge_trains_what_it_says() -> None:
     runge = module("runge")
-    cases = [case | {"steps": 40} for case in runge.cases(True)]
-    records = measured("runge", cases)
+    records = measured("runge", [case | {"steps": 40} for case in runge.cases(True)])
     by_mode = {record.case["mode"]: record.measured for record in records}
-    assert all(len(found["rmse"]) == 2 and len(found["curve"]) == 10 for found in by_mode.values())
+    assert all(len(found["rmse"]) == len(found["coefficients"]) == 2 for found in by_mode.values())
     assert by_mode["sg"]["rmse"] != by_mode["sw-l2"]["rmse"]
-    assert by_mode["sg"]["n_parameters"] == 723
+    (table,) = runge.EXPERIMENT.tables(records)
+    shown = dict(zip(table.headings, table.rows[0], strict=True))
+    assert (shown["mode"], shown["printed RMSE"]) == ("sg", "0.0205")
+    assert float(shown["median test RMSE"]) == pytest.approx(np.median(by_mode["sg"]["rmse"]), rel=1e-3)
 
 
 def test_modes_of_runge_start_from_the_same_conventional_weights() -> None:
     runge, x = module("runge"), torch.linspace(-5.0, 5.0, 11, dtype=torch.float64)[:, None]
     names = ("conventional", "sg", "regular, 0.1")
-    conventional, relinear, regular = (runge._network(runge.MODES[name], 3) for name in names)
+    conventional, relinear, regular = (runge.start(runge.MODES[name], 3) for name in names)
     assert torch.equal(conventional(x), relinear(x))
-    assert torch.equal(relinear.layers[2].wr, regular.layers[2].wr)
+    assert torch.equal(regular.layers[2].wr, relinear.layers[2].wr)
     assert not torch.any(regular.layers[2].wg == 0.0)
+    assert torch.all(relinear.layers[2].wg == 0.0)
+
+
+def test_conventional_networks_on_runge_stay_conventional() -> None:
+    runge = module("runge")
+    case = {"optimizer": "adam", "mode": "conventional", "steps": 5, "seeds": 2}
+    assert all(max(row[2:], default=0.0) == 0.0 for row in runge.run(case)["coefficients"])
 
 
 def runge_records(errors: dict[tuple[str, str], list[float]]) -> list[Record]:
-    runge = module("runge")
-    kept = {"edge_error": [0.0], "coefficients": [None], "pieces": [None]}
+    kept = {"edge_error": [0.0], "coefficients": [None]}
     return [
         Record(case, {"rmse": errors[case["optimizer"], case["mode"]], **kept}, 0.0)
-        for case in runge.cases(False)
-        if (case["optimizer"], case["mode"]) in errors and case["function"] == "1/(1+16x²)"
+        for case in module("runge").cases(False)
+        if (case["optimizer"], case["mode"]) in errors
     ]
 
 
 def test_verdicts_on_runge_come_from_records() -> None:
     runge = module("runge")
-    finite = {key: list(values) for key, values in runge.INDEPENDENT.items() if np.isfinite(values).all()}
-    claims = {claim.source: claim for claim in runge.claims(runge_records(finite))}
-    assert claims["specification, section 6.4"].verdict == "supported"
-    far = {key: [100.0 * value for value in values] for key, values in finite.items()}
-    claims = {claim.source: claim for claim in runge.claims(runge_records(far))}
-    assert claims["specification, section 6.4"].verdict == "contradicted"
-    ten = {key: [values[0] * (1.0 + 0.01 * seed) for seed in range(10)] for key, values in finite.items()}
-    order = [claim for claim in runge.claims(runge_records(ten)) if "below those of sw-l2" in claim.statement]
-    assert [claim.verdict for claim in order] == ["contradicted"], "plain descent has the printed order, Adam has not"
+
+    def verdicts(errors: dict[str, float], spread: float) -> list[str]:
+        seeds = {
+            ("gd", mode): [error * (1.0 + spread * seed) for seed in range(-5, 5)] for mode, error in errors.items()
+        }
+        return [claim.verdict for claim in runge.claims(runge_records(seeds))[:2]]
+
+    assert verdicts(runge.PRINTED, 0.01) == ["supported", "supported"]
+    assert verdicts(dict(zip(runge.PRINTED, sorted(runge.PRINTED.values()), strict=True)), 0.01) == ["contradicted"] * 2
+    assert verdicts({mode: 2.0 * error for mode, error in runge.PRINTED.items()}, 0.01) == ["supported", "contradicted"]
 
 
 def test_powers_on_runge_are_compared_where_training_has_not_diverged() -> None:
