@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.experiments._common import Records, experiment_in, grid, over_sets
 from benchmarks.experiments._data import images
-from benchmarks.experiments.quadratic._starts import train_starts
+from benchmarks.experiments.quadratic.nonlinear_cluster import train_starts
 from qsdp.baselines.quadratic import QuadraticNetworkClassifier
 from qsdp.bench import REPETITIONS, Claim, Record, compare, judged, within
 

@@ -144,21 +144,14 @@ def high(measured: Measured) -> dict[int, float]:
 
 def shown(records: Records) -> list[Record]:
     """Return medians over seeds, of which some diverge, beside the printed errors."""
-    medians = {
-        "test RMSE": rmse,
-        "error at the edges": lambda measured: _by_seed(measured["edge_error"]),
-        "coefficient of powers from 3 on": high,
-    }
-    return [
-        replace(
-            record,
-            measured={
-                f"median {name}": float(np.median([*of(record.measured).values()])) for name, of in medians.items()
-            }
-            | {"printed RMSE": PRINTED.get(record.case["mode"])},
-        )
-        for record in records
-    ]
+    found = []
+    for record in records:
+        measured = record.measured
+        columns = {"test RMSE": rmse(measured), "error at the edges": _by_seed(measured["edge_error"])}
+        columns["coefficient of powers from 3 on"] = high(measured)
+        row = {f"median {name}": float(np.median([*own.values()])) for name, own in columns.items()}
+        found.append(replace(record, measured=row | {"printed RMSE": PRINTED.get(record.case["mode"])}))
+    return found
 
 
 def claims(records: Records) -> list[Claim]:
