@@ -89,7 +89,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {
         "test_error": 1.0 - float(model.score(X_test, y_test)),
         "validation_error": 1.0 - float(validation.max(initial=0.0)),
-        "diverged": model.history_.diverged,
+        "diverged": model.history_.diverged is not None,
         # Of the validation accuracy from one epoch to the next, after the first tenth.
         "largest_drop": float(np.max(later[:-1] - later[1:], initial=0.0)) if len(later) > 1 else None,
     }
@@ -111,17 +111,13 @@ def errors(records: Iterable[Record]) -> dict[int, float]:
     return {record.case["seed"]: 100.0 * record.measured["test_error"] for record in records}
 
 
-def diverged(record: Record) -> bool:
-    return record.measured["diverged"] is not None
-
-
 def unstable(records: Records) -> dict[tuple[str, float | None], dict[int, bool]]:
     """Return by seed whether a run diverges, or its accuracy falls by more than twice the conventional network's."""
     plain = [record.measured["largest_drop"] for record in where(records, setting="conventional")]
     limit = 2.0 * float(np.median(plain)) if plain else np.inf
     return {
         (key[0], key[1]): {
-            r.case["seed"]: bool(diverged(r) or (r.measured["largest_drop"] or 0.0) > limit) for r in group
+            r.case["seed"]: bool(r.measured["diverged"] or (r.measured["largest_drop"] or 0.0) > limit) for r in group
         }
         for key, group in grouped(records, "setting", "value").items()
     }
@@ -184,7 +180,7 @@ def claims(records: Records) -> list[Claim]:
         exact(
             here("section V-B"),
             "Parabolic and polynomial networks trained regularly do not converge.",
-            [diverged(record) for record in regular],
+            [record.measured["diverged"] for record in regular],
         ),
         _stage_claim(runs),
         exact(
@@ -192,7 +188,7 @@ def claims(records: Records) -> list[Claim]:
             # Chance errs in 90 %.
             "Networks with square activations do not converge at rates 0.05, 0.03 and 0.01: they diverge, or are wrong "
             "on half of the validation images.",
-            [diverged(record) or record.measured["validation_error"] > 0.5 for record in square],
+            [record.measured["diverged"] or record.measured["validation_error"] > 0.5 for record in square],
             needed=3 * REPETITIONS,
         ),
         _transition_claim(records),
