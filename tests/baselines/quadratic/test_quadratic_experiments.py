@@ -101,13 +101,16 @@ def test_verdicts_on_table_4_come_from_records() -> None:
 
 def test_costs_of_networks() -> None:
     costs = experiment("quadratic_costs")
-    cases = [case | {"samples": 70} for case in costs.cases(True) if case["kind"] == "network"]
-    records = [Record(case, dict(costs.run(case)), 0.0) for case in cases]
-    (full,) = (r for r in records if (r.case["head"], r.case["hidden"], r.case["n_starts"]) == ("qnn", 30, 1))
+    records = [Record(case, dict(costs.run(case | {"samples": 70})), 0.0) for case in costs.cases(True)]
+    full = next(record.measured for record in records if record.case["head"] == "qnn")
     # Weights and biases of the hidden layer, and forms, weights and biases of the output layer.
-    assert full.measured["parameters"] == 30 * 785 + 10 * (30 * 31 // 2 + 31)
+    assert full["parameters"] == 30 * 785 + 10 * (30 * 31 // 2 + 31)
     assert all(record.measured["seconds_per_sample"] > 0.0 for record in records)
-    assert sum(len(table.rows) for table in costs.tables(records)) == len(records)
+    claims = costs.claims(records)
+    assert [claim.verdict for claim in claims[1:]] == ["contradicted", "supported"]
+    printed = {"linear": 1.0, "qnn": 3.67, "rpqnn": 1.05}
+    made = [Record(record.case, {"seconds_per_sample": printed[record.case["head"]]}, 0.0) for record in records]
+    assert costs.claims(made)[0].verdict == "supported"
 
 
 def test_xor_experiment() -> None:
@@ -117,17 +120,4 @@ def test_xor_experiment() -> None:
     verdicts = {claim.statement: claim.verdict for claim in xor.claims(records)}
     assert verdicts["A single quadratic neuron learns XOR."] == "supported"
     assert verdicts["Identity as the start of Q gives an ellipse (after 200 epochs)."] == "contradicted"
-    assert len(xor.tables(records)) == 3
-
-
-def test_clusters_that_no_ellipsoids_separate_have_no_constructed_layer() -> None:
-    clusters = experiment("nonlinear_cluster")
-    records = []
-    for case in clusters.cases(False):
-        if case["head"] == "constructed":
-            measured = clusters.run(case)
-            assert (measured["code"] is None) == ("does not separate" in measured.get("why", ""))
-            records.append(Record(case, measured, 0.0))
-    separated = [record.measured["code"] for record in records if record.measured["code"] is not None]
-    assert 0 < len(separated) < len(records), "the seeds of the experiment have both"
-    assert min(separated) > 0.99
+    assert len(xor.tables(records)) == 2

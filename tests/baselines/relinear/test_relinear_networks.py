@@ -357,18 +357,16 @@ def test_b17_a_new_network_is_the_conventional_one_and_trains(family: str) -> No
 
 
 @pytest.mark.parametrize("variant", ["sg", "sw-l1", "sw-soft"])
-@pytest.mark.parametrize("rezero", [False, True])
-@pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "linear"])
-def test_replicas_train_as_each_alone(family: str, rezero: bool, variant: str) -> None:
-    Replicas = pytest.importorskip("benchmarks.experiments.quadratic._replicas").Replicas
+@pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic"])
+def test_stacked_networks_train_as_each_alone(family: str, variant: str) -> None:
+    runge = pytest.importorskip("benchmarks.experiments.quadratic.runge")
     X, Y = draw(10, 3), draw(10, 2, seed=2)
     networks = []
     for seed in range(3):
-        network = ReLinearNetwork([3, 5, 5, 2], family, rezero=rezero, dtype=torch.float64)
+        network = ReLinearNetwork([3, 5, 5, 2], family, dtype=torch.float64)
         start_conventional(network, generator(seed))
         networks.append(network)
-    replicas = Replicas(networks)
-    assert len(replicas) == 3
+    stacked = runge.stacked(networks)
 
     def train(model: nn.Module, error: Any) -> None:
         rule = ReLinear(torch.optim.Adam(parameter_groups(model, 0.01)), variant)
@@ -377,9 +375,8 @@ def test_replicas_train_as_each_alone(family: str, rezero: bool, variant: str) -
             error(model).backward()
             rule.step()
 
-    train(replicas, lambda model: (model(X) - Y).square().mean(dim=(1, 2)).sum())
+    train(stacked, lambda model: (model(X) - Y).square().mean(dim=(1, 2)).sum())
     for number, network in enumerate(networks):
         train(network, lambda model: (model(X) - Y).square().mean())
-        assert torch.allclose(replicas[number](X), network(X), rtol=1e-9, atol=1e-11)
-        assert torch.allclose(replicas(X)[number], network(X), rtol=1e-9, atol=1e-11)
-    assert count_trainable(replicas) == 3 * count_trainable(networks[0])
+        assert torch.allclose(stacked(X)[number], network(X), rtol=1e-9, atol=1e-11)
+    assert count_trainable(stacked) == 3 * count_trainable(networks[0])

@@ -108,11 +108,21 @@ def test_b1_input_jacobian() -> None:
 
 
 def test_b1_a_training_step_keeps_inputs_squares_and_both_factors() -> None:
-    kept = pytest.importorskip("benchmarks.experiments.quadratic._backward").saved_for_backward
     n, m, rows = 5, 3, 7
-    X = inputs(rows, n)
-    assert kept(FanLinear(n, m, dtype=torch.float64), X) == 8 * rows * (2 * n + 2 * m)
-    assert kept(nn.Linear(n, m, dtype=torch.float64), X) == 8 * rows * n
+    layer, X = FanLinear(n, m, dtype=torch.float64), inputs(7, 5)
+    owned = {parameter.untyped_storage().data_ptr() for parameter in layer.parameters()}
+    kept: dict[int, torch.Tensor] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        # The reference keeps the storage from being reused, so that no two have the same place.
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        outputs = layer(X)
+    sizes = [tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in owned]
+    assert outputs.shape == (rows, m)
+    assert sum(sizes) == 8 * rows * (2 * n + 2 * m)
 
 
 # -- B-2: the other families -------------------------------------------------------------------------
