@@ -211,7 +211,9 @@ def plot(records: Records) -> Any:
     for (name, m), group in grouped(networks(records), "set", "m").items():
         for part, title in (("train", "training"), ("test", "test")):
             panels[f"{name}, m = {m}, {title}"] = {
-                network: {float(np.median(values(own, what))): 100.0 * values(own, part) for what in ("seconds", in_all)}
+                network: {
+                    float(np.median(values(own, what))): 100.0 * values(own, part) for what in ("seconds", in_all)
+                }
                 for (network,), own in grouped(group, "network").items()
             }
     return draw.curves(panels, "seconds: fit, and fit with search", "accuracy [%], mean and deviation", "x")
