@@ -33,6 +33,8 @@ BETAS = [100.0, 10.0, 1.0]
 #: Weight decay of real ReLU weights is no price of binary ones.
 RELU_BETAS = [10.0, 1.0, 0.1]
 RATES, RELU_RATES = (0.1, 0.03, 0.01, 0.3), (0.5, 0.15, 0.05, 1.5)
+#: Scales of rounded weights: one in all, one a neuron, or one of the layer where a neuron has one weight vector.
+SCALES = {"backprop": "shared", "backprop, free": "neuron", "polynomial": "layer", "ReLU": "neuron"}
 
 
 def model_of(system: str, m: int, seed: int, epochs: int) -> Any:
@@ -42,10 +44,10 @@ def model_of(system: str, m: int, seed: int, epochs: int) -> Any:
     straight = partial(StraightThroughClassifier, start="float", start_epochs=min(50, epochs))
     kinds: dict[str, Callable[..., Any]] = {
         "backprop": partial(BackpropClassifier, second_layer="fixed"),
-        "free": BackpropClassifier,
+        "backprop, free": BackpropClassifier,
         "polynomial": partial(BackpropClassifier, activation="relu_like"),
         "straight-through": straight,
-        "shared": partial(straight, second_layer="shared"),
+        "straight-through, one scale": partial(straight, second_layer="shared"),
         "ReLU": ReLUNetworkClassifier,
     }
     return kinds[system](m, **common)
@@ -60,9 +62,14 @@ def itself(model: Any) -> tuple[Predict, Any]:
     return model.decision_function, model.network_
 
 
-def signs(model: Any, scale: str = "neuron") -> tuple[Predict, Any]:
-    network = model.quantized(scale=scale)
-    return outputs_of(model, network), network
+def rounded(system: str) -> dict[str, Make]:
+    """Return what rounds a trained network to signs, if it is not of signs."""
+
+    def make(model: Any) -> tuple[Predict, Any]:
+        network = model.quantized(scale=SCALES[system])
+        return outputs_of(model, network), network
+
+    return {f"{system}, signs": make} if system in SCALES else {}
 
 
 def matched(model: Any, *, X: np.ndarray, m: int, seed: int, refine: str) -> tuple[Predict, Any]:
@@ -111,7 +118,7 @@ def chosen(
         source, fitting = fitted(choice.best)
         (predict, network), making = timed(partial(make, source))
         figures = {"bits": getattr(network, "n_bits", None), "seconds": fitting + making}
-        networks[name] = predict, {**figures, "parameters": choice.best, "undecided": choice.undecided}
+        networks[name] = predict, {**figures, "at an edge": bool(choice.undecided)}
     return searching, networks
 
 

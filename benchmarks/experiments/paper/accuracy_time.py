@@ -46,15 +46,14 @@ from benchmarks.experiments._methods import fourth
 from benchmarks.experiments.comparisons._trained import (
     BETAS,
     EPOCHS,
-    Make,
     Networks,
     chosen,
     grid_of,
     itself,
     matched,
     model_of,
+    rounded,
     scored,
-    signs,
 )
 from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET
@@ -100,7 +99,7 @@ def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, N
 
     choice, searching = timed(lambda: BUDGET.choose({"beta": BETAS}, score))
     network, spent = timed(lambda: network_of(case, X, y, choice.best["beta"]))
-    figures = {"bits": network.n_bits, "seconds": spent, "parameters": choice.best, "undecided": choice.undecided}
+    figures = {"bits": network.n_bits, "seconds": spent, "at an edge": bool(choice.undecided)}
     return searching, {case["method"]: (lambda rows: network.predict(*with_constant(rows)), figures)}
 
 
@@ -115,12 +114,9 @@ def network_of(case: dict[str, Any], X: np.ndarray, y: np.ndarray, beta: float) 
 
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, Networks]:
     method, m, seed = case["method"], case["m"], case["split"]
-    match = partial(matched, X=X, m=m, seed=seed, refine="none")
-    makes: dict[str, Make] = {method: itself}
+    makes = {method: itself, **rounded(method)}
     if method == "backprop":
-        makes |= {"backprop, signs": partial(signs, scale="shared"), "backprop, SDP": match}
-    if method == "ReLU":
-        makes["ReLU, signs"] = signs
+        makes["backprop, SDP"] = partial(matched, X=X, m=m, seed=seed, refine="none")
     # PyTorch loads parts of itself with the first optimiser.
     model_of(method, 8, seed, 1).fit(X, y)
     candidates = grid_of(method, 3)
@@ -138,19 +134,6 @@ def networks(records: Records) -> list[Record]:
 
 def in_all(record: Record) -> float:
     return float(record.measured["seconds"] + record.measured["search_seconds"])
-
-
-def shown(records: Records) -> list[Record]:
-    """Return a record for each network, without its parameters."""
-    names = ("bits", "train", "test", "seconds", "search_seconds")
-    return [
-        replace(
-            one,
-            case={name: one.case[name] for name in ("set", "m", "network", "split")},
-            measured={name: one.measured[name] for name in names} | {"at an edge": bool(one.measured["undecided"])},
-        )
-        for one in networks(records)
-    ]
 
 
 #: What the paper's network is said to have more, or less, of than another one.
@@ -200,7 +183,7 @@ def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str
     how: dict[str, Any] = {} if accuracies else {"show": seconds, "less": True, "log": True}
     numbers = (by(group, what, "split") for group in (ours, theirs))
     claim = paired_claim(f"{PAPER}, {place}", f"{said}, {case}.", *numbers, names=names, **how)
-    edges = [bool(record.measured["undecided"]) for record in theirs]
+    edges = [record.measured["at an edge"] for record in theirs]
     claim = replace(claim, group=said, case=f"{place}, {case}")
     return decided_inside(claim, names[1], edges) if accuracies else claim
 
