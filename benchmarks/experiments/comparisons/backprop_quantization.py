@@ -5,8 +5,8 @@ column. Of "accuracy" every system chooses learning rate and beta (beta alone wh
 says, the relaxation, too; test rows are only predicted. "backprop" has the second layer at 1/m, as in the paper, or
 trains it ("free"); "straight-through" trains signs themselves, with a float a neuron or one in all ("one scale");
 "polynomial" has one weight vector a neuron and the paper's activation of degree two, near ReLU; "ReLU" has real biases.
-After training: "signs" is section 5.1 with the right ratio, one scale in all if the second layer is fixed, or one of the
-layer of polynomials, otherwise a scale a neuron; "refitted" chooses the second layer anew by the labels; "SDP polished"
+After training: "signs" is section 5.1 with the right ratio, one scale in all if the second layer is fixed, one of the
+layer of polynomials, otherwise one a neuron; "refitted" chooses the second layer anew by the labels; "SDP polished"
 matches the network's outputs by a polished network of the relaxation. The relaxation's own networks see the labels.
 
 Of "objective" beta is 10 and nothing is held out, as nothing is predicted: measured is the objective (24) of networks
