@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
@@ -22,7 +21,7 @@ from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, prepare
-from qsdp.encoding import SupervisedScaler, TableEncoder, row_scale
+from qsdp.encoding import SupervisedScaler, TableEncoder
 from qsdp.encoding.fitting import CUT
 
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
@@ -30,22 +29,9 @@ SPLITS = 10
 BASE = "standard"
 
 
-class RowScaler(TransformerMixin, BaseEstimator):
-    """Multiply all columns by the power of two that the default encoding has, `row_scale`."""
-
-    def fit(self, X: np.ndarray, y: Any = None) -> RowScaler:
-        """Find the scale."""
-        self.scale_ = row_scale(X)
-        return self
-
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the scaled columns."""
-        return self.scale_ * X
-
-
-def standardised(cut: float | None = CUT) -> TableEncoder:
+def standardised() -> TableEncoder:
     """Return the encoder of standardised columns, without a scale of the rows."""
-    return TableEncoder(encoding="standard", cut=cut)
+    return TableEncoder(encoding="standard", cut=CUT)
 
 
 #: Number of rounds of the scales that are fitted to classes before the network, which encodes nothing then.
@@ -59,10 +45,6 @@ WORSE: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "no scale of rows": (
         "Scaling the rows to one norm is more accurate than standardised columns as they are.",
         lambda: {"encoding": standardised()},
-    ),
-    "no cut": (
-        "Cutting numbers three deviations off is more accurate than leaving them.",
-        lambda: {"encoding": make_pipeline(standardised(None), RowScaler())},
     ),
     "not refined": ("Polish is more accurate than sampled neurons as they are.", lambda: {"refine": "none"}),
     "refit": ("Polish is more accurate than another second layer for sampled neurons.", lambda: {"refine": "refit"}),
@@ -86,7 +68,7 @@ VARIANTS = {**WORSE, **BETTER}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    names = ("bilinear", "no cut", "refit") if quick else VARIANTS
+    names = ("bilinear", "refit") if quick else VARIANTS
     sets, splits = (("heart",), 1) if quick else (CHOSEN, SPLITS)
     return grid(seed=range(splits), set=sets, variant=(BASE, *names))
 

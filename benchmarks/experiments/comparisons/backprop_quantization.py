@@ -43,20 +43,7 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments._methods import Predict, outputs_of
-from benchmarks.experiments.comparisons._trained import (
-    BETAS,
-    EPOCHS,
-    SCALES,
-    Make,
-    Networks,
-    chosen,
-    grid_of,
-    itself,
-    matched,
-    model_of,
-    rounded,
-    scored,
-)
+from benchmarks.experiments.comparisons import _trained as gradients
 from qsdp.bench import Claim, Record, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
@@ -73,7 +60,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     systems = ("backprop", "straight-through", "ReLU", "relaxation") if quick else SYSTEMS
     common = {"set": sets, "m": m}
     return [
-        *grid(kind="accuracy", split=range(splits), system=systems, epochs=4 if quick else EPOCHS, **common),
+        *grid(kind="accuracy", split=range(splits), system=systems, epochs=4 if quick else gradients.EPOCHS, **common),
         *grid(kind="objective", split=range(splits), system=TRAINED, epochs=10 if quick else 60, **common),
     ]
 
@@ -82,7 +69,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     split = standardised(case["set"], case["split"])
     X, _, y, _ = split
     if case["kind"] == "accuracy":
-        return {"networks": scored((relaxed if case["system"] == "relaxation" else trained)(case, X, y), split)}
+        networks = (relaxed if case["system"] == "relaxation" else trained)(case, X, y)
+        return {"networks": gradients.scored(networks, split)}
     problem = qsdp.TrainingProblem(*with_constant(X), targets_of(y), beta=BETA)
     relaxation = qsdp.solve_relaxation(problem)
     ratios: dict[str, float] = {}
@@ -91,31 +79,33 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {"networks": {name: {"over bound": ratio} for name, ratio in ratios.items()}}
 
 
-def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> Networks:
+def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> gradients.Networks:
     system, m, seed = case["system"], case["m"], case["split"]
 
     def refitted(model: Any) -> tuple[Predict, Any]:
         network = qsdp.refit(model.network_, model.training_problem(X, y, model.network_))
         return outputs_of(model, network), network
 
-    later: dict[str, Make] = {}
+    later: dict[str, gradients.Make] = {}
     if system in {"backprop", "backprop, free"}:
-        later[f"{system}, SDP polished"] = partial(matched, X=X, m=m, seed=seed, refine="polish")
+        later[f"{system}, SDP polished"] = partial(gradients.matched, X=X, m=m, seed=seed, refine="polish")
     if system == "straight-through":
         later[f"{system}, refitted"] = refitted
     # PyTorch loads parts of itself with the first optimiser.
-    model_of(system, 2, seed, 1).fit(X[:8], np.tile([0, 1], 4))
-    makes = {system: itself, **rounded(system)}
-    return chosen(model_of(system, m, seed, case["epochs"]), grid_of(system, 4), makes, X, y, seed, later=later)[1]
+    gradients.model_of(system, 2, seed, 1).fit(X[:8], np.tile([0, 1], 4))
+    makes = {system: gradients.itself, **gradients.rounded(system)}
+    model, candidates = gradients.model_of(system, m, seed, case["epochs"]), gradients.grid_of(system, 4)
+    return gradients.chosen(model, candidates, makes, X, y, seed, later=later)[1]
 
 
-def relaxed(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> Networks:
+def relaxed(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> gradients.Networks:
     """Return networks of the relaxation of the labels."""
-    found: Networks = {}
+    found: gradients.Networks = {}
     for name, refine in REFINEMENTS.items():
         options = {"activation": None, "encoding": "none", "tol": 1e-6, "allocation": "equal"}
         model = qsdp.QuantizedNetworkClassifier(case["m"], refine=refine, random_state=case["split"], **options)
-        found |= chosen(model, {"beta": BETAS}, {f"relaxation, {name}": itself}, X, y, case["split"])[1]
+        makes = {f"relaxation, {name}": gradients.itself}
+        found |= gradients.chosen(model, {"beta": gradients.BETAS}, makes, X, y, case["split"])[1]
     return found
 
 
@@ -177,7 +167,7 @@ def claims(records: Records) -> list[Claim]:
         found = (by(where(networks(records), network=name), "test", "set", "split") for name in names)
         statement = "The network '{}' is more accurate on test rows than '{}'.".format(*names)
         claim = paired_claim(source, statement, *(over_sets(one, SETS) for one in found), names=(names[0], names[1]))
-        made.append(replace(claim, group=COSTS, case=names[0]) if names[0] in SCALES else claim)
+        made.append(replace(claim, group=COSTS, case=names[0]) if names[0] in gradients.SCALES else claim)
     how: dict[str, Any] = {"show": lambda ratios: f"{medians(ratios)} of the bound", "less": True, "log": True}
     for source, *names in OBJECTIVES:
         found = (by(where(networks(records), network=name), "over bound", "set", "split") for name in names)
@@ -192,7 +182,7 @@ def quotes(records: Records) -> dict[str, str]:
     own = grouped(where(networks(records), set="vehicle"), "network")
     names = {
         "relaxation, polished": "polished",
-        "straight-through": f"trained straight-through ({EPOCHS} epochs at most, from trained weights)",
+        "straight-through": f"trained straight-through ({gradients.EPOCHS} epochs at most, from trained weights)",
         "straight-through, refitted": "that refitted by `qsdp.refit`",
     }
     if not all((name,) in own for name in names):

@@ -43,18 +43,7 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments._methods import fourth
-from benchmarks.experiments.comparisons._trained import (
-    BETAS,
-    EPOCHS,
-    Networks,
-    chosen,
-    grid_of,
-    itself,
-    matched,
-    model_of,
-    rounded,
-    scored,
-)
+from benchmarks.experiments.comparisons import _trained as gradients
 from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET
 
@@ -77,17 +66,17 @@ def cases(quick: bool) -> list[dict[str, Any]]:
             found += grid(method=CONVEX, **common)
             for method in TRAINED[: 1 if quick else None]:
                 beta = RELU_PRINTED if method == "ReLU" else printed
-                found += grid(method=method, **common, epochs=3 if quick else EPOCHS, printed=beta)
+                found += grid(method=method, **common, epochs=3 if quick else gradients.EPOCHS, printed=beta)
     return found
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     split = standardised(case["set"], case["split"])
     searching, networks = (convex if case["method"] in CONVEX else trained)(case, split[0], split[2])
-    return {"search_seconds": searching, "networks": scored(networks, split)}
+    return {"search_seconds": searching, "networks": gradients.scored(networks, split)}
 
 
-def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, Networks]:
+def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, gradients.Networks]:
     """Choose beta on held-out rows, then solve on all."""
     # CVXPY and its solver are loaded with the first problem.
     network_of({**case, "m": 2}, np.eye(3), np.array([1.0, -1.0, 1.0]), 0.1)
@@ -97,7 +86,7 @@ def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, N
     def score(candidate: dict[str, float]) -> float:
         return accuracy(network_of(case, X[part], y[part], candidate["beta"]).predict(X[held]), y[held])
 
-    choice, searching = timed(lambda: BUDGET.choose({"beta": BETAS}, score))
+    choice, searching = timed(lambda: BUDGET.choose({"beta": gradients.BETAS}, score))
     network, spent = timed(lambda: network_of(case, X, y, choice.best["beta"]))
     figures = {"bits": network.n_bits, "seconds": spent, "at an edge": bool(choice.undecided)}
     return searching, {case["method"]: (lambda rows: network.predict(*with_constant(rows)), figures)}
@@ -112,17 +101,17 @@ def network_of(case: dict[str, Any], X: np.ndarray, y: np.ndarray, beta: float) 
     return qsdp.polish(qsdp.sample_network(covariance, case["m"], random_state=seed), problem, random_state=seed)
 
 
-def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, Networks]:
+def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, gradients.Networks]:
     method, m, seed = case["method"], case["m"], case["split"]
-    makes = {method: itself, **rounded(method)}
+    makes = {method: gradients.itself, **gradients.rounded(method)}
     if method == "backprop":
-        makes["backprop, SDP"] = partial(matched, X=X, m=m, seed=seed, refine="none")
+        makes["backprop, SDP"] = partial(gradients.matched, X=X, m=m, seed=seed, refine="none")
     # PyTorch loads parts of itself with the first optimiser.
-    model_of(method, 8, seed, 1).fit(X, y)
-    candidates = grid_of(method, 3)
+    gradients.model_of(method, 8, seed, 1).fit(X, y)
+    candidates = gradients.grid_of(method, 3)
     more = [{"beta": case["printed"], "learning_rate": rate} for rate in candidates["learning_rate"]]
-    model = model_of(method, 2 * m if method == "ReLU" else m, seed, case["epochs"])
-    return chosen(model, candidates, makes, X, y, seed, more=more)
+    model = gradients.model_of(method, 2 * m if method == "ReLU" else m, seed, case["epochs"])
+    return gradients.chosen(model, candidates, makes, X, y, seed, more=more)
 
 
 # -- report ----------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ size, solved by SCS, and the covariance (27): one solve, from which every size i
 tight program by our own solver, the closed form and the adaptive constant. "backprop" is stochastic gradient descent
 with momentum, second layer fixed at 1/m, then signs with the scale of section 5.1 corrected: the one nearest to the
 trained network, <Z_hat, Z> / <Z_hat, Z_hat>. "backprop, printed scale" has the paper's, <Z_hat, Z> / <Z, Z>, which is
-not the minimiser that it is said to be. "straight-through" trains the signs themselves, from trained real weights;
-"ReLU" is a real network of 2 m neurons, "ReLU, signs" the same with the first layer rounded, a scale a neuron. Every
-network has two learning rates: that of its own least objective, since objectives are compared, and for the test loss
-that of its own least squared error on a fourth of the samples held out. Grids begin with three values and extend
+not the minimiser that it is said to be. "straight-through" trains the signs themselves, from trained real weights.
+Every network has two learning rates: that of its own least objective, since objectives are compared, and for the test
+loss that of its own least squared error on a fourth of the samples held out. Grids begin with three values and extend
 themselves until neighbours of the chosen one have been tried (`qsdp.bench._grid`). Gradients are 32-bit, 300 epochs,
 batches of 32.
 """
@@ -27,7 +26,6 @@ from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     PAPER,
     Records,
-    What,
     approach_claim,
     by,
     decided_inside,
@@ -46,10 +44,10 @@ from qsdp.bench._grid import BUDGET, chosen_by
 
 KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)
-SAMPLED, TRAINED = ("paper", "polished"), ("backprop", "straight-through", "ReLU")
+SAMPLED, TRAINED = ("paper", "polished"), ("backprop", "straight-through")
 PRINTED = "backprop, printed scale"
 BETA, N, D = 1e-4, 100, 20
-RATES, RELU_RATES = [0.1, 0.03, 0.01], [0.5, 0.15, 0.05]
+GRID = {"learning_rate": [0.1, 0.03, 0.01]}
 
 #: Name, number of neurons, network whose objective is told, the one whose test loss is told, figures.
 Made = tuple[str, int, Any, Any, dict[str, Any]]
@@ -70,20 +68,15 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = planted(N, D, case["seed"])
-    problem = qsdp.TrainingProblem(X, y, beta=BETA)
-    networks = [
-        {
-            "name": name,
-            "m": m,
-            # Weights of a ReLU network have another price, of real numbers.
-            "objective": None if name.startswith("ReLU") else problem.objective(least),
-            "test_loss": float(np.sum((network.predict(X_test) - y_test) ** 2)) / float(y_test @ y_test),
-            "bits": getattr(network, "n_bits", None),
-            **figures,
-        }
-        for name, m, least, network, figures in (trained if case["method"] in TRAINED else sampled)(case, problem)
-    ]
-    return {"networks": networks, "lower_bound": qsdp.solve_relaxation(problem).lower_bound, "zero": float(y @ y)}
+    problem, zero = qsdp.TrainingProblem(X, y, beta=BETA), float(y @ y)
+    bound = qsdp.solve_relaxation(problem).lower_bound / zero
+    networks = []
+    for name, m, least, network, figures in (trained if case["method"] in TRAINED else sampled)(case, problem):
+        objective = problem.objective(least) / zero
+        loss = float(np.sum((network.predict(X_test) - y_test) ** 2)) / float(y_test @ y_test)
+        found = {"objective": objective, "above_bound": objective - bound, "test_loss": loss, "bits": network.n_bits}
+        networks.append({"name": name, "m": m, **found, **figures})
+    return {"networks": networks, "lower_bound": bound}
 
 
 def sampled(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Made]:
@@ -100,7 +93,7 @@ def sampled(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
 
 def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Made]:
     """Yield networks by gradient descent, the learning rates chosen for each."""
-    from qsdp.baselines import BackpropRegressor, ReLUNetworkRegressor, StraightThroughRegressor
+    from qsdp.baselines import BackpropRegressor, StraightThroughRegressor
 
     X, y, method, (m,) = problem.X, problem.y, case["method"], case["sizes"]
     common = {"beta": BETA, "n_epochs": case["epochs"], "random_state": case["seed"], "dtype": "float32"}
@@ -111,25 +104,17 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
             "backprop": lambda model: model.quantized(scale="shared"),
             PRINTED: lambda model: model.quantized(scale="paper"),
         }
-    elif method == "ReLU":
-        model = ReLUNetworkRegressor(2 * m, **common)
-        makes = {"ReLU": lambda model: model.network_, "ReLU, signs": lambda model: model.quantized()}
     else:
         latent = {"start": "float", "start_epochs": min(50, case["epochs"])}
         model = StraightThroughRegressor(m, constant_column=False, **latent, **common)
         makes = {"straight-through": lambda model: model.network_}
-    grid = {"learning_rate": RELU_RATES if method == "ReLU" else RATES}
-    held_out = chosen_by(scorers(makes, closeness), model, grid, X, y, fourth_of(len(y), case["seed"]))
+    held_out = chosen_by(scorers(makes, closeness), model, GRID, X, y, fourth_of(len(y), case["seed"]))
     fitted = fits(model, X, y)
     for name, make in makes.items():
-        choices = {"test_loss": held_out[name]}
-        if method != "ReLU":
-            choices["objective"] = BUDGET.choose(
-                grid, lambda candidate, make=make: -problem.objective(make(fitted(candidate)[0]))
-            )
-        found = {what: make(fitted(choice.best)[0]) for what, choice in choices.items()}
-        undecided = {what: choice.undecided for what, choice in choices.items()}
-        yield name, m, found.get("objective"), found["test_loss"], {"undecided": undecided}
+        least = BUDGET.choose(GRID, lambda candidate, make=make: -problem.objective(make(fitted(candidate)[0])))
+        networks = (make(fitted(choice.best)[0]) for choice in (least, held_out[name]))
+        edges = {"objective": bool(least.undecided), "test_loss": bool(held_out[name].undecided)}
+        yield name, m, *networks, {"at an edge": edges}
 
 
 def closeness(outputs: np.ndarray, targets: np.ndarray) -> float:
@@ -140,25 +125,7 @@ def closeness(outputs: np.ndarray, targets: np.ndarray) -> float:
 
 
 def networks(records: Records) -> list[Record]:
-    return unfolded(records, "networks", "name", "m", shared=("lower_bound", "zero"))
-
-
-def objective(record: Record) -> float | None:
-    """Return the objective relative to the zero network's."""
-    found = record.measured["objective"]
-    return None if found is None else found / record.measured["zero"]
-
-
-def bound(record: Record) -> float:
-    """Return the lower bound relative to the zero network's objective."""
-    return float(record.measured["lower_bound"] / record.measured["zero"])
-
-
-def excess(record: Record) -> float:
-    return (objective(record) or 0.0) - bound(record)
-
-
-WHATS: dict[str, What] = {"objective": objective, "test_loss": "test_loss"}
+    return unfolded(records, "networks", "name", "m")
 
 
 def compared(
@@ -166,9 +133,9 @@ def compared(
 ) -> Claim:
     """Return whether the first of two networks has the smaller objective or test loss, draw by draw."""
     ours, theirs = (where(networks(records), name=name, m=m) for name in pair)
-    numbers = (by(group, WHATS[what], "seed") for group in (ours, theirs))
+    numbers = (by(group, what, "seed") for group in (ours, theirs))
     claim = paired_claim(source, f"{statement}, m = {m}.", *numbers, names=pair, show=per_cent, less=True, log=True)
-    return decided_inside(claim, pair[1], [bool(measured(record, f"undecided/{what}")) for record in theirs])
+    return decided_inside(claim, pair[1], [bool(measured(record, f"at an edge/{what}")) for record in theirs])
 
 
 def claims(records: Records) -> list[Claim]:
@@ -180,11 +147,11 @@ def claims(records: Records) -> list[Claim]:
             found.append(replace(claim, group=group, case=f"m = {m}"))
     statement = "The cost of the sampled network approaches the lower bound rapidly: a tenth is left of its distance."
     first, last = SIZES[0], SIZES[-1]
-    few, many = (by(where(networks(records), name="paper", m=m), excess, "seed") for m in (first, last))
+    few, many = (by(where(networks(records), name="paper", m=m), "above_bound", "seed") for m in (first, last))
     distances = {seed: (few[seed], many[seed]) for seed in few if seed in many}
     names = (f"above the bound at m = {first}:", f"at m = {last}:")
     found.append(approach_claim(source, statement, distances, names=names))
-    for other in ("straight-through", "ReLU, signs", "paper"):
+    for other in ("straight-through", "paper"):
         said = f"'polished' has a lower test loss than '{other}'"
         found.append(compared(records, f"Beyond {source}", said, ("polished", other), last))
     return found
@@ -193,12 +160,12 @@ def claims(records: Records) -> list[Claim]:
 def plot(records: Records) -> Any:
     """Draw medians over the draws; the printed scale, far above all else, is in the table only."""
     panels: dict[str, dict[str, dict[float, Any]]] = {}
-    for title, what in (("training objective", objective), ("test loss", "test_loss")):
+    for title, what in (("training objective", "objective"), ("test loss", "test_loss")):
         lines = panels.setdefault(title, {})
         for (name, m), group in grouped(networks(records), "name", "m").items():
-            if name != PRINTED and len(found := values(group, what)):
-                lines.setdefault(name, {})[m] = np.median(found)
-    panels["training objective"]["lower bound"] = dict.fromkeys(SIZES, np.median(values(records, bound)))
+            if name != PRINTED:
+                lines.setdefault(name, {})[m] = np.median(values(group, what))
+    panels["training objective"]["lower bound"] = dict.fromkeys(SIZES, np.median(values(records, "lower_bound")))
     return draw.curves(panels, "neurons m", "relative to the zero network, median", "xy")
 
 
