@@ -117,10 +117,8 @@ def claims(records: Records) -> list[Claim]:
     front, sets, enough = front_of(points_of(grid)), won(grid), len(grid) >= REPETITIONS
 
     def against(statement: str, other: str, what: str = "test", **how: Any) -> Claim:
-        said = f"The default classifier {statement}"
-        return paired_claim(
-            TARGET, said, *(mean(grid, m, what) for m in (DEFAULT, other)), names=(DEFAULT, other), **how
-        )
+        pair = (mean(grid, model, what) for model in (DEFAULT, other))
+        return paired_claim(TARGET, f"The default classifier {statement}", *pair, names=(DEFAULT, other), **how)
 
     fewer = {"what": "bits", "show": medians, "less": True, "log": True, "margin": np.log(FEWER)}
     wins = f"The default classifier is more accurate than gradient boosting on at least {WON} sets."
@@ -160,8 +158,8 @@ def quotes(records: Records) -> dict[str, str]:
     chosen = f"on the inputs that the network chose {texts[f'{DEFAULT} logistic']}"
     logistic = f"logistic regression {texts['logistic']}, and {chosen}"
     readme = table_row(what, f"`QuantizedNetworkClassifier()` {texts[DEFAULT]}; {boosting}; {logistic}")
-    found = {"readme": readme}
-    return found | ({"form": _form_rows(grid["breast-cancer-wisconsin"])} if "breast-cancer-wisconsin" in grid else {})
+    whole = "breast-cancer-wisconsin" in grid
+    return {"readme": readme} | ({"form": _form_rows(grid["breast-cancer-wisconsin"])} if whole else {})
 
 
 def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
