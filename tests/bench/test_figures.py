@@ -165,16 +165,10 @@ def test_the_printed_candidate_is_taken_where_it_is_better() -> None:
     assert accuracies[1] > accuracies[0] + 0.1
 
 
-def test_tables_and_pictures_name_every_network(tmp_path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    records = records_of(noisy)
-    table = experiment("accuracy_time").tables(records)[0]
+def test_the_table_names_every_network() -> None:
+    table = experiment("accuracy_time").tables(records_of(noisy))[0]
     shown = {cell for row in table.rows for cell in row}
     assert {"paper", "polished", "straight-through", *MADE["backprop"], *MADE["ReLU"]} <= shown
-    experiment("accuracy_time").plot(records, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
 # -- figures 1 and 4 -------------------------------------------------------------------------------------

@@ -87,10 +87,8 @@ def concentration(case: dict[str, Any]) -> dict[str, Any]:
     best = loss(optimum.network.predict(problem.X))
     expected = 2.0 / np.pi * np.arcsin(covariance.Q)
     mean = expected[:d, d:]
-    variance = max(
-        _norm(d * expected[:d, :d] - mean @ mean.T),
-        _norm(d * expected[d:, d:] - mean.T @ mean),
-    )
+    sides = d * expected[:d, :d] - mean @ mean.T, d * expected[d:, d:] - mean.T @ mean
+    variance = max(map(_norm, sides))
     rng = np.random.default_rng(case["seed"])
     losses, spectral = [], []
     for m in case["neurons"]:
@@ -143,7 +141,7 @@ def constants(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def scale(case: dict[str, Any]) -> dict[str, Any]:
-    """Section 5.1: errors of a trained network's matrix rounded with the printed scale and with the minimiser."""
+    """Return the errors of a trained network's matrix, rounded with the scale of section 5.1 and with the minimiser."""
     from qsdp.baselines import BackpropRegressor
 
     X, _, y, _ = planted(100, 20, case["seed"])

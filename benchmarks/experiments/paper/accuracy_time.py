@@ -16,7 +16,6 @@ SDP" matches the trained network's outputs on the training rows by one from the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +23,6 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -34,11 +32,9 @@ from benchmarks.experiments._common import (
     decided_inside,
     experiment_in,
     grid,
-    grouped,
     seconds,
     timed,
     unfolded,
-    values,
     where,
 )
 from benchmarks.experiments._data import standardised, targets_of, with_constant
@@ -176,20 +172,6 @@ def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str
     edges = [record.measured["at an edge"] for record in theirs]
     claim = replace(claim, group=said, case=f"{place}, {case}")
     return decided_inside(claim, names[1], edges) if accuracies else claim
-
-
-def plot(records: Records) -> Any:
-    """Draw every network's accuracy against its seconds, with and without the search."""
-    panels: dict[str, Mapping[str, Mapping[float, Any]]] = {}
-    for (name, m), group in grouped(networks(records), "set", "m").items():
-        for part, title in (("train", "training"), ("test", "test")):
-            panels[f"{name}, m = {m}, {title}"] = {
-                network: {
-                    float(np.median(values(own, what))): 100.0 * values(own, part) for what in ("seconds", in_all)
-                }
-                for (network,), own in grouped(group, "network").items()
-            }
-    return draw.curves(panels, "seconds: fit, and fit with search", "accuracy [%], mean and deviation", "x")
 
 
 EXPERIMENT = experiment_in(
