@@ -65,7 +65,7 @@ def test_rivals_of_the_printed_size(rivals: float, verdict: str) -> None:
     limit = int(study.PRINTED["iris"][1] * study.KIB)
     for bits, fits in ((limit + 10, "supported"), (limit + 11, "not measured")):
         assert study.claims(made(bits=bits))[-1].verdict == fits
-    fitting = {one.case["set"] for one in study.shown(made(bits=limit + 11)) if "rival" in one.case}
+    fitting = {name for name, _ in study.fitting(made(bits=limit + 11), "a decision tree")}
     assert fitting == set(study.SPLITS) - {"iris"}
 
 

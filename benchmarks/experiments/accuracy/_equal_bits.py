@@ -7,13 +7,13 @@ of all of them are chosen on the folds of the sample, the networks' own by thems
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments._common import TARGET, Records, by, grouped, timed, unfolded
+from benchmarks.experiments._common import TARGET, Records, by, grouped, timed, unfolded, where
 from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits as sizes
 from benchmarks.experiments.accuracy._models import (
@@ -25,7 +25,7 @@ from benchmarks.experiments.accuracy._models import (
     trees,
 )
 from qsdp import QuantizedNetworkClassifier
-from qsdp.bench import Claim, Record, Table, paired_claim
+from qsdp.bench import Claim, Table, paired_claim
 from qsdp.bench._grid import BUDGET, InteriorSearch
 from qsdp.bench.uci.rounding import PRECISIONS
 
@@ -94,59 +94,36 @@ def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any
     return {**measured, "neurons": found.n_neurons, "chosen": chosen}
 
 
-def models(records: Records, shared: Sequence[str] = ()) -> list[Record]:
-    """Return a record for each model of the tables."""
-    found = [one for one in unfolded(records, "models", "model", shared=shared) if one.case["model"] in NAMES]
-    return sorted(found, key=lambda record: NAMES.index(record.case["model"]))
-
-
-def at_equal_bits(records: Records, rival: str, *names: str) -> tuple[dict[Any, float], dict[Any, float]]:
-    """Return the accuracies of network and rival by the values of parameters, where some version is no larger.
-
-    Repetitions are the values of the last parameter: accuracies are means over the others.
-    """
-    ours: dict[Any, float] = {}
-    theirs: dict[Any, float] = {}
-    for key, group in grouped(records, *names).items():
-        found = {name: one for record in group for name, one in record.measured["models"].items()}
-        if DEFAULT not in found:
-            continue
-        fits = [name for name in RIVALS[rival] if name in found and found[name]["bits"] <= found[DEFAULT]["bits"]]
-        if fits:
-            ours[key], theirs[key] = found[DEFAULT]["test"], found[fits[0]]["test"]
-    return mean_over(ours), mean_over(theirs)
-
-
 def tables(records: Records) -> list[Table]:
     """Return accuracy, bits, gap and seconds of the models, beside the share of the largest class if it is measured."""
     fields = ("test", "most", "bits", "gap", "seconds")
-    return summary([replace(r, measured={k: r.measured.get(k) for k in fields}) for r in models(records, ("most",))])
+    found = [one for one in unfolded(records, "models", "model", shared=("most",)) if one.case["model"] in NAMES]
+    found.sort(key=lambda record: NAMES.index(record.case["model"]))
+    return summary([replace(one, measured={name: one.measured.get(name) for name in fields}) for one in found])
 
 
 def printed_claim(records: Records, statement: str, accuracy: float, theirs: str, group: str, case: str) -> Claim:
     """Return the claim that the network, draw by draw, is more accurate than what is printed, an exact number."""
-    ours = by([record for record in models(records) if record.case["model"] == DEFAULT], "test", "seed")
+    ours = by(where(unfolded(records, "models", "model"), model=DEFAULT), "test", "seed")
     claim = paired_claim(TARGET, statement, ours, dict.fromkeys(ours, accuracy), names=(DEFAULT, theirs))
     return replace(claim, group=group, case=case)
 
 
 def rival_claims(records: Records, of: str, *names: str) -> list[Claim]:
-    """Return the claims that the network is more accurate than each rival, as `at_equal_bits` pairs them."""
-    statement = "the default classifier is more accurate than"
-    return [
-        paired_claim(
-            TARGET,
-            f"{of}, {statement} {rival} of no more bits.",
-            *at_equal_bits(records, rival, *names),
-            names=(DEFAULT, rival),
-        )
-        for rival in RIVALS
-    ]
+    """Return the claims that the network is more accurate than each rival where some version is no larger.
 
-
-def mean_over(found: Mapping[Any, float]) -> dict[Any, float]:
-    """Return the means of what has the same last parameter."""
-    return {
-        last: float(np.mean([one for key, one in found.items() if key[-1] == last]))
-        for last in dict.fromkeys(key[-1] for key in found)
-    }
+    `names` are parameters of which the last tells repetitions apart: accuracies are means over the others.
+    """
+    made = []
+    for rival, versions in RIVALS.items():
+        pairs: dict[Any, list[tuple[float, float]]] = {}
+        for key, group in grouped(records, *names).items():
+            found = {name: one for record in group for name, one in record.measured["models"].items()}
+            limit = found[DEFAULT]["bits"] if DEFAULT in found else 0
+            fits = [found[name] for name in versions if name in found and found[name]["bits"] <= limit]
+            if fits:
+                pairs.setdefault(key[-1], []).append((found[DEFAULT]["test"], fits[0]["test"]))
+        ours, theirs = ({last: float(np.mean(own, axis=0)[k]) for last, own in pairs.items()} for k in (0, 1))
+        statement = f"{of}, the default classifier is more accurate than {rival} of no more bits."
+        made.append(paired_claim(TARGET, statement, ours, theirs, names=(DEFAULT, rival)))
+    return made

@@ -23,7 +23,7 @@ from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import REPETITIONS, Claim, Record, not_measured, paired_claim
+from qsdp.bench import REPETITIONS, Claim, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
 from qsdp.networks.weights import bits_of
 
@@ -33,8 +33,6 @@ JUDGED = "auto"
 #: Neurons for each output at most: the objective has stopped falling long before.
 MOST = 128
 KIB = 8 * 1024
-
-
 #: Accuracy and KiB.
 PRINTED = {
     "iris": (0.980, 0.28),
@@ -106,30 +104,13 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def shown(records: Records) -> list[Record]:
-    """Return networks, and the versions of rivals that fit into the sizes, beside accuracy and KiB as printed."""
-    found = [(record.case, record.measured, record.measured["bits"]) for record in where(records, encoding=ENCODINGS)]
-    for rival in RIVALS:
-        for (name, seed), one in fitting(records, rival).items():
-            found.append(({"kind": "what else fits", "rival": rival, "set": name, "seed": seed}, one, bare_bits(one)))
-    made = []
-    for case, one, bits in found:
-        accuracy, kib = PRINTED[case["set"]]
-        row = {"printed test": accuracy, "test": one["test"], "printed KiB": kib, "KiB": bits / KIB}
-        made.append(Record(case, row | {name: one.get(name) for name in ("neurons", "inputs", "gap")}, 0.0))
-    return made
-
-
-def bare_bits(model: dict[str, Any]) -> int:
-    return int(model["bits"] - model["encoding_bits"])
-
-
-def fitting(records: Records, rival: str) -> dict[tuple[str, int], dict[str, Any]]:
-    """Return the version of a rival that fits into the printed size, by set and split."""
+def fitting(records: Records, rival: str) -> dict[tuple[str, int], float]:
+    """Return the accuracy of the first version of a rival that fits into the printed size, by set and split."""
     found = {}
-    for record in records:
-        limit, models = PRINTED[record.case["set"]][1] * KIB, record.measured.get("models", {})
-        fits = [models[name] for name in RIVALS[rival] if name in models and bare_bits(models[name]) <= limit]
+    for record in where(records, encoding=None):
+        limit, models = PRINTED[record.case["set"]][1] * KIB, record.measured["models"]
+        versions = [models[name] for name in RIVALS[rival] if name in models]
+        fits = [one["test"] for one in versions if one["bits"] - one["encoding_bits"] <= limit]
         if fits:
             found[record.case["set"], record.case["seed"]] = fits[0]
     return found
@@ -141,13 +122,12 @@ def claims(records: Records) -> list[Claim]:
     for name, (accuracy, kib) in PRINTED.items():
         words = f"{name}: a network of this package is more accurate than BTHOWeN's {kib:g} KiB, in no more."
         ours = by(where(records, set=name, encoding=JUDGED), "test", "seed")
-        theirs = dict.fromkeys(ours, accuracy)
-        claim = paired_claim(SOURCE, words, ours, theirs, names=(own, "printed"))
+        claim = paired_claim(SOURCE, words, ours, dict.fromkeys(ours, accuracy), names=(own, "printed"))
         made.append(replace(claim if name in SPLITS else not_measured(SOURCE, words, ABSENT), group=group, case=name))
     whole = [name for name, count in SPLITS.items() if count >= REPETITIONS]
     ours = over_sets(by(where(records, set=tuple(whole), encoding=JUDGED), "test", "set", "seed"), whole)
     for rival in RIVALS:
-        theirs = over_sets({key: one["test"] for key, one in fitting(records, rival).items()}, whole)
+        theirs = over_sets(fitting(records, rival), whole)
         words = f"Of {', '.join(whole)}, a network of the printed size is more accurate than {rival} of no more bits."
         made.append(paired_claim(TARGET, words, ours, theirs, names=(own, rival)))
     return made

@@ -14,18 +14,16 @@ images: those of the network by itself, the rivals' on one stratified fifth held
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, experiment_in, grid, grouped, values, where
+from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, where
 from benchmarks.experiments._data import images, pooled
-from benchmarks.experiments.accuracy._equal_bits import FAMILIES, models, printed_claim, rival_claims, tables
+from benchmarks.experiments.accuracy._equal_bits import FAMILIES, printed_claim, rival_claims, tables
 from benchmarks.experiments.accuracy._models import Sample
-from qsdp.bench import Claim, Record
+from qsdp.bench import Claim
 from qsdp.bench.uci.data import Split
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
@@ -33,8 +31,7 @@ SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 SIDES = (7, 28)
 COUNTS, DRAWS = (10, 40), 10
 TESTED = 800
-#: Bits of BeMi's ensemble, and its accuracy by set and images a class.
-BEMI_BITS = 225_000
+#: Accuracy of BeMi's ensemble by set and images a class.
 PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.671, ("fashion_mnist", 40): 0.707}
 
 
@@ -59,7 +56,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {"models": Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])}
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     made = []
     for side in SIDES:
         for (name, count), accuracy in PRINTED.items():
@@ -68,16 +65,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             case = f"{SETS[name]}, {side} x {side} pixels, {count} a class"
             made.append(printed_claim(own, f"{group}: {case}.", accuracy, "BeMi", group, case))
     return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
-
-
-def plot(records: Sequence[Record]) -> Any:
-    panels: dict[str, Any] = {}
-    for (name, count, model, side), group in grouped(models(records), "set", "images", "model", "side").items():
-        lines = panels.setdefault(f"{SETS[name]}, {count} images a class", {})
-        lines[f"{model}, {side} x {side}"] = {values(group, "bits").mean(): 100 * values(group, "test")}
-        if (name, count) in PRINTED:
-            lines["BeMi"] = {BEMI_BITS: 100 * PRINTED[name, count]}
-    return draw.curves(panels, "bits", "test accuracy, %", "x", height=6.0)
 
 
 EXPERIMENT = experiment_in(

@@ -16,16 +16,15 @@ Statlog. Draws are ours in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks.experiments._common import TARGET, experiment_in, where
+from benchmarks.experiments._common import TARGET, Records, experiment_in, where
 from benchmarks.experiments.accuracy._equal_bits import FAMILIES, printed_claim, rival_claims, tables
 from benchmarks.experiments.accuracy._models import Sample
-from qsdp.bench import Claim, Record
+from qsdp.bench import Claim
 from qsdp.bench.uci.data import Split, load
 
 ROWS = {"adult": (40, 120, 200, 280), "heart": (40, 120, 190)}
@@ -70,7 +69,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {"models": found, "most": float(np.bincount(split.y_test).max() / len(split.y_test))}
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
+def claims(records: Records) -> list[Claim]:
     made = []
     for name, accuracies in PRINTED.items():
         for n, accuracy in accuracies.items():

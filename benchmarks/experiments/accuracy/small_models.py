@@ -8,45 +8,31 @@ networks of other sizes drawn from their solutions; the rivals are in `_models.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, experiment_in, geometric, grouped, kilobits, medians, table_row
-from benchmarks.experiments._summary import summary
+from benchmarks.experiments._common import (
+    TARGET,
+    Records,
+    experiment_in,
+    geometric,
+    grouped,
+    kilobits,
+    medians,
+    table_row,
+)
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
-from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
-from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
+from benchmarks.experiments.accuracy._models import FAMILIES, PREFIXES, SIZES, Sample
+from qsdp.bench import REPETITIONS, Claim, Record, exact, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
-#: What "within" is, in points; sets to be won; times fewer bits than boosting.
+#: Points below boosting that are close to it, sets to be won, and times fewer bits.
 WITHIN, WON, FEWER = 0.5, 7, 30
-
-
-def sized(prefix: str) -> tuple[str, ...]:
-    """Return the names of the networks of all sizes, the default among them."""
-    return (prefix, *(f"{prefix} {size}" for size in SIZES))
-
-
-#: What the picture joins by lines, from few bits to many.
-CURVES: dict[str, tuple[str, ...]] = {
-    "binary neurons, standard": sized(STANDARD),
-    "binary neurons, default": sized(DEFAULT),
-    "relaxed form, standard": (*rounded(f"{STANDARD} relaxed")[::-1], f"{STANDARD} relaxed"),
-    "relaxed form, default": (*rounded(f"{DEFAULT} relaxed")[::-1], f"{DEFAULT} relaxed"),
-    "logistic regression": (*rounded("logistic")[::-1], "logistic"),
-    "logistic regression on the default's inputs": (*rounded(f"{DEFAULT} logistic")[::-1], f"{DEFAULT} logistic"),
-    "decision tree": tuple(f"tree, {leaves} leaves" for leaves in LEAVES),
-    "boosting": (f"boosting, bits of {STANDARD}", f"boosting, bits of {DEFAULT}", "boosting"),
-    "quadratic ridge regression": ("quadratic ridge",),
-}
-#: Models in the order of tables.
-NAMES = tuple(dict.fromkeys([DEFAULT, STANDARD, *(name for names in CURVES.values() for name in names), "tree"]))
 
 
 def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
@@ -58,22 +44,6 @@ def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
         "a decision tree": ("tree",),
         "boosting": (f"boosting, bits of {prefix}",),
     }
-
-
-LEVEL = (TARGET, "The default classifier is at least as accurate as logistic regression, in the mean over sets.")
-CLOSE = (TARGET, f"The default classifier is within {WITHIN} points of gradient boosting, in the mean over sets.")
-WINS = (TARGET, f"The default classifier is more accurate than gradient boosting on at least {WON} sets.")
-SMALL = (TARGET, f"The default classifier takes at most 1/{FEWER} of the bits of gradient boosting.")
-
-
-def on_front(prefix: str) -> tuple[str, str]:
-    """Return the claim that no other model is as accurate with as few bits."""
-    return TARGET, f"Binary neurons ({prefix}) are on the Pareto front of mean accuracy and bits, at all sizes."
-
-
-def better(prefix: str, rival: str) -> tuple[str, str]:
-    """Return the claim of networks beside a rival of no more bits."""
-    return TARGET, f"Networks ({prefix}) are more accurate than {rival} of no more bits."
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -93,13 +63,12 @@ Grid = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def grid_of(records: Iterable[Record]) -> Grid:
-    """Return measurements of the splits of which all models are measured."""
+    """Return measurements of the splits of which all families are measured."""
     grid: Grid = {}
     for (name, _), group in grouped(records, "set", "seed").items():
-        if set(NAMES) <= {model for record in group for model in record.measured["models"]}:
-            for record in group:
-                for model, measured in record.measured["models"].items():
-                    grid.setdefault(name, {}).setdefault(model, []).append(measured)
+        for record in group if len(group) == len(FAMILIES) else ():
+            for model, measured in record.measured["models"].items():
+                grid.setdefault(name, {}).setdefault(model, []).append(measured)
     return {name: grid[name] for name in SETS if name in grid}
 
 
@@ -108,21 +77,13 @@ def mean(grid: Grid, model: str, what: str = "test") -> dict[str, float]:
     return {name: float(np.mean([one[what] for one in models[model]])) for name, models in grid.items()}
 
 
-def wins(grid: Grid) -> list[str]:
-    """Return the sets on which the default classifier is more accurate than boosting."""
-    default, boosting = (mean(grid, model) for model in (DEFAULT, "boosting"))
-    return [name for name in grid if default[name] > boosting[name]]
-
-
-def points_of(grid: Grid, *, encoded: bool = True) -> dict[str, tuple[float, float]]:
-    """Return bits, in the geometric mean over sets and with the encoding or not, and mean accuracy of every model."""
-    found = {}
-    for model in NAMES:
-        bits, encoding = (np.array(list(mean(grid, model, what).values())) for what in ("bits", "encoding_bits"))
-        accuracy = float(np.mean(list(mean(grid, model).values())))
-        # Without the encoding some models have no bits.
-        found[model] = geometric(np.maximum(bits if encoded else bits - encoding, 1e-9)), accuracy
-    return found
+def points_of(grid: Grid) -> dict[str, tuple[float, float]]:
+    """Return bits, in the geometric mean over sets, and mean accuracy of every model."""
+    models = next(iter(grid.values()), {})
+    return {
+        model: (geometric(list(mean(grid, model, "bits").values())), float(np.mean(list(mean(grid, model).values()))))
+        for model in models
+    }
 
 
 def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
@@ -135,118 +96,70 @@ def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return front
 
 
-def shown(records: Sequence[Record]) -> list[Record]:
-    """Return all models over the sets, and the usual ones on every set."""
-    grid = grid_of(records)
-    if not grid:
-        return []
-    points, bare = points_of(grid), points_of(grid, encoded=False)
-    fronts, boosting = (front_of(points), front_of(bare)), mean(grid, "boosting")
-    rows: list[tuple[dict[str, Any], dict[str, Any]]] = []
-    for model in sorted(NAMES, key=lambda model: points[model][0]):
-        own = mean(grid, model)
-        row: dict[str, Any] = {"test": points[model][1], "bits": points[model][0], "on the front": model in fronts[0]}
-        row |= {"bits without the encoding": bare[model][0], "on the front without it": model in fronts[1]}
-        row["sets above boosting"] = sum(own[name] > boosting[name] for name in grid)
-        row["median seconds"] = float(np.median(list(mean(grid, model, "seconds").values())))
-        rows.append(({"kind": "means over sets, bits geometric", "model": model}, row))
-    for name, models in grid.items():
-        for model in (DEFAULT, STANDARD, "logistic", "tree", "boosting"):
-            for split, one in enumerate(models[model]):
-                case = {"kind": "on every set", "set": name, "model": model, "split": split}
-                rows.append((case, {"test": one["test"], "bits": one["bits"]}))
-    return [Record(case, row, 0.0) for case, row in rows]
+def won(grid: Grid) -> list[str]:
+    """Return the sets on which the default classifier is more accurate than boosting."""
+    default, boosting = (mean(grid, model) for model in (DEFAULT, "boosting"))
+    return [name for name in grid if default[name] > boosting[name]]
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    fronts = []
-    for name, models in grid_of(records).items():
-        points = points_of({name: models})
-        best = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
-        fronts.append([name, "; ".join(best)])
-    headings = ["set", "Pareto front (bits: test accuracy, %)"]
-    return [*summary(shown(records)), Table("Where which model is the best compressor", headings, fronts)]
-
-
-def claims(records: Sequence[Record]) -> list[Claim]:
-    grid = grid_of(records)
-    default, logistic, boosting = (mean(grid, model) for model in (DEFAULT, "logistic", "boosting"))
-    won, enough = wins(grid), len(grid) >= REPETITIONS
-    bits = [mean(grid, model, "bits") for model in (DEFAULT, "boosting")]
+def shown(records: Records) -> list[Record]:
+    """Return all models over the sets, from few bits to many."""
+    points = points_of(grid_of(records))
+    front = front_of(points)
     return [
-        paired_claim(*LEVEL, default, logistic, names=(DEFAULT, "logistic")),
-        paired_claim(*CLOSE, default, boosting, names=(DEFAULT, "boosting"), margin=-WITHIN / 100.0),
-        exact(*WINS, [len(won) >= WON] if enough else [], f"{len(won)} of {len(grid)}: {', '.join(won) or 'none'}"),
-        paired_claim(
-            *SMALL, *bits, names=(DEFAULT, "boosting"), show=medians, less=True, log=True, margin=np.log(FEWER)
-        ),
-        *(_front_claim(prefix, grid if enough else {}) for prefix in PREFIXES.values()),
-        *(_better_claim(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)),
+        Record({"model": model}, {"test": test, "bits, geometric": bits, "on the front": model in front}, 0.0)
+        for model, (bits, test) in sorted(points.items(), key=lambda one: one[1])
     ]
 
 
-def _front_claim(prefix: str, grid: Grid) -> Claim:
-    if not grid:
-        return exact(*on_front(prefix), {})
-    points = points_of(grid)
-    front, ours = front_of(points), sized(prefix)
-    holds = {}
-    for name in ours:
-        bits, accuracy = points[name]
-        above = next((one for one in front if points[one][0] <= bits and points[one][1] >= accuracy), name)
-        holds[name if above == name else f"{name} (by {above})"] = name in front
-    shown = "; ".join(f"{name} {points[name][0]:,.0f} bits {100 * points[name][1]:.1f} %" for name in front)
-    bare = [name for name in front_of(points_of(grid, encoded=False)) if name in ours]
-    where = [name for name in grid if set(ours) & set(front_of(points_of({name: grid[name]})))]
-    figures = (
-        f"the front: {shown}. On it without bits of the encoding: {', '.join(bare) or 'none'}. Some size is on the "
-        f"front of {len(where)} of {len(grid)} sets: {', '.join(where) or 'none'}."
-    )
-    return exact(*on_front(prefix), holds, figures)
+def claims(records: Records) -> list[Claim]:
+    grid = grid_of(records)
+    front, sets, enough = front_of(points_of(grid)), won(grid), len(grid) >= REPETITIONS
+
+    def against(statement: str, other: str, what: str = "test", **how: Any) -> Claim:
+        pair = (mean(grid, model, what) for model in (DEFAULT, other))
+        return paired_claim(TARGET, f"The default classifier {statement}", *pair, names=(DEFAULT, other), **how)
+
+    fewer = {"what": "bits", "show": medians, "less": True, "log": True, "margin": np.log(FEWER)}
+    wins = f"The default classifier is more accurate than gradient boosting on at least {WON} sets."
+    made = [
+        against("is at least as accurate as logistic regression, in the mean over sets.", "logistic"),
+        against(f"is within {WITHIN} points of gradient boosting, in the mean.", "boosting", margin=-WITHIN / 100.0),
+        exact(TARGET, wins, [len(sets) >= WON] if enough else [], f"{len(sets)} of {len(grid)}: {', '.join(sets)}"),
+        against(f"takes at most 1/{FEWER} of the bits of gradient boosting.", "boosting", **fewer),
+    ]
+    for prefix in PREFIXES.values():
+        holds = {name: name in front for name in (prefix, *(f"{prefix} {size}" for size in SIZES))} if enough else {}
+        said = f"Binary neurons ({prefix}) are on the Pareto front of mean accuracy and bits, at all sizes."
+        made.append(exact(TARGET, said, holds))
+    return made + [better(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)]
 
 
-def _better_claim(prefix: str, rival: str, grid: Grid) -> Claim:
+def better(prefix: str, rival: str, grid: Grid) -> Claim:
     """Compare over the sets where a version of the rival is no larger than the network."""
     bits, ours, theirs = mean(grid, prefix, "bits"), {}, {}
     for name in grid:
-        for version in equal_bits(prefix)[rival]:
-            if mean(grid, version, "bits")[name] <= bits[name]:
-                ours[name], theirs[name] = (mean(grid, model)[name] for model in (prefix, version))
-                break
-    return paired_claim(*better(prefix, rival), ours, theirs, names=(prefix, rival))
+        fits = [one for one in equal_bits(prefix)[rival] if mean(grid, one, "bits")[name] <= bits[name]]
+        if fits:
+            ours[name], theirs[name] = (mean(grid, model)[name] for model in (prefix, fits[0]))
+    statement = f"Networks ({prefix}) are more accurate than {rival} of no more bits."
+    return paired_claim(TARGET, statement, ours, theirs, names=(prefix, rival))
 
 
-def plot(records: Sequence[Record]) -> Any:
-    grid = grid_of(records)
-    panels = {}
-    for title, encoded in (("bits with the encoding", True), ("bits without the encoding", False)):
-        points = points_of(grid, encoded=encoded) if grid else {}
-        lines = {"Pareto front": front_of(points), **CURVES, "tree of chosen size": ("tree",)}
-        panels[title] = {
-            label: {points[name][0]: 100 * points[name][1] for name in names} for label, names in lines.items()
-        }
-    axes = ("bits, geometric mean over sets", f"test accuracy, %, mean over {len(grid)} sets")
-    return draw.curves(panels, *axes, "x", height=5.6) if grid else None
-
-
-def quotes(records: Sequence[Record]) -> dict[str, str]:
+def quotes(records: Records) -> dict[str, str]:
     grid = grid_of(records)
     if not grid:
         return {}
-    points, won = points_of(grid), wins(grid)
-
-    def shown(model: str) -> str:
-        bits, accuracy = points[model]
-        return f"{100 * accuracy:.1f} %, {kilobits(bits)}"
-
+    points = points_of(grid)
+    texts = {model: f"{100 * accuracy:.1f} %, {kilobits(bits)}" for model, (bits, accuracy) in points.items()}
     splits = "ten splits (of the large three)"
     what = f"{len(grid)} classification sets, nothing set, mean test accuracy over {splits} and bits"
-    boosting = f"boosted trees {shown('boosting')}, less accurate on {len(won)} of the sets"
-    chosen = f"on the inputs that the network chose {shown(f'{DEFAULT} logistic')}"
-    logistic = f"logistic regression {shown('logistic')}, and {chosen}"
-    readme = table_row(what, f"`QuantizedNetworkClassifier()` {shown(DEFAULT)}; {boosting}; {logistic}")
-    found = {"readme": readme}
-    return found | ({"form": _form_rows(grid["breast-cancer-wisconsin"])} if "breast-cancer-wisconsin" in grid else {})
+    boosting = f"boosted trees {texts['boosting']}, less accurate on {len(won(grid))} of the sets"
+    chosen = f"on the inputs that the network chose {texts[f'{DEFAULT} logistic']}"
+    logistic = f"logistic regression {texts['logistic']}, and {chosen}"
+    readme = table_row(what, f"`QuantizedNetworkClassifier()` {texts[DEFAULT]}; {boosting}; {logistic}")
+    whole = "breast-cancer-wisconsin" in grid
+    return {"readme": readme} | ({"form": _form_rows(grid["breast-cancer-wisconsin"])} if whole else {})
 
 
 def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
