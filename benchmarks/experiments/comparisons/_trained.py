@@ -4,7 +4,7 @@ Candidates are compared by accuracy, of what is rounded that of the rounded netw
 nothing is fitted to; the choice is fitted to all of them. Grids extend themselves until neighbours of the chosen values
 have been tried (`qsdp.bench._grid`: beta from 1e-4 to 1e4, twelve more candidates at most); of equal candidates the
 first is taken, so those of a larger beta come first. Gradients are 32-bit, in batches of 64, for as many epochs as
-samples held out of the fit improve, 300 at most. Straight-through training begins with trained real weights.
+samples held out of the fit improve, 300 at most; the last fit is to all rows, for as many. Straight-through training begins with trained real weights.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def chosen(
         return found
 
     choices, searching = timed(search)
-    fitted, networks = fits(model, X, y), {}
+    fitted, networks = fits(model, X, y, fit=BUDGET.fit), {}
     for name, make in {**makes, **(later or {})}.items():
         choice = choices.get(name, next(iter(choices.values())))
         source, fitting = fitted(choice.best)
