@@ -1,4 +1,4 @@
-"""Bounds of forms over sign vectors by other solvers: against this package's, and verdicts that turn."""
+"""Other solvers: the program as printed, bounds of forms over sign vectors against ours, and verdicts that turn."""
 
 from __future__ import annotations
 
@@ -56,6 +56,17 @@ def test_conic_solvers_on_the_dual_program(solver: str) -> None:
     assert found.value <= ours.upper_bound * (1.0 + 1e-9)
     assert ours.value * (1.0 - 1e-9) <= found.upper_bound
     assert found.relative_gap < 1e-5
+
+
+def test_a_wrong_point_of_the_literal_program_has_a_large_gap() -> None:
+    data = qsdp.datasets.make_planted(40, 3, random_state=0)
+    problem = qsdp.TrainingProblem(data.X, data.y, beta=0.5)
+    formulation = qsdp.build_full(problem)
+    formulation.problem.solve(solver="SCS")
+    assert peers.repaired(problem, formulation, solver="scs", status="optimal").relative_gap < 1e-3
+    Q = formulation.problem.var_dict["Q"]
+    Q.value = np.diag(np.diag(Q.value))
+    assert peers.repaired(problem, formulation, solver="scs", status="optimal").relative_gap > 1e-2
 
 
 def records(**changes: Any) -> list[Record]:
