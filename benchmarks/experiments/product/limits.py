@@ -97,7 +97,6 @@ CALLS: dict[str, Call] = {
     "solve_and_sample": trained(),
     "solve_and_sample adaptive": trained(shaping="adaptive"),
 }
-_OF_OTHERS = ("relaxation_path", "column_generation", "certify", "polish", "train_fixed_width")
 #: Calls, rows and columns, losses and numbers of outputs.
 TIMED: tuple[dict[str, Any], ...] = (
     *grid(call=[f"solve_relaxation {solver}" for solver in OWN], n=100, d=512, outputs=10),
@@ -105,7 +104,7 @@ TIMED: tuple[dict[str, Any], ...] = (
     *grid(call="solve_relaxation auto", n=20_000, d=60, loss=("absolute", "logistic", "hinge", "cross_entropy")),
     *grid(call="solve_relaxation interior", n=20_000, d=60, loss="hinge"),
     *grid(call="solve_relaxation scs", n=1000, d=40),
-    *grid(call=_OF_OTHERS, n=2000, d=60),
+    *grid(call=("relaxation_path", "column_generation", "certify", "polish", "train_fixed_width"), n=2000, d=60),
     *grid(call="column_generation", n=100, d=512),
     *grid(call="solve_relaxation auto", n=200, d=3000, loss=("squared", "hinge")),
     *grid(call=("column_generation", "certify", "solve_and_sample"), n=200, d=3000),
