@@ -1,4 +1,4 @@
-"""Bounds of forms over sign vectors by other solvers: against this package's, and verdicts that turn."""
+"""Other solvers: the program as printed, bounds of forms over sign vectors against ours, and verdicts that turn."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_factors_of_low_rank_and_their_bounds(sparse: bool, solver: str) -> None
     M[7], M[:, 7] = 0.0, 0.0
     ours = qsdp.maxcut_bound(M, tol=1e-8)
     finest = {"mixing": 1e-12, "sdplr-like": 1e-7}[solver]
-    found = peers.inner("random", scipy.sparse.csr_array(M) if sparse else M, solver, finest)
+    found = peers.inner(scipy.sparse.csr_array(M) if sparse else M, solver, finest)
     assert found.value <= ours.upper_bound * (1.0 + 1e-12)
     assert ours.value * (1.0 - 1e-12) <= found.upper_bound
     assert found.relative_gap < 1e-5
-    rough = peers.inner("random", M, solver, 1e-2)
+    rough = peers.inner(M, solver, 1e-2)
     assert rough.value <= found.upper_bound
     assert ours.value <= rough.upper_bound
     assert rough.relative_gap > found.relative_gap
@@ -42,20 +42,31 @@ def test_factors_of_low_rank_and_their_bounds(sparse: bool, solver: str) -> None
 
 @pytest.mark.parametrize("solver", ["mixing", "sdplr-like"])
 def test_factors_of_low_rank_look_at_their_limit(solver: str) -> None:
-    found = peers.inner("random", laplacian(40), solver, 0.0, 1e-9)
+    found = peers.inner(laplacian(40), solver, 0.0, 1e-9)
     assert found.value <= found.upper_bound
 
 
 @pytest.mark.parametrize("solver", ["clarabel", "cvxopt"])
 def test_conic_solvers_on_the_dual_program(solver: str) -> None:
-    if peers.inner_missing(solver, "") is not None:
+    if peers.missing(solver) is not None:
         pytest.skip(f"{solver} is not installed")
     M = laplacian(12, seed=1)
     ours = qsdp.maxcut_bound(M, tol=1e-8)
-    found = peers.inner("random", M, solver, 1e-8)
+    found = peers.inner(M, solver, 1e-8)
     assert found.value <= ours.upper_bound * (1.0 + 1e-9)
     assert ours.value * (1.0 - 1e-9) <= found.upper_bound
     assert found.relative_gap < 1e-5
+
+
+def test_a_wrong_point_of_the_literal_program_has_a_large_gap() -> None:
+    data = qsdp.datasets.make_planted(40, 3, random_state=0)
+    problem = qsdp.TrainingProblem(data.X, data.y, beta=0.5)
+    formulation = qsdp.build_full(problem)
+    formulation.problem.solve(solver="SCS")
+    assert peers.repaired(problem, formulation, "scs", "optimal").relative_gap < 1e-3
+    Q = formulation.problem.var_dict["Q"]
+    Q.value = np.diag(np.diag(Q.value))
+    assert peers.repaired(problem, formulation, "scs", "optimal").relative_gap > 1e-2
 
 
 def records(**changes: Any) -> list[Record]:

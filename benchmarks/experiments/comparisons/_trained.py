@@ -1,10 +1,11 @@
 """Classifiers trained by gradients, and networks made of them, each at hyper-parameters of its own choice.
 
 Candidates are compared by accuracy, of what is rounded that of the rounded network, on a fourth of the rows that
-nothing is fitted to; the choice is fitted to all of them. Grids extend themselves until neighbours of the chosen values
-have been tried (`qsdp.bench._grid`: beta from 1e-4 to 1e4, twelve more candidates at most); of equal candidates the
-first is taken, so those of a larger beta come first. Gradients are 32-bit, in batches of 64, for as many epochs as
-samples held out of the fit improve, 300 at most; the last fit is to all rows, for as many. Straight-through training begins with trained real weights.
+nothing is fitted to; the choice is fitted to all of them. Grids extend themselves until neighbours of the chosen
+values have been tried (`qsdp.bench._grid`: beta from 1e-4 to 1e4, twelve more candidates at most); of equal
+candidates the first is taken, so those of a larger beta come first. Gradients are 32-bit, in batches of 64, for as
+many epochs as samples held out of the fit improve, 300 at most; the last fit is to all rows, for as many. Straight-
+through training begins with trained real weights.
 """
 
 from __future__ import annotations

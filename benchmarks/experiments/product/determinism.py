@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import platform
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from threadpoolctl import threadpool_info
 
 import qsdp
 from benchmarks.experiments._common import TARGET, Records, experiment_in
-from qsdp.bench import Claim, Record, exact
+from qsdp.bench import Claim, exact
 
 NAMES = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
 VERSIONS = (
@@ -71,14 +70,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def digest(*arrays: np.ndarray) -> str:
     """Return eight digits of a digest of weights."""
     return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:8]
-
-
-def shown(records: Records) -> list[Record]:
-    """Return digests, and bounds to ten digits."""
-    return [
-        replace(r, measured={k: f"{v:.10g}" if isinstance(v, float) else v for k, v in r.measured.items()})
-        for r in records
-    ]
 
 
 def claims(records: Records) -> list[Claim]:

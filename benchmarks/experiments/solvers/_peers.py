@@ -37,9 +37,6 @@ OWN = ("auto", "interior", "splitting", "low-rank")
 _FIRST_ORDER = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 _SECOND_ORDER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 LADDERS = {"scs": _FIRST_ORDER, "clarabel": _SECOND_ORDER, "cvxopt": _SECOND_ORDER, "sdpa": _SECOND_ORDER}
-#: On the two graphs of SDPLIB and on G1: what reaches, or nearly reaches, 1e-4 first.
-INNER_LADDERS = {"mcp100": _FIRST_ORDER[2:], "mcp124-1": _FIRST_ORDER[4:], "G1": _FIRST_ORDER[2:]}
-
 #: Options that are tolerances, of solvers through CVXPY.
 _INNER_TOLERANCES = {
     "clarabel": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
@@ -48,26 +45,30 @@ _INNER_TOLERANCES = {
 }
 
 
-def missing(solver):
+def missing(solver, cutnorm_python=""):
     """Return None where a solver can be used here, else why not."""
-    if solver == "sdpa":
-        return None if importlib.util.find_spec("sdpap") else "not installed"
-    return "not installed" if solver != "auto" and qsdp.available_solvers()[solver] is not None else None
+    if solver in {"sdpa", "csdp"}:
+        found = importlib.util.find_spec("sdpap") if solver == "sdpa" else shutil.which("csdp")
+    elif solver == "cutnorm":
+        ran = subprocess.run([cutnorm_python, "-c", "import cutnorm"], capture_output=True, check=False)
+        found = ran.returncode == 0
+    else:
+        found = qsdp.available_solvers().get(solver) is None
+    return None if found else "not installed"
 
 
 @dataclass
 class Answer:
-    """One solve: seconds, of which compilation, what was found and what the solver said."""
+    """One solve: seconds, what was found and what the solver said."""
 
     seconds: float
-    compiling: float
     relaxation: Relaxation | None
     status: str
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Objective, bound, gap and iterations, where a point was found."""
-        names = ("objective", "lower_bound", "relative_gap", "iterations")
+        """Objective, bound and gap, where a point was found."""
+        names = ("objective", "lower_bound", "relative_gap")
         return {} if self.relaxation is None else {name: getattr(self.relaxation, name) for name in names}
 
 
@@ -78,7 +79,7 @@ def solve(problem, solver, tolerance, time_limit=None):
     limit = None if solver == "cvxopt" else time_limit
     solving = partial(qsdp.solve_relaxation, problem, solver=solver, tol=tolerance, time_limit=limit)
     relaxation, seconds = timed(solving, time.perf_counter)
-    return Answer(seconds, relaxation.compile_time, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
+    return Answer(seconds, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
 
 
 def _solve_full(problem, solver, tolerance, time_limit):
@@ -89,8 +90,6 @@ def _solve_full(problem, solver, tolerance, time_limit):
     start = time.perf_counter()
     formulation = qsdp.build_full(problem)
     convex = formulation.problem
-    convex.get_problem_data(solver.upper(), solver_opts=options)
-    compiled = time.perf_counter()
     try:
         convex.solve(solver=solver.upper(), **options)
         status = convex.status
@@ -98,19 +97,15 @@ def _solve_full(problem, solver, tolerance, time_limit):
         status = f"failed: {str(error).splitlines()[0]}"
     seconds = time.perf_counter() - start
     if formulation.blocks()[0] is None:
-        return Answer(seconds, compiled - start, None, status)
-    iterations = convex.solver_stats.num_iters if convex.solver_stats else None
-    found = repaired(problem, formulation, solver=solver, status=status, iterations=iterations)
-    return Answer(seconds, compiled - start, found, status)
+        return Answer(seconds, None, status)
+    return Answer(seconds, repaired(problem, formulation, solver, status), status)
 
 
 def _scs_limits(time_limit):
     return {"max_iters": 10_000_000} | ({} if time_limit is None else {"time_limit_secs": time_limit})
 
 
-def repaired(
-    problem: qsdp.TrainingProblem, formulation: Any, *, solver: str, status: str, iterations: int | None = None
-) -> Relaxation:
+def repaired(problem: qsdp.TrainingProblem, formulation: Any, solver: str, status: str) -> Relaxation:
     """Return a solution of (25) repaired to exact feasibility, with objective and bound recomputed from the data."""
     (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
     # To the units of the normalised instance, from which everything is recomputed.
@@ -118,7 +113,7 @@ def repaired(
     units = scaled.units
     Z, V, W = (block / units.weight for block in (Z, V, W))
     nu = None if nu is None else nu * (units.prediction / units.value)
-    return finish(scaled, RawSolution(Z, V, W, nu, z, status=status, iterations=iterations), solver=solver, tol=1e-6)
+    return finish(scaled, RawSolution(Z, V, W, nu, z, status=status), solver=solver, tol=1e-6)
 
 
 def reach(problem, solver, level, budget, ladder=None):
@@ -179,16 +174,18 @@ class Bound:
         return (self.upper_bound - self.value) / abs(self.upper_bound)
 
 
-def inner(name, M, solver, tolerance, time_limit=None):
+def inner(M, solver, tolerance, time_limit=None):
     """Bound once; M may be sparse."""
     if solver == "qsdp":
         bound, seconds = timed(lambda: qsdp.maxcut_bound(M, tol=tolerance), time.perf_counter)
         return Bound(seconds, bound.value, bound.upper_bound, peak() / 2**20)
-    if solver in _INNER_TOLERANCES:
-        return _inner_conic(_dense(M), solver, tolerance)
-    if solver in {"scs", "csdp"}:
-        return {"scs": _inner_scs, "csdp": _inner_csdp}[solver](_dense(M), tolerance, time_limit)
-    return {"mixing": _inner_mixing, "sdplr-like": _inner_augmented}[solver](M, tolerance, time_limit)
+    if solver == "csdp":
+        return _inner_csdp(_dense(M), tolerance, time_limit)
+    if solver in _FACTORS:
+        (factor, z), seconds = timed(lambda: _FACTORS[solver](M, tolerance, time_limit), time.perf_counter)
+        largest = peak() / 2**20
+        return Bound(seconds, float(np.sum(factor * (M @ factor))), _safe_bound(_dense(M), z), largest)
+    return _inner_cvxpy(_dense(M), solver, tolerance, time_limit)
 
 
 def _dense(M):
@@ -201,39 +198,27 @@ def _unit_rows(n):
     return V / np.linalg.norm(V, axis=1)[:, None]
 
 
-def inner_missing(solver, cutnorm_python):
-    """Return None where a solver of the inner problem can be used here, else why not."""
-    if solver == "csdp":
-        return None if shutil.which("csdp") else "not installed"
-    if solver == "cutnorm":
-        found = subprocess.run([cutnorm_python, "-c", "import cutnorm"], capture_output=True, check=False)
-        return None if found.returncode == 0 else "not installed"
-    return missing(solver) if solver in _INNER_TOLERANCES else None
-
-
-def _inner_scs(M, tolerance, time_limit):
-    start = time.perf_counter()
-    K = cp.Variable(M.shape, PSD=True)
-    unit = cp.diag(K) == 1
-    maximum = cp.Problem(cp.Maximize(cp.trace(M @ K)), [unit])
-    maximum.solve(solver=cp.SCS, eps_abs=tolerance, eps_rel=tolerance, **_scs_limits(time_limit))
+def _inner_cvxpy(M, solver, tolerance, time_limit):
+    """Solve by SCS as printed, by others the dual program, of n numbers: that in n^2 is out of reach for these."""
+    start, n = time.perf_counter(), len(M)
+    if solver == "scs":
+        K = cp.Variable((n, n), PSD=True)
+        unit = cp.diag(K) == 1
+        program = cp.Problem(cp.Maximize(cp.trace(M @ K)), [unit])
+        options = {"eps_abs": tolerance, "eps_rel": tolerance, **_scs_limits(time_limit)}
+    else:
+        z = cp.Variable(n)
+        dominates = cp.diag(z) - M >> 0
+        program = cp.Problem(cp.Minimize(cp.sum(z)), [dominates])
+        options = dict.fromkeys(_INNER_TOLERANCES[solver], tolerance)
+    program.solve(solver=solver.upper(), **options)
     seconds, largest = time.perf_counter() - start, peak() / 2**20
+    point, bound = (K.value, unit.dual_value) if solver == "scs" else (dominates.dual_value, z.value)
+    if point is None or bound is None:
+        raise RuntimeError(f"{solver} ended after {seconds:.0f} s with status {program.status!r} and no solution")
     # The sign of a multiplier is a convention.
-    upper = min(_safe_bound(M, unit.dual_value), _safe_bound(M, -unit.dual_value))
-    return Bound(seconds, _feasible_value(M, K.value), upper, largest)
-
-
-def _inner_conic(M, solver, tolerance):
-    """Solve the dual program, of n numbers, whose multiplier is the point: that in n^2 is out of reach for these."""
-    start = time.perf_counter()
-    z = cp.Variable(len(M))
-    dominates = cp.diag(z) - M >> 0
-    least = cp.Problem(cp.Minimize(cp.sum(z)), [dominates])
-    least.solve(solver=solver.upper(), **dict.fromkeys(_INNER_TOLERANCES[solver], tolerance))
-    seconds, largest = time.perf_counter() - start, peak() / 2**20
-    if z.value is None or dominates.dual_value is None:
-        raise RuntimeError(f"{solver} ended after {seconds:.0f} s with status {least.status!r} and no solution")
-    return Bound(seconds, _feasible_value(M, dominates.dual_value), _safe_bound(M, z.value), largest)
+    upper = min(_safe_bound(M, bound), _safe_bound(M, -bound)) if solver == "scs" else _safe_bound(M, bound)
+    return Bound(seconds, _feasible_value(M, point), upper, largest)
 
 
 def _inner_mixing(M, tolerance, time_limit):
@@ -265,10 +250,7 @@ def _inner_mixing(M, tolerance, time_limit):
         over = time_limit is not None and time.perf_counter() - start > time_limit
         if over or rise <= tolerance * abs(value):
             break
-    seconds, largest = time.perf_counter() - start, peak() / 2**20
-    images = rows @ V
-    upper = _safe_bound(_dense(M), diagonal + np.linalg.norm(images, axis=1))
-    return Bound(seconds, float(diagonal.sum() + np.sum(V * images)), upper, largest)
+    return V, diagonal + np.linalg.norm(rows @ V, axis=1)
 
 
 def _inner_augmented(M, tolerance, time_limit):
@@ -313,9 +295,11 @@ def _inner_augmented(M, tolerance, time_limit):
         best = min(best, missed)
         if missed <= tolerance or over():
             break
-    seconds, largest = time.perf_counter() - start, peak() / 2**20
-    R /= np.linalg.norm(R, axis=1)[:, None]
-    return Bound(seconds, float(np.sum(R * (rows @ R))), _safe_bound(_dense(M), z), largest)
+    return R / np.linalg.norm(R, axis=1)[:, None], z
+
+
+#: Of low rank: factors with unit rows, and multipliers.
+_FACTORS = {"mixing": _inner_mixing, "sdplr-like": _inner_augmented}
 
 
 def _inner_csdp(M, tolerance, time_limit):
