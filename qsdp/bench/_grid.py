@@ -51,8 +51,9 @@ class Budget:
     def fit(self, estimator: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
         """Return an estimator fitted to all samples.
 
-        Where it is of `qsdp.baselines` and has a share to hold out, samples are held out to find the epoch that is best for them, and a second training, on all samples and at the
-        same rates, ends with it: on a hundred samples a fifth of them is worth a point of accuracy.
+        Of `qsdp.baselines` with a share to hold out the samples held out say which epoch is best for them, and a second
+        training, on all samples and at the same rates, ends with it: of a few hundred samples, a fifth is worth a point
+        of accuracy.
         """
         found = clone(estimator).fit(X, y)
         if not getattr(found, "validation_fraction", 0.0):
