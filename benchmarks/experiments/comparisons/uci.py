@@ -22,6 +22,8 @@ def quotes(records: Records) -> dict[str, str]:
     summary = EXPERIMENT.tables(records)[0]
     places = [summary.headings.index(name) for name in ("method", "test (%)", "bits")]
     cells = [[row[place] for place in places] for row in summary.rows]
+    if any(bits == "-" for _, _, bits in cells):
+        return {}  # no split has all methods
     found = {method: f"{test} %, {kilobits(int(bits.replace(',', '')))}" for method, test, bits in cells}
     # The splits that the table is about: all methods have them.
     splits = [split for split, group in grouped(records, "set", "seed").items() if len(group) >= len(found)]
