@@ -16,6 +16,10 @@ __all__ = ["KIND", "pack_set", "set_bits", "unpack_set"]
 
 KIND = "neuron-set"
 
+#: Inputs of a file, weights that it may have however short it is, and weights that a bit of it may stand for: neurons
+#: that are nearly equal take few bits, but a file must not ask for any memory.
+_MOST_INPUTS, _ALWAYS_HELD, _WEIGHTS_A_BIT = 2**15, 2**26, 64
+
 #: Neurons of outputs, as numbers of `_numbers_of`, each less the one before it.
 _Gaps = list[npt.NDArray[Any]]
 
@@ -47,10 +51,16 @@ def unpack_set(
     """Return U, V and alpha of m neurons, which `pack_set` packed; any mismatch is an error."""
     if not {"neurons", "parameters"} < set(arrays):
         raise StorageError(f"arrays {sorted(arrays)} are not a set of neurons")
+    packed, parameters = arrays["neurons"], arrays["parameters"]
+    if packed.dtype != np.uint8 or packed.ndim != 1:
+        raise StorageError("neurons of a set must be bytes")
+    bits = 8 * packed.size
+    if d > _MOST_INPUTS or m > bits or m * (d + lifted) > max(_ALWAYS_HELD, _WEIGHTS_A_BIT * bits):
+        raise StorageError(f"{m} neurons of {d} inputs are more than {packed.size} bytes hold")
     alpha = unpack_alpha(arrays, m, {"neurons", "parameters"})
-    shared, packed, parameters = shared_columns(alpha), arrays["neurons"], arrays["parameters"]
-    if shared is None or packed.dtype != np.uint8 or packed.ndim != 1:
-        raise StorageError("neurons of a set must be bytes, and their outputs have one second-layer weight each")
+    shared = shared_columns(alpha)
+    if shared is None:
+        raise StorageError("the neurons of an output must have one second-layer weight")
     sizes = shared[0]
     radices = _radices(d, levels, lifted)
     # As many vectors as there are of which none is the opposite of another.

@@ -117,6 +117,9 @@ def test_every_damaged_bit_is_noticed(tmp_path: Path) -> None:
     [
         ({"n_neurons": 5}, {}),
         ({"n_neurons": 10**9}, {}),
+        ({"n_neurons": 10**19}, {}),
+        ({"n_inputs": 10**9}, {}),
+        ({"n_inputs": 2**15, "n_neurons": 8}, {}),
         ({"n_inputs": 1}, {}),
         ({"n_inputs": 0}, {}),
         ({"levels": 300}, {}),
