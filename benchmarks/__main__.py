@@ -120,7 +120,7 @@ def run(
     experiments: Names,
     quick: Annotated[bool, typer.Option("--quick", help="Few, small cases; into a folder of its own.")] = False,
     jobs: Annotated[int, typer.Option(help="Cases at a time.")] = 1,
-    backend: Annotated[str | None, typer.Option(help="Of joblib: loky, threading, multiprocessing, dask, ray.")] = None,
+    backend: Annotated[str | None, typer.Option(help="Of joblib: loky or threading.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Cases of this NAME=VALUE; of several names, all.")] = None,
     out: Out = None,

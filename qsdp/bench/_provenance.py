@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import importlib
 import importlib.metadata
 import os
 import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
@@ -28,7 +27,10 @@ _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN = ("qsdp", "benchmarks")
 #: Methods that other packages call without naming a class that has them.
-_CALLED = ("decision_function", "fit", "fit_transform", "partial_fit", "predict", "predict_proba", "transform")
+_CALLED = (
+    *("decision_function", "fit", "fit_transform", "partial_fit", "predict", "predict_proba", "transform"),
+    *("forward", "get_params", "score", "set_params"),
+)
 #: Average number of other processes that run, above which seconds count as measured under load.
 LOADED = 0.5
 
@@ -102,122 +104,67 @@ def sources_of(experiment: Experiment) -> str:
     waiting = [(experiment.run.__module__, experiment.run.__name__)]
     while waiting:
         place = waiting.pop()
-        if place in reached:
+        path = _file_of(place[0])
+        if place in reached or path is None:
             continue
-        found = _definition(place)
+        found = _definition(*place, path.stat().st_mtime_ns)
         reached[place] = found.digest
         waiting += found.needed
+        mentioned |= found.mentioned
         for method in found.methods:
             methods.setdefault(method.rpartition(".")[2], []).append((place[0], method))
-        mentioned |= found.mentioned
         for name in [name for name in methods if name in mentioned or name.startswith("__")]:
             waiting += methods.pop(name)
-    digest = hashlib.sha256()
-    for name, code in sorted((name, code) for (_, name), code in reached.items()):
-        digest.update(f"{name} {code}\n".encode())
-    return digest.hexdigest()[:16]
+    code = sorted(f"{name} {digest}\n" for (_, name), digest in reached.items())
+    return hashlib.sha256("".join(code).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class _Definition:
-    """Code of a name: its hash, the names that it uses, the attributes that it mentions, and methods of a class."""
+class _Definition(NamedTuple):
+    """Code of a name: its hash, the names that it uses, what it mentions, and methods of a class."""
 
     digest: str
-    needed: tuple[Place, ...]
-    mentioned: frozenset[str]
-    methods: tuple[str, ...] = ()
+    needed: list[Place]
+    mentioned: set[str]
+    methods: list[str]
 
 
-@dataclass(frozen=True)
-class _Module:
+class _Module(NamedTuple):
     """A module: the statements that bind a name, the methods of its classes among them, and where imports are from."""
 
     own: dict[str, list[ast.stmt]]
     imported: dict[str, Place]
 
 
-def _definition(place: Place) -> _Definition:
-    module, name = place
-    path = _file_of(module)
-    return _defined(module, name, path, path.stat().st_mtime_ns) if path else _Definition("", (), frozenset())
-
-
 @functools.cache
-def _defined(module: str, name: str, path: Path, changed: int) -> _Definition:
-    own = _module(path).own
-    if not name:
-        return _Definition("", tuple((module, one) for one in own if "." not in one), frozenset())
+def _definition(module: str, name: str, changed: int) -> _Definition:
+    """Return the code of a name with the names of this repository, attributes and strings in it."""
+    own = _module(module).own
     statements = own[name]
-    uses = _Uses(module)
-    for statement in statements:
-        uses.visit(statement)
-    methods = tuple(one for one in own if one.startswith(f"{name}."))
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    local = {name: place for node in nodes for name, place in _origins(node).items()}
+    needed, mentioned = [], set()
+    for node in nodes:
+        match node:
+            case ast.Constant(value=str(text)) if text.isidentifier():
+                mentioned.add(text)
+            case ast.Name():
+                needed.append(_place(module, node, local))
+            case ast.Attribute(attr=name):
+                mentioned.add(name)
+                needed.append(_place(module, node, local))
     digest = "".join(hashlib.sha256(ast.dump(statement).encode()).hexdigest() for statement in statements)
-    return _Definition(digest, tuple(uses.needed), frozenset(uses.mentioned), methods)
+    methods = [one for one in own if one.startswith(f"{name}.")]
+    return _Definition(digest, [place for place in needed if place and place[1]], mentioned, methods)
 
 
-class _Uses(ast.NodeVisitor):
-    """Names that code uses, those that it imports itself included, and attributes and strings that it mentions."""
-
-    def __init__(self, module: str) -> None:
-        self.module = module
-        self.local: dict[str, Place] = {}
-        self.needed: dict[Place, None] = {}
-        self.mentioned: set[str] = set()
-
-    def visit_Import(self, node: ast.Import) -> None:
-        self.local |= _origins(node)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        self.local |= _origins(node)
-
-    def visit_Name(self, node: ast.Name) -> None:
-        self._need(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self.mentioned.add(node.attr)
-        base = self._place(node.value) if node.attr == "__subclasses__" else None
-        if base is not None:
-            self.needed[base[0], ""] = None
-        if not self._need(node):
-            self.visit(node.value)
-
-    def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, str) and node.value.isidentifier():
-            self.mentioned.add(node.value)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for base in node.bases:
-            self.mentioned |= self._called_by(base)
-        self.generic_visit(node)
-
-    def _need(self, node: ast.expr) -> bool:
-        place = self._place(node)
-        if place is not None:
-            self.needed[place] = None
-        return place is not None
-
-    def _place(self, node: ast.expr) -> Place | None:
-        """Return where a name, or an attribute of a module, is defined; None outside of this repository."""
-        if isinstance(node, ast.Name):
-            return _resolved(*self.local[node.id]) if node.id in self.local else _resolved(self.module, node.id)
-        if isinstance(node, ast.Attribute):
-            module, name = self._place(node.value) or ("", "of no module")
-            return None if name else _resolved(module, node.attr)
-        return None
-
-    def _called_by(self, base: ast.expr) -> set[str]:
-        """Return what a base class from another package has, which may be called there."""
-        root, *names = ast.unparse(base).split(".")
-        path = _file_of(self.module)
-        assert path is not None
-        module, name = _module(path).imported.get(root, ("", ""))
-        if not module or _file_of(module) is not None:
-            return set()
-        found: Any = importlib.import_module(module)
-        for one in [name, *names] if name else names:
-            found = getattr(found, one)
-        return set(dir(found))
+def _place(module: str, node: ast.expr, local: Mapping[str, Place]) -> Place | None:
+    """Return where a name, or an attribute of a module, is defined; None outside of this repository."""
+    if isinstance(node, ast.Name):
+        return _resolved(*local.get(node.id, (module, node.id)))
+    if isinstance(node, ast.Attribute):
+        base, name = _place(module, node.value, local) or ("", "of no module")
+        return None if name else _resolved(base, node.attr)
+    return None
 
 
 def _resolved(module: str, name: str) -> Place | None:
@@ -225,7 +172,7 @@ def _resolved(module: str, name: str) -> Place | None:
     path = _file_of(module)
     if path is None or not name:
         return None if path is None else (module, "")
-    known = _module(path)
+    known = _module(module)
     if name in known.own:
         return module, name
     # A package that imports its own module by its name imports that name from itself.
@@ -235,12 +182,10 @@ def _resolved(module: str, name: str) -> Place | None:
         return f"{module}.{name}", ""
     if "__getattr__" in known.own:
         # A package imports such names when they are asked for, from one of its modules or packages.
-        for other in sorted(path.parent.glob("*.py")):
-            if name in _module(other).own:
-                return f"{module}.{other.stem}", name
-        for other in sorted(path.parent.glob("*/__init__.py")):
-            if name in _module(other).imported:
-                return _resolved(f"{module}.{other.parent.name}", name)
+        for other in sorted(one for one in path.parent.iterdir() if _file_of(f"{module}.{one.stem}")):
+            found = _module(f"{module}.{other.stem}")
+            if name in found.own or (other.is_dir() and name in found.imported):
+                return _resolved(f"{module}.{other.stem}", name)
     return None
 
 
@@ -254,60 +199,55 @@ def _file_of(module: str) -> Path | None:
     return next((path for path in [*candidates, *([Path(loaded)] if loaded else [])] if path.is_file()), None)
 
 
-def _module(path: Path) -> _Module:
+def _module(name: str) -> _Module:
+    path = _file_of(name)
+    assert path is not None
     return _parsed(path, path.stat().st_mtime_ns)
 
 
 @functools.cache
 def _parsed(path: Path, changed: int) -> _Module:
+    """Return what a file defines, without docstrings and annotations."""
     own: dict[str, list[ast.stmt]] = {}
     imported: dict[str, Place] = {}
-    for statement in _code(path).body:
-        for node in [statement, *getattr(statement, "body", [])] if isinstance(statement, ast.If) else [statement]:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                imported |= _origins(node)
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            texts = [one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
+            node.body = [one for one in node.body if one not in texts]
+    for statement in tree.body:
+        for node in [statement, *(statement.body if isinstance(statement, ast.If) else [])]:
+            imported |= _origins(node)
         for name in _bound(statement):
             own.setdefault(name, []).append(statement)
         if isinstance(statement, ast.ClassDef):
-            for method in [one for one in statement.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]:
+            for method in [one for one in statement.body if isinstance(one, ast.FunctionDef)]:
                 own.setdefault(f"{statement.name}.{method.name}", []).append(method)
                 statement.body.remove(method)
     return _Module(own, imported)
 
 
-def _origins(statement: ast.Import | ast.ImportFrom) -> dict[str, Place]:
-    """Return module and name of what an import binds; a module has no name."""
-    if isinstance(statement, ast.Import):
-        modules = {alias.asname: alias.name for alias in statement.names if alias.asname}
-        packages = [alias.name.split(".")[0] for alias in statement.names if not alias.asname]
-        return {name: (origin, "") for name, origin in [*modules.items(), *zip(packages, packages, strict=True)]}
-    module = statement.module or ""
-    return {alias.asname or alias.name: (module, alias.name) for alias in statement.names}
+def _origins(node: ast.AST) -> dict[str, Place]:
+    """Return module and name of what an import binds; a module has no name. Other code binds nothing so."""
+    match node:
+        case ast.Import(names=names):
+            return {
+                one.asname or one.name.split(".")[0]: (one.name if one.asname else one.name.split(".")[0], "")
+                for one in names
+            }
+        case ast.ImportFrom(module=module, names=names):
+            return {one.asname or one.name: (module or "", one.name) for one in names}
+    return {}
 
 
 def _bound(statement: ast.stmt) -> set[str]:
     """Return the names that a statement of a module defines or assigns to, or to whose dispatch it adds."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         added = [ast.unparse(one).partition(".register") for one in statement.decorator_list]
         return {statement.name, *(name for name, register, _ in added if register)}
     nodes = ast.walk(statement)
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _code(path: Path) -> ast.Module:
-    """Return the code of a file without docstrings and annotations."""
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg | ast.AnnAssign):
-            node.annotation = ast.Constant(None)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.returns = None
-        match node:
-            case (
-                ast.Module(body=[ast.Expr(ast.Constant(str())), *rest])
-                | ast.ClassDef(body=[ast.Expr(ast.Constant(str())), *rest])
-                | ast.FunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
-                | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
-            ):
-                node.body = rest
-    return tree

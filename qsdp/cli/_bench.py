@@ -27,9 +27,7 @@ def bench(
     suite: Annotated[str, typer.Option(help=" | ".join(_SUITES))] = "uci",
     quick: Annotated[bool, typer.Option("--quick", help="Three bundled sets, five methods, one split.")] = False,
     jobs: Annotated[int, typer.Option(help="Cases measured in parallel, each on one thread.")] = 1,
-    backend: Annotated[
-        str | None, typer.Option(help="Joblib back end: loky, threading, multiprocessing, dask, ray.")
-    ] = None,
+    backend: Annotated[str | None, typer.Option(help="Joblib back end: loky or threading.")] = None,
     sets: Annotated[
         _List, typer.Option(help="Data sets, separated by commas or repeated options; all by default.")
     ] = None,

@@ -239,7 +239,7 @@ def test_unknown_experiments_and_back_ends_are_refused(write: Callable[..., None
     code, output = call("run", "herod")
     assert code == 2
     assert "'herod' is none of heron" in output
-    with pytest.raises(main.QSDPError, match=r"backend must be one of joblib's.*'telepathy'"):
+    with pytest.raises(main.QSDPError, match=r"backend must be 'loky', 'threading' or .*'telepathy'"):
         call("run", "heron", "--backend", "telepathy")
     assert not (tmp_path / "benchmarks" / "results").exists()
 
