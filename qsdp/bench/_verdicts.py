@@ -301,15 +301,19 @@ def corrected(claims: Sequence[Claim]) -> list[Claim]:
     found = list(claims)
     for family in dict.fromkeys(claim.family for claim in claims):
         places = [k for k, claim in enumerate(claims) if claim.evidence is not None and claim.family == family]
-        places.sort(key=lambda k: found[k].evidence.p)  # type: ignore[union-attr]
-        adjusted = 0.0
-        for rank, k in enumerate(places):
-            evidence = found[k].evidence
-            assert evidence is not None
-            adjusted = min(1.0, max(adjusted, (len(places) - rank) * evidence.p))
-            figures = f"{found[k].figures}; p = {adjusted:.2g} of {len(places)}"
-            found[k] = replace(decided(found[k], adjusted), figures=figures)
+        for k, p in zip(places, holm([found[k].evidence.p for k in places]), strict=True):  # type: ignore[union-attr]
+            figures = f"{found[k].figures}; p = {p:.2g} of {len(places)}"
+            found[k] = replace(decided(found[k], p), figures=figures)
     return found
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p of several tests, each adjusted for all of them by Holm's step-down method."""
+    order = np.argsort(p_values, kind="stable")
+    adjusted = np.empty(len(order))
+    steps = np.sort(p_values) * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted.tolist()
 
 
 def paired_claim(
@@ -329,14 +333,14 @@ def paired_claim(
     Measurements are shares, shown in percent, unless `show` says how they are shown.
     """
     evidence = compare(ours, theirs, less=less, log=log, margin=margin, unit=1.0 if show else 100.0)
-    show = show or _percent
+    show = show or percent
     if not ours or not theirs:
         return not_measured(source, statement, evidence.missing)
     shown = (show(np.array(list(measured.values()), dtype=float)) for measured in (ours, theirs))
     return judged(source, statement, evidence, ", ".join(f"{a} {b}" for a, b in zip(names, shown, strict=True)))
 
 
-def _percent(shares: np.ndarray) -> str:
+def percent(shares: np.ndarray) -> str:
     """Return mean and deviation."""
     deviation = f" ± {100.0 * shares.std(ddof=1):.1f}" if len(shares) > 1 else ""
     return f"{100.0 * shares.mean():.1f}{deviation} %"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -41,9 +40,8 @@ def bench(
 
     The methods are quantized networks from the relaxation, sampled and refined; networks that are trained and
     rounded; and logistic regression, boosted trees and quadratic functions in float. Hyper-parameters are chosen on
-    the training part. Results are written to FOLDER as SUITE.json, a table SUITE.md and, if matplotlib is installed,
-    a critical-difference diagram SUITE.png. An interrupted run keeps its measurements and continues the next time;
-    small sets come first.
+    the training part. Results are written to FOLDER as SUITE.json, and tables as SUITE.md. An interrupted run keeps its
+    measurements and continues the next time; small sets come first.
     """
     check_choice("--suite", suite, _SUITES)
     check_integer("--jobs", jobs, minimum=1)
@@ -124,23 +122,10 @@ def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: st
 
 
 def _report(experiment: Experiment, results: Results, path: Path) -> None:
-    """Print the summary and the claims, write all tables as Markdown, and draw the diagram."""
+    """Print the summary and the claims, and write all tables as Markdown."""
     from qsdp.bench import markdown_of, print_report
 
-    records = results.of(experiment.cases(results.quick))
-    picture = path.with_suffix(".png")
-    drawn: str | None = None
-    if importlib.util.find_spec("matplotlib") is None:
-        say("No picture: matplotlib is not installed (pip install matplotlib)", "yellow")
-    elif experiment.plot is not None:
-        picture.unlink(missing_ok=True)
-        experiment.plot(records, picture)
-        drawn = picture.name if picture.is_file() else None
-        if drawn is None:
-            say("No picture yet: ranks need two sets that two methods were measured on")
-    text = markdown_of(experiment, results, drawn)
-    write_whole(path.with_suffix(".md"), text.encode("utf-8"))
+    write_whole(path.with_suffix(".md"), markdown_of(experiment, results).encode("utf-8"))
     summary = replace(experiment, tables=lambda records: experiment.tables(records)[:1])
     print_report(summary, results, make_console())
-    written = [path.name, path.with_suffix(".md").name, *([drawn] if drawn else [])]
-    say(f"{path.parent}: {', '.join(written)}", "dim")
+    say(f"{path.parent}: {path.name}, {path.with_suffix('.md').name}", "dim")

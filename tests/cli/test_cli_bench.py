@@ -27,13 +27,12 @@ def test_bench_measures_reports_and_goes_on(here: Path, monkeypatch: pytest.Monk
     folder = here / "a" / "b"
     expected = [(name, method, 0) for name in ("iris", "wine") for method in ("logistic", "quadratic-ridge")]
     assert stored(folder) == expected
-    assert sorted(path.name for path in folder.iterdir()) == ["uci.json", "uci.md", "uci.png"]
+    assert sorted(path.name for path in folder.iterdir()) == ["uci.json", "uci.md"]
     assert "4 of 4 cases" in result.stdout
     assert "quadratic-ridge" in result.stdout
     assert "not measured" in result.stdout
-    assert result.stderr == "a/b: uci.json, uci.md, uci.png\n"
+    assert result.stderr == "a/b: uci.json, uci.md\n"
     text = (folder / "uci.md").read_text(encoding="utf-8")
-    assert "![UCI suite](uci.png)" in text
     assert "| iris |" in text
 
     measured: list[dict[str, Any]] = []
@@ -103,7 +102,6 @@ def test_an_interrupted_run_keeps_what_it_has(here: Path, monkeypatch: pytest.Mo
     result = run("bench", "--sets", "iris,wine", *FAST, "--seeds", 1)
     assert result.exit_code == 130
     assert "interrupted: 2 of 4 cases are in qsdp-bench/uci.json; run again to continue" in result.stderr
-    assert "No picture yet" in result.stderr
     assert {name for name, _, _ in stored(here / "qsdp-bench")} == {"iris"}
     assert "2 of 4 cases" in result.stdout
     monkeypatch.setattr(suite, "run", measure_case)
@@ -136,21 +134,6 @@ def test_methods_without_their_package_are_left_out_and_named(here: Path, monkey
     assert measured == {name for name, method in METHODS.items() if method.needs is None}
     assert "Left out, torch is not installed: backprop-rounded" in (here / "qsdp-bench" / "uci.md").read_text()
     assert "--methods backprop needs torch: pip install torch" in refused("bench", "--methods", "backprop")
-
-
-def test_without_matplotlib_one_line_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "matplotlib" else find(name))
-    monkeypatch.setattr(suite, "run", lambda case: _MADE)
-    result = run("bench", "--sets", "iris,wine", *FAST, "--seeds", 1)
-    assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
-        "No picture: matplotlib is not installed (pip install matplotlib)",
-        "qsdp-bench: uci.json, uci.md",
-    ]
-    assert "![" not in (here / "qsdp-bench" / "uci.md").read_text()
 
 
 _MADE = {

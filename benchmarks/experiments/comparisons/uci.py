@@ -1,7 +1,8 @@
 """The UCI suite of the package, `qsdp bench --suite uci`: its results are kept here."""
 
-from benchmarks.experiments._common import Records, grouped, kilobits, table_row
+from benchmarks.experiments._common import Records, kilobits, table_row
 from qsdp.bench.uci import EXPERIMENT
+from qsdp.bench.uci.report import shared_splits
 
 __all__ = ["EXPERIMENT", "quotes"]
 
@@ -19,17 +20,17 @@ QUOTED = {
 
 
 def quotes(records: Records) -> dict[str, str]:
+    methods, splits = shared_splits(records)
+    if not splits:
+        return {}
     summary = EXPERIMENT.tables(records)[0]
-    places = [summary.headings.index(name) for name in ("method", "test (%)", "bits")]
-    cells = [[row[place] for place in places] for row in summary.rows]
-    if any(bits == "-" for _, _, bits in cells):
-        return {}  # no split has all methods
-    found = {method: f"{test} %, {kilobits(int(bits.replace(',', '')))}" for method, test, bits in cells}
-    # The splits that the table is about: all methods have them.
-    splits = [split for split, group in grouped(records, "set", "seed").items() if len(group) >= len(found)]
-    sets = {name for name, _ in splits}
-    what = (
-        f"{len(sets)} classification sets, {len(splits)} splits, 250 neurons of ±1 weights, mean test accuracy and bits"
+    places = [summary.headings.index(name) for name in ("test (%)", "bits")]
+    found = {row[0]: [row[place] for place in places] for row in summary.rows}
+    numbers = f"{len({name for name, _ in splits})} classification sets, {len(splits)} splits"
+    cells = (
+        f"{name} {found[method][0]} %, {kilobits(int(found[method][1].replace(',', '')))}"
+        for method, name in QUOTED.items()
+        if method in methods
     )
-    shown = "; ".join(f"{name} {found[method]}" for method, name in QUOTED.items() if method in found)
-    return {"methods": table_row(what, shown)}
+    what = f"{numbers}, 250 neurons of ±1 weights, mean test accuracy and bits"
+    return {"methods": table_row(what, "; ".join(cells))}

@@ -9,7 +9,7 @@ from qsdp.bench._experiment import Case, Experiment
 from qsdp.bench.uci.data import LARGE, SETS, split_cases
 from qsdp.bench.uci.measure import run
 from qsdp.bench.uci.methods import METHODS
-from qsdp.bench.uci.report import claims, draw, tables
+from qsdp.bench.uci.report import claims, tables
 
 __all__ = ["EXPERIMENT", "N_SEEDS", "uci_experiment"]
 
@@ -79,7 +79,6 @@ def uci_experiment(
         run=run,
         tables=tables,
         claims=claims,
-        plot=draw,
         version=2,
         extra={"Protocol": _PROTOCOL},
     )
