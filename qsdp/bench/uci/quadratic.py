@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
-from qsdp.estimators.classes import choose_classes, class_scores, encode_classes
+from qsdp.estimators.classes import choose_classes, encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 
@@ -21,6 +20,11 @@ __all__ = ["QuadraticRidgeClassifier"]
 
 #: Number of monomials beyond which the Gram matrix takes more than 2 GiB.
 _MAX_MONOMIALS = 16_000
+
+#: Number of rows, Gram matrix of (phi, 1), and its products with the targets.
+_Moments = tuple[int, FloatArray, FloatArray]
+#: Coefficients of the monomials (p, K), and constants (K,).
+_Solution = tuple[FloatArray, FloatArray]
 
 
 class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -31,14 +35,10 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         \min_{w, w_0} \sum_i (w^T \phi(x_i) + w_0 - t_i)^2 + \lambda n \|w\|^2
 
     over the monomials :math:`\phi(x)` of degree one and two, centred and scaled to deviation one, for targets -1 and +1
-    or one-hot rows; :math:`\lambda` has the highest accuracy on `splits`. This is the float quadratic network: bilinear
-    networks with as many neurons as inputs and real weights represent every quadratic form.
+    or one-hot rows. This is the float quadratic network: bilinear networks with as many neurons as inputs and real
+    weights represent every quadratic form. Of `lambdas` the one of the highest mean accuracy on `splits`, in `scores_`,
+    is chosen, among equals the largest; `coef_` has a row for each monomial as it is.
 
-    `lambdas` are powers of ten from -7 to 1 by default; among equal accuracies the largest is chosen. `scores_` are the
-    mean accuracies over `splits`, and `coef_` has a row for each monomial.
-
-    Notes
-    -----
     The Gram matrix of a training part is accumulated in blocks of bounded memory and takes :math:`8 p^2` bytes.
     """
 
@@ -60,36 +60,21 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         self.classes_, codes = np.unique(y, return_inverse=True)
         targets = encode_classes(codes, len(self.classes_), get_loss("squared")).reshape(len(y), -1)
-        self.n_features_in_ = d
         lambdas = sorted(map(float, self.lambdas))
         self.scores_ = np.zeros(len(lambdas))
         for train, test in self.splits:
             moments = _moments(X[train], targets[train])
-            outputs = [_outputs(X[test], _solve(moments, value)) for value in lambdas]
-            self.scores_ += [np.mean(_chosen(own) == codes[test]) / len(self.splits) for own in outputs]
+            chosen = [_chosen(X[test], _solve(moments, value)) for value in lambdas]
+            self.scores_ += [np.mean(own == codes[test]) / len(self.splits) for own in chosen]
         best = max(range(len(lambdas)), key=lambda index: (self.scores_[index], index))
         self.lambda_ = lambdas[best]
-        self._solution = _solve(_moments(X, targets), self.lambda_)
-        self.coef_ = self._solution[0]
+        self.coef_, self.intercept_ = _solve(_moments(X, targets), self.lambda_)
         return self
-
-    def decision_function(self, X: FloatArray) -> FloatArray:
-        """Return scores of shape (n,) for two classes, (n, C) for more."""
-        check_is_fitted(self)
-        outputs = _outputs(X, self._solution)
-        return class_scores(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return labels of shape (n,)."""
-        scores = self.decision_function(X)
-        labels: npt.NDArray[Any] = self.classes_[_chosen(scores[:, None] if scores.ndim == 1 else scores)]
+        labels: npt.NDArray[Any] = self.classes_[_chosen(X, (self.coef_, self.intercept_))]
         return labels
-
-
-#: Number of rows, Gram matrix of (phi, 1), and its products with the targets.
-_Moments = tuple[int, FloatArray, FloatArray]
-#: Coefficients of the scaled monomials, their means, deviations, and the constant.
-_Solution = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
 def _features(X: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
@@ -116,27 +101,21 @@ def _solve(moments: _Moments, weight: float) -> _Solution:
     centred = gram[:-1, :-1] - count * np.outer(mean, mean)
     variance = centred.diagonal() / count
     constant = variance <= 1e-12 * np.maximum(gram.diagonal()[:-1] / count, 1e-300)
-    deviation = np.where(constant, np.inf, np.sqrt(np.maximum(variance, 0.0)))
-    centred /= deviation[:, None] * deviation
+    deviation = np.where(constant, np.inf, np.sqrt(np.maximum(variance, 0.0)))[:, None]
+    centred /= deviation * deviation.T
     centred.flat[:: len(centred) + 1] += weight * count
-    right = (products[:-1] - count * mean[:, None] * target_mean) / deviation[:, None]
+    right = (products[:-1] - count * mean[:, None] * target_mean) / deviation
     try:
-        coefficients = cho_solve(cho_factor(centred, overwrite_a=True, check_finite=False), right, check_finite=False)
+        factor = cho_factor(centred, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise InvalidInputError(
             f"lambdas must be larger than the rounding errors of these data; got {weight:g}"
         ) from None
-    return coefficients, mean, deviation, target_mean
+    coefficients = cho_solve(factor, right, check_finite=False) / deviation
+    return coefficients, target_mean - mean @ coefficients
 
 
-def _outputs(X: FloatArray, solution: _Solution) -> FloatArray:
-    coefficients, mean, deviation, constant = solution
-    scaled = coefficients / deviation[:, None]
-    outputs = np.empty((len(X), len(constant)))
-    for rows, phi in _features(X):
-        outputs[rows] = phi @ scaled + (constant - mean @ scaled)
-    return outputs
-
-
-def _chosen(outputs: FloatArray) -> npt.NDArray[np.intp]:
+def _chosen(X: FloatArray, solution: _Solution) -> npt.NDArray[np.intp]:
+    coefficients, constant = solution
+    outputs = np.vstack([phi @ coefficients + constant for _, phi in _features(X)])
     return choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
