@@ -156,19 +156,6 @@ def geometric(numbers: Any) -> float:
 # -- numbers as text -------------------------------------------------------------------------------------
 
 
-def spread(numbers: Sequence[float] | np.ndarray, digits: int = 3) -> str:
-    """Return mean and deviation as text."""
-    if len(numbers) == 0:
-        return "-"
-    deviation = f" ± {np.std(numbers, ddof=1):.{digits}f}" if len(numbers) > 1 else ""
-    return f"{np.mean(numbers):.{digits}f}{deviation}"
-
-
-def percent(numbers: Sequence[float] | np.ndarray, digits: int = 1) -> str:
-    """Return mean and deviation of shares in percent."""
-    return spread(100.0 * np.asarray(numbers, dtype=float), digits)
-
-
 def medians(numbers: Sequence[float] | np.ndarray) -> str:
     """Return the median and the range as text."""
     numbers = np.asarray(numbers, dtype=float)
@@ -215,19 +202,6 @@ def gained(claim: Claim) -> str:
 
 
 # -- claims ----------------------------------------------------------------------------------------------
-
-
-#: Kind of cases, where in a paper, what is said, and what judges it.
-Theorem = tuple[str, str, str, Callable[[str, str, Sequence[Record]], Claim]]
-
-
-def theorems(paper: str, listed: Iterable[Theorem], records: Sequence[Record]) -> list[Claim]:
-    """Return the checks of what a paper proves."""
-    made = []
-    for kind, place, statement, decide in listed:
-        source, found = f"Theory: {paper}, {place}", where(records, kind=kind)
-        made.append(decide(source, statement, found) if found else not_measured(source, statement))
-    return made
 
 
 def approach_claim(

@@ -32,14 +32,10 @@ def planted(n: int, d: int, seed: int) -> Split:
     return X[:n], X[n:], y[:n], y[n:]
 
 
-def digits(scale: str = "unit") -> Split:
-    """Return scikit-learn's digits, 1437 and 360 stratified: pixels in [0, 1], "standardised", or "raw" 0 to 16."""
+def digits() -> Split:
+    """Return scikit-learn's digits, 1437 and 360 stratified, pixels in [0, 1]."""
     X, y = sets.load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
-    if scale == "standardised":
-        X, X_test = scaled(X, X_test)
-    elif scale == "raw":
-        X, X_test = 16.0 * X, 16.0 * X_test
     return X, X_test, y, y_test
 
 
