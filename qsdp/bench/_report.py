@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,17 +60,7 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
 def markdown_of(
     experiment: Experiment, results: Results, picture: str | None = None, claims: Sequence[Claim] | None = None
 ) -> str:
-    """Return the page of an experiment: figure, tables, claims.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    results : Results
-    picture : str, optional
-        Path of its figure.
-    claims : sequence of Claim, optional
-        Its claims, corrected together with those of other experiments.
-    """
+    """Return the page of an experiment: its figure in a file, tables, and claims, corrected with those of others."""
     claims = corrected(claims_of(experiment, results)) if claims is None else claims
     parts = [f"# {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
     if claims:
@@ -88,16 +78,7 @@ def markdown_of(
 
 
 def summary_of(found: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], link: Callable[[str], str]) -> str:
-    """Return the page that sums up all experiments.
-
-    Parameters
-    ----------
-    found : mapping of str to sequence of Claim
-        Claims by the name of their experiment, corrected together.
-    titles : mapping of str to str
-    link : callable
-        ``link(name)`` returns the address of an experiment's page.
-    """
+    """Return the page that sums up all experiments: claims and titles by their names, and links to their pages."""
     placed = [(name, claim) for name, claims in found.items() for claim in claims]
     parts = [f"# Results\n\n{_SUMMARY}", _counts([claim for _, claim in placed])]
     for paper in PAPERS:
@@ -117,15 +98,14 @@ def summary_of(found: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], 
 def _counts(claims: Sequence[Claim]) -> str:
     """Return the numbers of claims with each verdict and of each kind, papers first."""
     papers = [claim for claim in claims if claim.kind == "paper"]
-    groups = {paper: [claim for claim in papers if claim.family == paper] for paper in PAPERS}
-    groups = {f"{name}": own for name, own in groups.items() if own}
+    groups = {paper: own for paper in PAPERS if (own := [claim for claim in papers if claim.family == paper])}
     groups[f"**all {KINDS['paper']}**"] = papers
     groups |= {f"**{KINDS[kind]}**": [c for c in claims if c.kind == kind] for kind in ("target", "theory")}
+    kinds = ("statistical", "exact")
     rows = [
-        (name, *_verdicts(own), *(str(sum(c.basis == basis for c in own)) for basis in ("statistical", "exact")))
-        for name, own in groups.items()
+        (name, *_verdicts(own), *(sum(c.basis == kind for c in own) for kind in kinds)) for name, own in groups.items()
     ]
-    return markdown_table(("", *VERDICTS, "statistical", "exact"), rows)
+    return markdown_table(("", *VERDICTS, *kinds), rows)
 
 
 def _verdicts(claims: Sequence[Claim]) -> list[str]:
@@ -145,27 +125,24 @@ def _claims_table(placed: Iterable[tuple[str, Claim]], link: Callable[[str], str
         groups.setdefault(claim.group or f"{name}: {claim.source}: {claim.statement}", []).append((name, claim))
     rows = []
     for own in groups.values():
-        places = dict.fromkeys((claim.source.removeprefix(prefix).removeprefix(", "), name) for name, claim in own)
+        places: dict[str, dict[str, None]] = {}
+        for name, claim in own:
+            places.setdefault(name, {})[claim.source.removeprefix(prefix).removeprefix(", ")] = None
+        where = ", ".join(f"[{', '.join(sources)}]({link(name)})" for name, sources in places.items())
         claims = [claim for _, claim in own]
         kinds = ", ".join(dict.fromkeys(claim.basis for claim in claims if claim.basis))
-        names = dict.fromkeys(name for _, name in places)
-        where = ", ".join(f"[{', '.join(p for p, other in places if other == name)}]({link(name)})" for name in names)
-        if len(claims) == 1:
-            rows.append((where, claims[0].statement, claims[0].judged, kinds, _number(claims[0])))
-            continue
-        counts = Counter(claim.verdict for claim in claims)
-        verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-        numbers = "; ".join(f"{claim.case}: {_number(claim)}" for claim in claims)
-        rows.append((where, claims[0].group, verdicts, kinds, numbers))
+        # In short what was measured, or what is missing.
+        numbers = [claim.number if claim.basis else claim.why for claim in claims]
+        said, verdicts = claims[0].statement, claims[0].judged
+        if len(claims) > 1:
+            counts = Counter(claim.verdict for claim in claims)
+            said, verdicts = claims[0].group, ", ".join(f"{counts[one]} {one}" for one in VERDICTS if counts[one])
+            numbers = [f"{claim.case}: {number}" for claim, number in zip(claims, numbers, strict=True)]
+        rows.append((where, said, verdicts, kinds, "; ".join(numbers)))
     return markdown_table(("where", "claim", "verdict", "kind", "number"), rows)
 
 
-def _number(claim: Claim) -> str:
-    """Return the measurement in short, or what is missing."""
-    return claim.number if claim.basis else claim.why
-
-
-def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a Markdown table."""
     headings = list(headings)
     lines = ["| " + " | ".join(map(_cell, headings)) + " |", "|" + "---|" * len(headings)]
@@ -177,47 +154,36 @@ def footing(experiment: Experiment, results: Results) -> str:
     """Return the number of measured cases, and the machines."""
     count = len(_records(experiment, results))
     total = len(experiment.cases(results.quick))
-    machines = "; ".join(_machines(results))
     outdated = f" {results.outdated} records of another version do not count." if results.outdated else ""
     measured = f"{count} of {total} cases" if count else f"Not measured yet: none of {total} cases"
-    return f"{measured}{' (quick)' if results.quick else ''}.{outdated} {machines}".rstrip()
+    return f"{measured}{' (quick)' * results.quick}.{outdated} {'; '.join(_machines(results))}".rstrip()
 
 
 def _machines(results: Results) -> list[str]:
     """Return one text for each machine with its versions: when, at which commits and under what load it measured."""
-    counts = Counter(record.machine for record in results.records)
     groups: dict[str, list[tuple[Mapping[str, Any], int]]] = {}
+    counts = Counter(record.machine for record in results.records)
     for number, machine in enumerate(results.machines):
-        groups.setdefault(_hardware(machine), []).append((machine, counts[number]))
+        versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+        text = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {versions}"
+        if blas := machine.get("blas"):
+            # Libraries are listed in the order in which they were loaded.
+            text += f", {', '.join(sorted(blas.split(', ')))}, {machine['threads']} threads"
+        groups.setdefault(text, []).append((machine, counts[number]))
     return [", ".join([hardware, *_occasions(measured)]) for hardware, measured in groups.items()]
 
 
-def _hardware(machine: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    text = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {versions}"
-    # Libraries are listed in the order in which they were loaded.
-    blas = ", ".join(sorted(machine.get("blas", "").split(", ")))
-    return f"{text}, {blas}, {machine['threads']} threads" if blas else text
-
-
-def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> list[str]:
-    """Return dates, commits, how many cases have no sources, and how many were measured under load."""
-    machines = [machine for machine, _ in measured]
-    dates = sorted({machine["date"] for machine in machines})
-    commits = list(dict.fromkeys(machine["commit"] for machine in machines if machine.get("commit")))
-    unknown = sum(count for machine, count in measured if not machine.get("source"))
-    loaded = [(machine["load"], count) for machine, count in measured if machine.get("loaded")]
-    return [
-        " to ".join(dict.fromkeys([dates[0], dates[-1]])),
-        *([f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}"] if commits else []),
-        *([f"sources of {unknown} cases not recorded"] if unknown else []),
-        *([_load(loaded)] if loaded else []),
-    ]
-
-
-def _load(loaded: Sequence[tuple[float, int]]) -> str:
-    most = max(load for load, _ in loaded)
-    return f"**seconds of {sum(count for _, count in loaded)} cases under load (up to {most:g} other processes)**"
+def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> Iterator[str]:
+    """Yield dates, commits, how many cases have no sources, and how many were measured under load."""
+    dates = sorted(machine["date"] for machine, _ in measured)
+    yield " to ".join(dict.fromkeys([dates[0], dates[-1]]))
+    if commits := list(dict.fromkeys(machine["commit"] for machine, _ in measured if machine.get("commit"))):
+        yield f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}"
+    if unknown := sum(count for machine, count in measured if not machine.get("source")):
+        yield f"sources of {unknown} cases not recorded"
+    if loaded := [(machine["load"], count) for machine, count in measured if machine.get("loaded")]:
+        count, most = sum(count for _, count in loaded), max(load for load, _ in loaded)
+        yield f"**seconds of {count} cases under load (up to {most:g} other processes)**"
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:
