@@ -18,22 +18,13 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Record:
-    """A case and its measurement.
-
-    Attributes
-    ----------
-    case : dict
-    measured : dict
-        Return value of the experiment's `run`.
-    seconds : float
-        Wall-clock seconds of `run`.
-    machine : int
-        Index into `Results.machines`.
-    """
+    """A case and its measurement."""
 
     case: Case
+    #: Return value of the experiment's `run`, and its wall-clock seconds.
     measured: dict[str, Any]
     seconds: float
+    #: Index into `Results.machines`.
     machine: int = 0
 
 
@@ -54,39 +45,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Set of cases that one function measures.
+    """Set of cases that one function measures."""
 
-    Parameters
-    ----------
-    name : str
-        Stem of its file of results.
-    title : str
-    source : str
-        Paper, figure or table that it reproduces.
-    cases : callable
-        ``cases(quick)`` returns all cases, or a few small ones if `quick`.
-    run : callable
-        ``run(case)`` measures one case; it must be importable by other processes.
-    tables : callable
-        ``tables(records)`` returns tables, also for a part of the records.
-    version : int
-        Increased when earlier measurements are no longer comparable; those are dropped.
-    claims : callable, optional
-        ``claims(records)`` returns claims with verdicts computed from the records; all are "not measured" without
-        records.
-    plot : callable, optional
-        ``plot(records, path)`` draws a figure, or nothing if there are too few records.
-    extra : dict
-        Further sections of the report, text by heading.
-    """
-
+    #: Stem of its file of results.
     name: str
     title: str
+    #: Paper, figure or table that it reproduces.
     source: str
+    #: ``cases(quick)`` returns all cases, or a few small ones if `quick`.
     cases: Callable[[bool], Sequence[Case]]
+    #: ``run(case)`` measures one case; it must be importable by other processes.
     run: Callable[[Case], Mapping[str, Any]]
+    #: ``tables(records)`` returns tables, also for a part of the records.
     tables: Callable[[Sequence[Record]], Sequence[Table]]
+    #: Increased when earlier measurements are no longer comparable; those are dropped.
     version: int = 1
+    #: ``claims(records)`` returns claims with verdicts computed from the records, "not measured" without records.
     claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
+    #: ``plot(records, path)`` draws a figure, or nothing if there are too few records.
     plot: Callable[[Sequence[Record], Path], None] | None = None
+    #: Further sections of the report, text by heading.
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -27,38 +27,21 @@ def key_of(case: Case) -> str:
 
 @dataclass
 class Results:
-    """Records of one version of an experiment.
-
-    Attributes
-    ----------
-    experiment : str
-    version : int
-    quick : bool
-    records : list of Record
-    machines : list of dict
-    outdated : int
-        Number of records of another version in the file, which are dropped.
-    interrupted : bool
-        Whether Ctrl-C ended the run.
-    """
+    """Records of one version of an experiment, and the machines that they were measured on."""
 
     experiment: str
     version: int
     quick: bool = False
     records: list[Record] = field(default_factory=list, repr=False)
     machines: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    #: Number of records of another version in the file, which are dropped.
     outdated: int = 0
+    #: Whether Ctrl-C ended the run.
     interrupted: bool = False
 
     @classmethod
     def load(cls, path: Path) -> Results:
-        """Read a file.
-
-        Raises
-        ------
-        StorageError
-            It is not a results file, damaged, or of a later format.
-        """
+        """Read a file; a `StorageError` says that it is not a results file, damaged, or of a later format."""
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             if stored["format"] != _FORMAT:
@@ -121,17 +104,8 @@ class Results:
 def load_results(experiment: Experiment, path: Path, quick: bool | None = None) -> Results:
     """Return the records in a file of the current version of an experiment; none if there is no file.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    path : Path
-    quick : bool, optional
-        Whether records of a quick or of a full run are wanted; by default those in the file.
-
-    Raises
-    ------
-    StorageError
-        The file is damaged, of a later format, or of another experiment.
+    If `quick` is given those of a quick or of a full run are wanted, otherwise those in the file. A `StorageError` says
+    that the file is damaged, of a later format, or of another experiment.
     """
     if not path.is_file():
         return Results(experiment.name, experiment.version, bool(quick))

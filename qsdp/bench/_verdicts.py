@@ -69,24 +69,16 @@ Pairs = Mapping[Any, float]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What repetitions say of an inequality.
+    """What repetitions say of an inequality."""
 
-    Attributes
-    ----------
-    p_for, p_against : float
-        One-sided p that the inequality holds, and that the opposite does.
-    number : str
-        Effect with its confidence interval of 95 %.
-    count : int
-        Repetitions.
-    missing : str
-        Why there is no evidence.
-    """
-
+    #: One-sided p that the inequality holds, and that the opposite does.
     p_for: float = 1.0
     p_against: float = 1.0
+    #: Effect with its confidence interval of 95 %.
     number: str = ""
+    #: Repetitions.
     count: int = 0
+    #: Why there is no evidence.
     missing: str = ""
 
     @property
@@ -97,41 +89,27 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """Claim and its verdict by the measurements.
+    """Claim and its verdict by the measurements."""
 
-    Attributes
-    ----------
-    source : str
-        Paper and figure, table or section; sources of checks of theory begin with "Theory: ".
-    statement : str
-        The claim, in our own words.
-    verdict : {"supported", "inconclusive", "contradicted", "not measured"}
-        Computed from the records.
-    figures : str
-        The measurements behind the verdict.
-    why : str
-        What is missing, or which parts or cases do not hold.
-    basis : {"statistical", "exact", ""}
-        How it is judged; empty if not measured.
-    number : str
-        The measurement in short.
-    evidence : Evidence, optional
-        Of a statistical claim.
-    so_far : str
-        Number of cases behind the verdict, if some are missing; set by `claims_of`.
-    group, case : str
-        What claims share that a summary shows as one, and in what this one differs.
-    """
-
+    #: Paper and figure, table or section; sources of checks of theory begin with "Theory: ".
     source: str
+    #: The claim, in our own words.
     statement: str
+    #: One of `VERDICTS`, computed from the records.
     verdict: str
+    #: The measurements behind the verdict.
     figures: str
+    #: What is missing, or which parts or cases do not hold.
     why: str = ""
+    #: How it is judged, "statistical" or "exact"; empty if not measured.
     basis: str = ""
+    #: The measurement in short.
     number: str = ""
+    #: Of a statistical claim.
     evidence: Evidence | None = None
+    #: Number of cases behind the verdict, if some are missing; set by `claims_of`.
     so_far: str = ""
+    #: What claims share that a summary shows as one, and in what this one differs.
     group: str = ""
     case: str = ""
 
@@ -165,20 +143,10 @@ class Claim:
 def compare(
     ours: Pairs, theirs: Pairs | float, *, less: bool = False, log: bool = False, margin: float = 0.0, unit: float = 1.0
 ) -> Evidence:
-    """Return the evidence that one measurement is larger than another, repetition by repetition.
+    """Return the evidence that a measurement by split or seed is larger than another, or a number; if `less`, smaller.
 
-    Parameters
-    ----------
-    ours, theirs : mapping
-        Measurements by split or seed; `theirs` may be one number.
-    less : bool, default=False
-        Smaller is claimed.
-    log : bool, default=False
-        Compare logarithms: ratios count, not differences.
-    margin : float, default=0.0
-        By how much it has to be better, with `log` the logarithm of how many times; negative: may be worse.
-    unit : float, default=1.0
-        Factor of differences in the text, 100 for points.
+    With `log` ratios count, not differences. `margin` is by how much it has to be better, with `log` the logarithm of
+    how many times; negative: it may be worse. `unit` is a factor of differences in the text, 100 for points.
     """
     theirs = theirs if isinstance(theirs, Mapping) else dict.fromkeys(ours, theirs)
     pairs = [key for key in ours if key in theirs]
