@@ -13,7 +13,6 @@ import importlib
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,10 +53,12 @@ def topics() -> dict[str, str]:
     order = list(TOPICS)
     files = sorted((path.parent.name, path.stem) for path in HERE.glob("experiments/*/[!_]*.py"))
     files.sort(key=lambda file: order.index(file[0]) if file[0] in order else len(order))
-    names = Counter(name for _, name in files)
-    if twice := sorted(name for name, count in names.items() if count > 1):
-        raise typer.BadParameter(f"two experiments have the same name: {', '.join(twice)}")
-    return {name: topic for topic, name in files}
+    found: dict[str, str] = {}
+    for topic, name in files:
+        if name in found:
+            raise typer.BadParameter(f"two experiments have the same name: {name}")
+        found[name] = topic
+    return found
 
 
 def module_of(name: str) -> Any:
@@ -69,17 +70,15 @@ def module_of(name: str) -> Any:
 
 def experiment_of(name: str) -> Experiment:
     experiment: Experiment = module_of(name).EXPERIMENT
-    if experiment.name != name:
-        raise typer.BadParameter(f"the experiment in {name}.py is named {experiment.name!r}")
     return experiment
 
 
-def chosen(wanted: list[str]) -> list[Experiment]:
+def chosen(wanted: Sequence[str]) -> list[Experiment]:
     """Return experiments by name; all of them for 'all'."""
-    return [experiment_of(name) for name in (list(topics()) if wanted == ["all"] else wanted)]
+    return [experiment_of(name) for name in (topics() if list(wanted) == ["all"] else wanted)]
 
 
-def part_of(experiment: Experiment, only: list[str]) -> Experiment:
+def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:
     """Return the experiment with the cases whose parameters have one of the values asked for."""
     wanted: dict[str, set[str]] = {}
     for one in only:
@@ -88,15 +87,15 @@ def part_of(experiment: Experiment, only: list[str]) -> Experiment:
             raise typer.BadParameter(f"--only must be NAME=VALUE, such as set=iris; got {one!r}")
         wanted.setdefault(name, set()).add(value)
 
-    def asked(case: dict[str, Any]) -> bool:
-        return all(name in case and str(case[name]) in values for name, values in wanted.items())
+    def cases(quick: bool) -> list[dict[str, Any]]:
+        return [one for one in experiment.cases(quick) if all(str(one.get(k)) in wanted[k] for k in wanted)]
 
-    return replace(experiment, cases=lambda quick: [case for case in experiment.cases(quick) if asked(case)])
+    return replace(experiment, cases=cases)
 
 
 def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Experiment, Results, Path]]:
     """Return experiments, what is measured of each, and where."""
-    paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(list(wanted))]
+    paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(wanted)]
     return [(experiment, load_results(experiment, path), path) for experiment, path in paths]
 
 
@@ -172,12 +171,11 @@ def pages_folder(folder: Path) -> Path:
 
 
 def pages(folder: Path) -> dict[Path, str]:
-    """Return the pages of the results in a folder: the summary, and one for each experiment."""
+    """Return the pages of the results in a folder: the summary, one for each experiment, and pages that quote."""
     summary, home, known = folder.parent / "RESULTS.md", pages_folder(folder), stored(folder)
     placed = [(experiment.name, claim) for experiment, results, _ in known for claim in claims_of(experiment, results)]
-    judged = corrected([claim for _, claim in placed])
     claims: dict[str, list[Claim]] = {experiment.name: [] for experiment, _, _ in known}
-    for (name, _), claim in zip(placed, judged, strict=True):
+    for (name, _), claim in zip(placed, corrected([claim for _, claim in placed]), strict=True):
         claims[name].append(claim)
 
     def link(name: str) -> str:
@@ -208,12 +206,12 @@ def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
         module, (experiment, results) = module_of(name), measured[name]
         cases = list(experiment.cases(results.quick))
         records = results.of(cases)
-        return (module.quotes(records) if records and hasattr(module, "quotes") else {}), len(records) == len(cases)
+        return (module.quotes(records) if records else {}), len(records) == len(cases)
 
     def quoted(name: str, part: str) -> str | None:
         quotes, whole = found(name)
         if whole and part not in quotes:
-            raise typer.BadParameter(f"{name} has no quote {part!r}; it has {', '.join(quotes) or 'none'}")
+            raise typer.BadParameter(f"{name} has no quote {part!r}; it has {', '.join(quotes)}")
         return quotes.get(part)
 
     return quoted

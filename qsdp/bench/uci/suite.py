@@ -20,15 +20,14 @@ _N_TRAINED, _TOO_LARGE = 2, ("letter", "adult")
 _PROTOCOL = (
     "Every seed is a stratified split 80/20, ten of small sets, three of large ones, one of adult; networks trained by "
     "gradients have the first two of all sets but letter and adult. Categorical columns are one 0/1 column a value; "
-    "columns have mean zero and deviation one over the training part, and those constant "
-    "there are left out. Hyper-parameters are those of the highest accuracy inside the training part, on the same "
-    "folds for all methods (five up to 500 rows, three up to 2000, beyond that one held-out fifth); then a fit to the "
-    "whole training part. Betas of the relaxation: nine, down to a ten-thousandth of the largest useful one, on a "
-    "path; learning rates and beta of trained networks: three times three. Test rows play no part. One thread; times "
-    "are processor seconds of validation and fit. The certificate bounds the training objective of every network with "
-    "the same levels, beta and loss; for trained networks it is made afterwards, outside their time. Float weights "
-    "count 64 bits, levels the logarithm of their number; trees a threshold, a column and a bit a split, a value (one "
-    "tree a class) and a bit a leaf."
+    "columns have mean zero and deviation one over the training part. Hyper-parameters are those of the highest "
+    "accuracy inside the training part, on the same folds for all methods (five up to 500 rows, three up to 2000, "
+    "beyond that one held-out fifth); then a fit to the whole training part. Betas of the relaxation: nine, down to a "
+    "ten-thousandth of the largest useful one; learning rates and beta of trained networks: three times three, and "
+    "more where the best lies at an edge. Test rows play no part. One thread. The certificate bounds the training "
+    "objective of every network with the same levels, beta and loss; for trained networks it is made afterwards, "
+    "outside their time. Float weights count 64 bits, levels the logarithm of their number; trees a threshold, a "
+    "column and a bit a split, a value (one tree a class) and a bit a leaf."
 )
 #: Small, and bundled: they need no network.
 _QUICK_SETS = ("iris", "wine", "breast-cancer-wisconsin")
@@ -38,26 +37,11 @@ _QUICK_METHODS = ("qsdp-250", "qsdp-refit", "relaxation", "logistic", "quadratic
 def uci_experiment(
     sets: Sequence[str] | None = None, methods: Sequence[str] | None = None, n_seeds: int | None = None
 ) -> Experiment:
-    """Return the suite, or a part of it.
+    """Return the suite, or a part of it: some of `SETS`, some of `METHODS`, so many splits of every set.
 
-    Parameters
-    ----------
-    sets : sequence of str, optional
-        Some of `qsdp.bench.uci.SETS`; all by default, three small ones if quick.
-    methods : sequence of str, optional
-        Some of `qsdp.bench.uci.METHODS`; all by default, five fast ones if quick.
-    n_seeds : int, optional
-        Number of splits of every set, with seeds 0, 1, ...; by default that of `N_SEEDS`, one if quick.
-
-    Returns
-    -------
-    Experiment
-        A case is a set, a method and a seed, in the order of `split_cases`.
-
-    Raises
-    ------
-    InvalidInputError
-        A name is unknown, or the number not positive.
+    By default there are all sets and methods and the splits of `N_SEEDS`; if quick three small sets, five fast methods
+    and one split. A case is a set, a method and a seed, in the order of `split_cases`. An `InvalidInputError` says that
+    a name is unknown, or the number not positive.
     """
     chosen_sets = None if sets is None else _checked("sets", sets, SETS)
     chosen_methods = None if methods is None else _checked("methods", methods, METHODS)
@@ -90,12 +74,11 @@ def _is_left_out(case: Case) -> bool:
     return trained and (case["seed"] >= _N_TRAINED or case["set"] in _TOO_LARGE)
 
 
-def _checked(what: str, names: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+def _checked(what: str, names: Sequence[str], known: Iterable[str]) -> list[str]:
     """Return distinct names in the suite's order."""
     allowed = list(known)
-    for name in names:
-        check_choice(what, name, allowed)
-    return tuple(name for name in allowed if name in names)
+    chosen = {check_choice(what, name, allowed) for name in names}
+    return [name for name in allowed if name in chosen]
 
 
 EXPERIMENT = uci_experiment()
