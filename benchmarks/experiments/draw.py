@@ -1,4 +1,4 @@
-"""Pictures: panels, legends and axes."""
+"""Pictures: panels of lines."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ from qsdp.bench import Record
 Records = Sequence[Record]
 #: Numbers, one or several, by name of a line and place.
 Lines = Mapping[str, Mapping[float, Any]]
-
-
-def subplots(*shape: int, **options: Any) -> tuple[Any, Any]:
-    """Return a figure and its axes, which arrange themselves."""
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(*shape, **{"layout": "constrained", "dpi": 120, **options})
 
 
 def saved(plot: Callable[[Records], Any]) -> Callable[[Records, Path], None]:
@@ -41,49 +34,32 @@ def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "",
     `log` has the axes that are logarithmic, "xy" both.
     """
     import matplotlib as mpl
+    import matplotlib.pyplot as plt
 
     rows = -(-len(panels) // 4)
     width = -(-len(panels) // rows)
     # Of dozens of panels a picture is a megabyte otherwise.
-    dpi = 120 if rows < 4 else 70
-    figure, axes = subplots(rows, width, figsize=(4.5 * width + 2.0, height * rows), squeeze=False, dpi=dpi)
-    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    look = {"layout": "constrained", "dpi": 120 if rows < 4 else 70, "squeeze": False}
+    figure, axes = plt.subplots(rows, width, figsize=(4.5 * width + 2.0, height * rows), **look)
     # Ten strong colours first, then ten light ones.
-    colours = sorted(mpl.colormaps["tab20"].colors, key=lambda colour: mpl.colormaps["tab20"].colors.index(colour) % 2)
+    strong = mpl.colormaps["tab20"].colors
+    colours, drawn = (*strong[::2], *strong[1::2]), {}
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
         for name, points in lines.items():
             places = sorted(points)
             numbers = [np.ravel(points[place]) for place in places]
             errors = [one.std(ddof=1) if len(one) > 1 else 0.0 for one in numbers]
-            look = {"fmt": "o-", "ms": 4, "capsize": 3, "color": colours[names.index(name) % 20], "label": name}
-            axis.errorbar(places, [one.mean() for one in numbers], errors if any(errors) else None, **look)
+            colour = drawn[name].lines[0].get_color() if name in drawn else colours[len(drawn) % 20]
+            means = [one.mean() for one in numbers]
+            line = axis.errorbar(
+                places, means, errors if any(errors) else None, fmt="o-", ms=4, capsize=3, color=colour
+            )
+            drawn.setdefault(name, line)
         axis.set(title=title, xlabel=xlabel, **{f"{one}scale": "log" for one in log})
-        label_decades(axis)
         axis.grid(alpha=0.3)
     for axis in axes[:, 0]:
         axis.set_ylabel(ylabel)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    legend(figure, axes)
+    figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize="small")
     return figure
-
-
-def legend(figure: Any, axes: Any) -> None:
-    """Name what is drawn in all panels, each once, at the right of them."""
-    entries = [ax.get_legend_handles_labels() for ax in np.ravel(axes)]
-    handles = {label: line for lines, labels in entries for line, label in zip(lines, labels, strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize="small")
-
-
-def label_decades(axes: Any) -> None:
-    """Label a logarithmic axis of both by its decades; over less than two of them by 1, 2 and 5, too."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    for axis in (axes.xaxis, axes.yaxis):
-        low, high = sorted(axis.get_view_interval())
-        if axis.get_scale() != "log" or not 0.0 < low < high:
-            continue
-        if high < 100.0 * low:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high > 3.0 * low else range(1, 10)))
-            axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
