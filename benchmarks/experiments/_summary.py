@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -36,9 +37,10 @@ def summary(records: Sequence[Record], *keys: str) -> list[Table]:
     parts: dict[tuple[str, frozenset[str]], dict[tuple[Any, ...], list[Row]]] = {}
     for record in records:
         case = {name: value for name, value in record.case.items() if name not in REPEATED}
-        found = record.measured
-        if found and not any(isinstance(e, Mapping) for v in found.values() for e in getattr(v, "values", dict)()):
-            found = {"what": found} if all(isinstance(value, Mapping) for value in found.values()) else found
+        # Fresh measurements as they will be in a file.
+        found = json.loads(json.dumps(record.measured, default=lambda value: value.tolist()))
+        if found and not any(isinstance(e, dict) for v in found.values() for e in getattr(v, "values", dict)()):
+            found = {"what": found} if all(isinstance(value, dict) for value in found.values()) else found
         for part, place, row in _rows(case.pop("kind", "measured"), case, found, keys):
             if row:
                 own = parts.setdefault((part, frozenset(row)), {})
@@ -49,19 +51,16 @@ def summary(records: Sequence[Record], *keys: str) -> list[Table]:
 def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Row, Row]]:
     """Yield the part, the parameters and the numbers of a measurement, and of its entries."""
     row: Row = {}
-    for name, value in ((name, _plain(value)) for name, value in found.items()):
-        entries = value.items() if isinstance(value, Mapping) else [("", one) for one in _listed(value)]
-        if not isinstance(value, Mapping | list):
-            row[name] = value
-        elif entries and all(isinstance(entry, Mapping) for _, entry in entries):
-            for key, entry in entries:
-                named = {k: v for k, v in entry.items() if not key and (k in keys or isinstance(v, str))}
-                rest = {k: v for k, v in entry.items() if k not in named}
-                yield from _rows(
-                    part if name == "what" else name, {**case, **({name: key} if key else named)}, rest, keys
-                )
-        elif isinstance(value, Mapping):
-            row |= {f"{name} {k}": _number(_plain(v)) for k, v in entries if not isinstance(v, Mapping)}
+    for name, value in found.items():
+        entries = value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {}
+        if entries and all(isinstance(entry, dict) for entry in entries.values()):
+            for key, entry in entries.items():
+                own = {name: key} if isinstance(value, dict) else {}
+                own |= {k: v for k, v in entry.items() if not own and (k in keys or isinstance(v, str))}
+                rest = {k: v for k, v in entry.items() if k == name or k not in own}
+                yield from _rows(part if name == "what" else name, {**case, **own}, rest, keys)
+        elif isinstance(value, dict):
+            row |= {f"{name} {k}": _number(v) for k, v in value.items() if not isinstance(v, dict)}
         else:
             row[name] = _number(value)
     yield part, case, {name: value for name, value in row.items() if value != []}
@@ -69,24 +68,13 @@ def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -
 
 def _word(value: Any) -> str:
     """Return a parameter as text, of several their values."""
-    parts = value.values() if isinstance(value, Mapping) else value
-    return (
-        ", ".join(map(str, parts)) if isinstance(value, Mapping | list | tuple) else "" if value is None else str(value)
-    )
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _plain(value: Any) -> Any:
-    """Return NumPy's numbers and arrays, and tuples, as they will be in a file."""
-    found = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-    return list(found) if isinstance(found, tuple) else found
+    if isinstance(value, dict | list | tuple):
+        return ", ".join(map(str, value.values() if isinstance(value, dict) else value))
+    return "" if value is None else str(value)
 
 
 def _number(value: Any) -> Any:
-    """Return the mean of a list of numbers, and anything else but lists as it is."""
+    """Return the mean of a list of numbers, none of other lists, and anything else as it is."""
     if not isinstance(value, list):
         return value
     return float(np.mean(value)) if value and all(isinstance(one, Real) for one in value) else []
@@ -94,33 +82,26 @@ def _number(value: Any) -> Any:
 
 def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
     """Return a row for every case, with the parameters in which they differ."""
-    values: dict[str, set[str]] = {}
-    for place in found:
-        for name, value in place:
-            values.setdefault(name, set()).add(value)
-    differing = [name for name, own in values.items() if len(own) > 1 or not all(name in dict(p) for p in found)]
-    same = {name: min(own) for name, own in values.items() if name not in differing}
-    columns = {}
+    places = [dict(place) for place in found]
+    names = dict.fromkeys(name for place in places for name in place)
+    columns = [(name.replace("_", " "), [place.get(name, "") for place in places]) for name in names]
     for name in next(iter(found.values()))[0]:
         measured = [[row[name] for row in rows] for rows in found.values()]
         heading, factor = _headed(name, [value for values in measured for value in values])
-        columns[heading] = [_cell(values, factor) for values in measured]
+        columns.append((heading, [_cell(values, factor) for values in measured]))
     counts = [len(rows) for rows in found.values()]
-    columns["repetitions"] = [str(count) if max(counts) > 1 else "" for count in counts]
-    for name, cells in list(columns.items()):
-        if (len(cells) > 1 and len({*cells}) == 1) or not any(cells):
-            del columns[name]
-            same |= {name: cells[0]} if cells[0] else {}
-    shown = [
-        [*(dict(place).get(name, "") for name in differing), *(cells[k] for cells in columns.values())]
-        for k, place in enumerate(found)
+    columns.append(("repetitions", [str(count) if max(counts) > 1 else "" for count in counts]))
+    # What was measured is a row even if there is one only.
+    same = [
+        (len(own) > 1 or number < len(names) or not any(own)) and len({*own}) == 1
+        for number, (_, own) in enumerate(columns)
     ]
-    headings = [*(name.replace("_", " ") for name in differing), *columns]
-    everywhere = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in same.items() if value)
-    notes = ["Means and deviations over repetitions."] * (max(counts) > 1) + [f"In all rows: {everywhere}."] * bool(
-        everywhere
-    )
-    return Table(part, headings, shown, " ".join(notes))
+    everywhere = ", ".join(f"{k} {own[0]}" for (k, own), one in zip(columns, same, strict=True) if one and own[0])
+    notes = ["Means and deviations over repetitions."] * (max(counts) > 1)
+    notes += [f"In all rows: {everywhere}."] * bool(everywhere)
+    shown = [column for column, one in zip(columns, same, strict=True) if not one]
+    rows = zip(*(own for _, own in shown), strict=True)
+    return Table(part, [name for name, _ in shown], list(map(list, rows)), " ".join(notes))
 
 
 def _headed(name: str, values: Sequence[Any]) -> tuple[str, float]:
