@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from qsdp._utils.parallel import blocks
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.classes import choose_classes, encode_classes
 from qsdp.exceptions import InvalidInputError
@@ -20,11 +21,6 @@ __all__ = ["QuadraticRidgeClassifier"]
 
 #: Number of monomials beyond which the Gram matrix takes more than 2 GiB.
 _MAX_MONOMIALS = 16_000
-
-#: Number of rows, Gram matrix of (phi, 1), and its products with the targets.
-_Moments = tuple[int, FloatArray, FloatArray]
-#: Coefficients of the monomials (p, K), and constants (K,).
-_Solution = tuple[FloatArray, FloatArray]
 
 
 class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,9 +33,7 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     over the monomials :math:`\phi(x)` of degree one and two, centred and scaled to deviation one, for targets -1 and +1
     or one-hot rows. This is the float quadratic network: bilinear networks with as many neurons as inputs and real
     weights represent every quadratic form. Of `lambdas` the one of the highest mean accuracy on `splits`, in `scores_`,
-    is chosen, among equals the largest; `coef_` has a row for each monomial as it is.
-
-    The Gram matrix of a training part is accumulated in blocks of bounded memory and takes :math:`8 p^2` bytes.
+    is chosen, among equals the largest; `coef_` has a row for each monomial. All monomials of all rows are in memory.
     """
 
     def __init__(
@@ -52,70 +46,41 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> QuadraticRidgeClassifier:
         """Choose the weight of the penalty on `splits`, then fit to all rows."""
-        d = X.shape[1]
-        p = d * (d + 3) // 2
+        p = X.shape[1] * (X.shape[1] + 3) // 2
         if p > _MAX_MONOMIALS:
             raise InvalidInputError(
-                f"X has {d} columns and {p} monomials of degree 1 and 2; at most {_MAX_MONOMIALS} are allowed"
+                f"X has {X.shape[1]} columns and {p} monomials of degree 1 and 2; at most {_MAX_MONOMIALS} are allowed"
             )
         self.classes_, codes = np.unique(y, return_inverse=True)
         targets = encode_classes(codes, len(self.classes_), get_loss("squared")).reshape(len(y), -1)
         lambdas = sorted(map(float, self.lambdas))
         self.scores_ = np.zeros(len(lambdas))
         for train, test in self.splits:
-            moments = _moments(X[train], targets[train])
-            chosen = [_chosen(X[test], _solve(moments, value)) for value in lambdas]
-            self.scores_ += [np.mean(own == codes[test]) / len(self.splits) for own in chosen]
+            fits = self._path(X[train], targets[train], lambdas)
+            phi = self.monomials_.transform(X[test])
+            self.scores_ += [np.mean(_chosen(phi, *fit) == codes[test]) / len(self.splits) for fit in fits]
         best = max(range(len(lambdas)), key=lambda index: (self.scores_[index], index))
         self.lambda_ = lambdas[best]
-        self.coef_, self.intercept_ = _solve(_moments(X, targets), self.lambda_)
+        self.coef_, self.intercept_ = self._path(X, targets, [self.lambda_])[0]
         return self
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return labels of shape (n,)."""
-        labels: npt.NDArray[Any] = self.classes_[_chosen(X, (self.coef_, self.intercept_))]
+        chosen = _chosen(self.monomials_.transform(X), self.coef_, self.intercept_)
+        labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 
-
-def _features(X: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield blocks of rows with their monomials of degree one and two."""
-    first, second = np.triu_indices(X.shape[1])
-    for rows in blocks(len(X), len(first) + X.shape[1]):
-        yield rows, np.hstack([X[rows], X[rows][:, first] * X[rows][:, second]])
-
-
-def _moments(X: FloatArray, targets: FloatArray) -> _Moments:
-    p = X.shape[1] * (X.shape[1] + 3) // 2
-    gram, products = np.zeros((p + 1, p + 1)), np.zeros((p + 1, targets.shape[1]))
-    for rows, phi in _features(X):
-        phi = np.hstack([phi, np.ones((len(phi), 1))])
-        gram += phi.T @ phi
-        products += phi.T @ targets[rows]
-    return len(X), gram, products
+    def _path(
+        self, X: FloatArray, targets: FloatArray, lambdas: Sequence[float]
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Return coefficients and constants for each weight; `monomials_` are those of these rows."""
+        self.monomials_ = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler(copy=False))
+        phi, constant = self.monomials_.fit_transform(X), targets.mean(axis=0)
+        values, vectors = eigh(phi.T @ phi)
+        products = vectors.T @ (phi.T @ (targets - constant))
+        return [(vectors @ (products / (values + weight * len(X))[:, None]), constant) for weight in lambdas]
 
 
-def _solve(moments: _Moments, weight: float) -> _Solution:
-    """Return the ridge regression on centred and scaled monomials."""
-    count, gram, products = moments
-    mean, target_mean = gram[-1, :-1] / count, products[-1] / count
-    centred = gram[:-1, :-1] - count * np.outer(mean, mean)
-    variance = centred.diagonal() / count
-    constant = variance <= 1e-12 * np.maximum(gram.diagonal()[:-1] / count, 1e-300)
-    deviation = np.where(constant, np.inf, np.sqrt(np.maximum(variance, 0.0)))[:, None]
-    centred /= deviation * deviation.T
-    centred.flat[:: len(centred) + 1] += weight * count
-    right = (products[:-1] - count * mean[:, None] * target_mean) / deviation
-    try:
-        factor = cho_factor(centred, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        raise InvalidInputError(
-            f"lambdas must be larger than the rounding errors of these data; got {weight:g}"
-        ) from None
-    coefficients = cho_solve(factor, right, check_finite=False) / deviation
-    return coefficients, target_mean - mean @ coefficients
-
-
-def _chosen(X: FloatArray, solution: _Solution) -> npt.NDArray[np.intp]:
-    coefficients, constant = solution
-    outputs = np.vstack([phi @ coefficients + constant for _, phi in _features(X)])
+def _chosen(phi: FloatArray, coefficients: FloatArray, constant: FloatArray) -> npt.NDArray[np.intp]:
+    outputs = phi @ coefficients + constant
     return choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
