@@ -109,14 +109,8 @@ def grouped(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], lis
 
 def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
     """Return the records of cases with these parameters; those of a tuple have one of its values."""
-    return [
-        record
-        for record in records
-        if all(
-            record.case.get(name) in value if isinstance(value, tuple) else record.case.get(name) == value
-            for name, value in wanted.items()
-        )
-    ]
+    values = {name: value if isinstance(value, tuple) else (value,) for name, value in wanted.items()}
+    return [record for record in records if all(record.case.get(name) in values[name] for name in values)]
 
 
 def unfolded(records: Iterable[Record], part: str, *names: str, shared: Sequence[str] = ()) -> list[Record]:
@@ -128,10 +122,9 @@ def unfolded(records: Iterable[Record], part: str, *names: str, shared: Sequence
     found = []
     for record in records:
         entries = record.measured.get(part, {})
-        own = [{names[0]: name} for name in entries] if isinstance(entries, dict) else None
-        for number, entry in enumerate(entries.values() if isinstance(entries, dict) else entries):
-            more = own[number] if own else {name: entry[name] for name in names}
-            common = {name: record.measured.get(name) for name in shared}
+        common = {name: record.measured.get(name) for name in shared}
+        for key, entry in entries.items() if isinstance(entries, dict) else enumerate(entries):
+            more = {names[0]: key} if isinstance(entries, dict) else {name: entry[name] for name in names}
             found.append(replace(record, case={**record.case, **more}, measured={**common, **entry}))
     return found
 

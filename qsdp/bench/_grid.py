@@ -21,23 +21,15 @@ Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
 
 @dataclass(frozen=True)
 class Budget:
-    """What every method has; grids start with as many values for all.
+    """What every method has; grids start with as many values for all."""
 
-    Attributes
-    ----------
-    n_epochs, patience, validation_fraction
-        Of trainings by gradients: they end when samples held out have been no better for as many epochs. The last one,
-        `fit`, is to all samples.
-    n_more : int
-        Combinations of hyper-parameters beyond those of the grid, tried where the choice lies at an edge.
-    limits : dict of (float, float)
-        Smallest and largest values of hyper-parameters.
-    """
-
+    #: Of trainings by gradients: they end when samples held out have been no better for as many epochs as `patience`.
     n_epochs: int = 300
     patience: int = 50
     validation_fraction: float = 0.2
+    #: Combinations of hyper-parameters beyond those of the grid, tried where the choice lies at an edge.
     n_more: int = 12
+    #: Smallest and largest values of hyper-parameters.
     limits: Mapping[str, tuple[float, float]] = field(
         default_factory=lambda: {"learning_rate": (1e-4, 10.0), "beta": (1e-4, 1e4)}
     )
@@ -45,8 +37,7 @@ class Budget:
     @property
     def training(self) -> dict[str, Any]:
         """Parameters of the estimators of `qsdp.baselines` that automatic gradients train."""
-        names = ("n_epochs", "patience", "validation_fraction")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("n_epochs", "patience", "validation_fraction")}
 
     def fit(self, estimator: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
         """Return an estimator fitted to all samples.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,6 @@ from qsdp.bench._results import Results, load_results
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["run_experiment"]
-
-#: A case, its measurement or error, and seconds.
-Answer = tuple[Case, dict[str, Any] | str, float]
 
 
 def run_experiment(
@@ -59,14 +55,18 @@ def run_experiment(
     failures: list[tuple[Case, str]] = []
     written = time.monotonic()
     try:
-        for case, answer, seconds in _measured(experiment, missing, parallel, verbose):
-            if isinstance(answer, str):
-                failures.append((case, answer))
-                continue
-            results.records.append(Record(case, answer, seconds, machine))
-            if time.monotonic() - written > 2.0:
-                results.save(path)
-                written = time.monotonic()
+        with progress(verbose and bool(missing)) as stages, stages.stage(experiment.name) as bar:
+            bar.count(0, len(missing))
+            answers = parallel(delayed(_measure)(experiment.run, case) for case in missing)
+            for done, (case, answer, seconds) in enumerate(answers, 1):
+                bar.count(done, len(missing), f"{done} of {len(missing)}")
+                if isinstance(answer, str):
+                    failures.append((case, answer))
+                    continue
+                results.records.append(Record(case, answer, seconds, machine))
+                if time.monotonic() - written > 2.0:
+                    results.save(path)
+                    written = time.monotonic()
     except KeyboardInterrupt:
         results.interrupted = True
         warn(f"interrupted: {len(results.of(cases))} of {len(cases)} cases are in {path}; run again to continue")
@@ -76,16 +76,8 @@ def run_experiment(
     return results, failures
 
 
-def _measured(experiment: Experiment, cases: list[Case], parallel: Any, verbose: bool) -> Iterator[Answer]:
-    """Yield case, measurement or error, and seconds of each case as it finishes."""
-    with progress(verbose and bool(cases)) as stages, stages.stage(experiment.name) as bar:
-        bar.count(0, len(cases))
-        for done, answer in enumerate(parallel(delayed(_measure)(experiment.run, case) for case in cases), 1):
-            bar.count(done, len(cases), f"{done} of {len(cases)}")
-            yield answer
-
-
-def _measure(run: Any, case: Case) -> Answer:
+def _measure(run: Any, case: Case) -> tuple[Case, dict[str, Any] | str, float]:
+    """Return a case, its measurement or error, and seconds."""
     start = time.perf_counter()
     try:
         measured: dict[str, Any] | str = dict(run(case))

@@ -245,7 +245,7 @@ def test_a_case_is_measured(name: str) -> None:
     assert first["train"] == np.mean(model.predict(split.X) == split.y)
     assert (first["n"], first["d"], first["n_classes"], first["n_test"]) == (120, 4, 3, 30)
     assert first["bits"] == METHODS[name].bits(model)
-    assert min(first[field] for field in ("fit_seconds", "fit_cpu_seconds", "predict_seconds")) >= 0.0
+    assert min(first[field] for field in ("fit_cpu_seconds", "predict_seconds")) >= 0.0
     if name == "logistic":
         assert first["relative_gap"] is first["lower_bound"] is first["objective"] is None
     else:

@@ -12,8 +12,6 @@ from scipy import stats
 
 from qsdp.bench import Record, markdown_of, run_experiment
 from qsdp.bench.uci import EXPERIMENT, METHODS, SETS, uci_experiment
-from qsdp.bench.uci import report as report_module
-from qsdp.bench.uci.methods import UCIMethod
 from qsdp.bench.uci.suite import N_SEEDS
 from qsdp.exceptions import InvalidInputError
 
@@ -214,17 +212,6 @@ def test_partial_records_make_tables_too() -> None:
     assert [list(row)[:2] for row in summary.rows] == [["qsdp-250", "-"], ["logistic", "-"]]
     assert "none yet" in summary.note
     assert [list(row) for row in accuracy.rows] == [["iris", "80.0", "-"], ["wine", "-", "80.0"]]
-
-
-def test_methods_left_out_for_want_of_a_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = UCIMethod("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
-    monkeypatch.setattr(report_module, "METHODS", {**METHODS, "made": missing})
-    assert "Left out, no_such_package is not installed: made." in EXPERIMENT.tables(records(*BEST))[0].note
-    assert "Left out" not in EXPERIMENT.tables([*records(*BEST), *map(_as_made, records("logistic"))])[0].note
-
-
-def _as_made(one: Record) -> Record:
-    return Record({**one.case, "method": "made"}, one.measured, one.seconds)
 
 
 def verdicts(some: list[Record]) -> dict[str, str]:

@@ -132,7 +132,6 @@ def test_methods_without_their_package_are_left_out_and_named(here: Path, monkey
     )
     measured = {method for _, method, _ in stored(here / "qsdp-bench")}
     assert measured == {name for name, method in METHODS.items() if method.needs is None}
-    assert "Left out, torch is not installed: backprop-rounded" in (here / "qsdp-bench" / "uci.md").read_text()
     assert "--methods backprop needs torch: pip install torch" in refused("bench", "--methods", "backprop")
 
 

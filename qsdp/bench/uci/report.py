@@ -133,10 +133,6 @@ def _note(records: Records, splits: Splits) -> str:
     ]
     if partial := [name for name in SETS if name in {one.case["set"] for one in records} - set(sets)]:
         parts.append(f"Not by all methods, so not in this table: {', '.join(partial)}.")
-    measured = {one.case["method"] for one in records}
-    for package in dict.fromkeys(one.needs for one in METHODS.values() if not one.available):
-        if absent := [name for name, one in METHODS.items() if one.needs == package and name not in measured]:
-            parts.append(f"Left out, {package} is not installed: {', '.join(absent)}.")
     return " ".join(parts)
 
 
