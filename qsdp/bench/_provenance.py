@@ -11,7 +11,6 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,32 +138,25 @@ class _Module(NamedTuple):
 def _definition(module: str, name: str, changed: int) -> _Definition:
     """Return the code of a name with the names of this repository, attributes and strings in it."""
     own = _module(module).own
-    statements = own[name]
-    nodes = [node for statement in statements for node in ast.walk(statement)]
-    local = {name: place for node in nodes for name, place in _origins(node).items()}
     needed, mentioned = [], set()
-    for node in nodes:
+    for node in (node for statement in own[name] for node in ast.walk(statement)):
         match node:
             case ast.Constant(value=str(text)) if text.isidentifier():
                 mentioned.add(text)
-            case ast.Name():
-                needed.append(_place(module, node, local))
-            case ast.Attribute(attr=name):
-                mentioned.add(name)
-                needed.append(_place(module, node, local))
-    digest = "".join(hashlib.sha256(ast.dump(statement).encode()).hexdigest() for statement in statements)
+            case ast.Name() | ast.Attribute():
+                mentioned |= {node.attr} if isinstance(node, ast.Attribute) else set()
+                needed.append(_place(module, node))
+    digest = "".join(hashlib.sha256(ast.dump(statement).encode()).hexdigest() for statement in own[name])
     methods = [one for one in own if one.startswith(f"{name}.")]
     return _Definition(digest, [place for place in needed if place and place[1]], mentioned, methods)
 
 
-def _place(module: str, node: ast.expr, local: Mapping[str, Place]) -> Place | None:
+def _place(module: str, node: ast.expr) -> Place | None:
     """Return where a name, or an attribute of a module, is defined; None outside of this repository."""
     if isinstance(node, ast.Name):
-        return _resolved(*local.get(node.id, (module, node.id)))
-    if isinstance(node, ast.Attribute):
-        base, name = _place(module, node.value, local) or ("", "of no module")
-        return None if name else _resolved(base, node.attr)
-    return None
+        return _resolved(module, node.id)
+    base = _place(module, node.value) if isinstance(node, ast.Attribute) else None
+    return _resolved(base[0], node.attr) if isinstance(node, ast.Attribute) and base and not base[1] else None
 
 
 def _resolved(module: str, name: str) -> Place | None:
@@ -207,11 +199,12 @@ def _module(name: str) -> _Module:
 
 @functools.cache
 def _parsed(path: Path, changed: int) -> _Module:
-    """Return what a file defines, without docstrings and annotations."""
+    """Return what a file defines, without docstrings and annotations, and imports, in functions as well."""
     own: dict[str, list[ast.stmt]] = {}
     imported: dict[str, Place] = {}
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):
+        imported |= _origins(node)
         if isinstance(node, ast.arg | ast.AnnAssign):
             node.annotation = ast.Constant(None)
         if isinstance(node, ast.FunctionDef):
@@ -220,8 +213,6 @@ def _parsed(path: Path, changed: int) -> _Module:
             texts = [one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
             node.body = [one for one in node.body if one not in texts]
     for statement in tree.body:
-        for node in [statement, *(statement.body if isinstance(statement, ast.If) else [])]:
-            imported |= _origins(node)
         for name in _bound(statement):
             own.setdefault(name, []).append(statement)
         if isinstance(statement, ast.ClassDef):
