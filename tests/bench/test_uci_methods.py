@@ -12,11 +12,10 @@ from sklearn.linear_model import LogisticRegression
 
 import qsdp
 from qsdp.bench._grid import Budget
-from qsdp.bench.uci import METHODS
-from qsdp.bench.uci import measure as measure_module
+from qsdp.bench.uci import METHODS, suite
 from qsdp.bench.uci.data import Split, prepare, validation_splits
-from qsdp.bench.uci.measure import run
 from qsdp.bench.uci.methods import UCIMethod
+from qsdp.bench.uci.suite import run
 from qsdp.bench.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
 from qsdp.exceptions import InvalidInputError
 
@@ -259,6 +258,6 @@ def test_a_method_without_its_package_says_what_to_install(monkeypatch: pytest.M
     assert METHODS["backprop"].available == (importlib.util.find_spec("torch") is not None)
     missing = UCIMethod("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
     assert not missing.available
-    monkeypatch.setattr(measure_module, "METHODS", {"made": missing})
+    monkeypatch.setattr(suite, "METHODS", {"made": missing})
     with pytest.raises(InvalidInputError, match=r"'made' needs no_such_package: pip install torch"):
         run({"set": "iris", "method": "made", "seed": 0})

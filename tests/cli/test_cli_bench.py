@@ -12,7 +12,7 @@ from cli_program import refused, run
 from qsdp.bench import Results
 from qsdp.bench.uci import METHODS, suite
 from qsdp.bench.uci import data as data_module
-from qsdp.bench.uci.measure import run as measure_case
+from qsdp.bench.uci.suite import run as measure_case
 
 FAST = ("--methods", "logistic,quadratic-ridge")
 

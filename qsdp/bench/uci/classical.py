@@ -1,4 +1,4 @@
-"""Bits of linear models, float and rounded, of trees, boosted and single, and of a quadratic function."""
+"""Bits of linear models, float and rounded, of trees, boosted and single."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import grids
 from qsdp.networks.weights import FLOAT_BITS, bits_of
 
-__all__ = ["RoundedLogistic", "boosting_bits", "form_bits", "linear_bits", "node_bits", "rounded_bits", "tree_bits"]
+__all__ = ["RoundedLogistic", "boosting_bits", "linear_bits", "node_bits", "rounded_bits", "tree_bits"]
 
 _BITS = 8
 
@@ -55,9 +54,3 @@ def boosting_bits(model: HistGradientBoostingClassifier, threshold: int = FLOAT_
     leaves = [int(tree.get_n_leaf_nodes()) for stage in model._predictors for tree in stage]
     constants = real * int(model.n_trees_per_iteration_)
     return constants + sum(node_bits(count, model.n_features_in_, real, threshold) for count in leaves)
-
-
-def form_bits(model: QuadraticRidgeClassifier) -> int:
-    """Return the bits of coefficients and constants."""
-    monomials, outputs = (int(size) for size in model.coef_.shape)
-    return FLOAT_BITS * (monomials + 1) * outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,16 +17,30 @@ from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._grid import Folds, InteriorSearch
-from qsdp.bench.uci.classical import RoundedLogistic, boosting_bits, form_bits, linear_bits, rounded_bits, tree_bits
-from qsdp.bench.uci.convex import COMMON, RelaxationClassifierCV, WideClassifierCV, relaxation_bits
+from qsdp.bench.uci.classical import RoundedLogistic, boosting_bits, linear_bits, rounded_bits, tree_bits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.trained import FloatBackprop, MatchedBackprop, RoundedBackprop, RoundedReLU, StraightThrough
 from qsdp.certificates import Certificate
-from qsdp.estimators import QuantizedNetworkClassifier
+from qsdp.distributed import Rows
+from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
+from qsdp.networks.weights import FLOAT_BITS
+from qsdp.relaxation import beta_max
+from qsdp.relaxation.path import geometric
+from qsdp.result import QSDPResult
 
 __all__ = ["METHODS", "UCIMethod"]
 
 Grid = dict[str, list[Any]]
+
+
+#: Allocation of neurons, and relative gap of the relaxations, far below the noise of a split.
+_COMMON: dict[str, Any] = {
+    "allocation": "proportional",
+    "tol": 1e-4,
+    "activation": None,
+    "encoding": "none",
+    "refine": "none",
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,38 @@ class UCIMethod:
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
 
+class WideClassifierCV(QuantizedNetworkClassifierCV):
+    """Classifier whose beta is chosen on a longer path than the default one."""
+
+    def _train(
+        self,
+        samples: Rows,
+        inputs: FloatArray,
+        target: FloatArray,
+        weights: FloatArray | None,
+        options: Any,
+        **routed: Any,
+    ) -> QSDPResult:
+        largest = beta_max(options.problem(inputs, target, weights))
+        # With thousands of samples a thousandth of the largest beta, the end of the default path, is chosen itself.
+        options = replace(options, betas=geometric(largest, 1e-4, 9))
+        return super()._train(samples, inputs, target, weights, options, **routed)
+
+
+class RelaxationClassifierCV(WideClassifierCV):
+    """Classification by the relaxation itself, a quadratic function with real coefficients."""
+
+    def _output(self, X: Any) -> FloatArray:
+        outputs = self.result_.relaxation.predict(self._inputs(np.asarray(X, dtype=np.float64)))
+        return self.target_scaling_.decode(outputs)
+
+
+def _relaxation_bits(model: RelaxationClassifierCV) -> int:
+    """Return the bits of the symmetric matrices, one per output."""
+    side = model.result_.problem.n_features
+    return FLOAT_BITS * (side * (side + 1) // 2) * model.result_.problem.n_outputs
+
+
 def _network_bits(model: Any) -> int:
     return int(model.network_.n_bits)
 
@@ -72,8 +118,8 @@ def _sampled(name: str, what: str, n_neurons: int, **options: Any) -> UCIMethod:
 
     def build(folds: Folds, seed: int) -> Any:
         if "beta" in options:
-            return QuantizedNetworkClassifier(n_neurons, random_state=seed, **{**COMMON, **options})
-        chosen = {**COMMON, "evaluate": "network", **options}
+            return QuantizedNetworkClassifier(n_neurons, random_state=seed, **{**_COMMON, **options})
+        chosen = {**_COMMON, "evaluate": "network", **options}
         return WideClassifierCV(n_neurons, cv=folds, random_state=seed, **chosen)
 
     certified: dict[str, Any] = {"quantized": True, "certify": lambda model, X, y: model.certificate_}
@@ -120,8 +166,8 @@ _TABLE = (
     _sampled("qsdp-polish", "250 sampled, bits improved one by one", 250, refine="polish", time_limit=60.0, **_WHOLE),
     UCIMethod(
         "relaxation", "the relaxation's own quadratic form, float",
-        lambda folds, seed: RelaxationClassifierCV(250, cv=folds, random_state=seed, **COMMON),
-        relaxation_bits, chosen=_beta,
+        lambda folds, seed: RelaxationClassifierCV(250, cv=folds, random_state=seed, **_COMMON),
+        _relaxation_bits, chosen=_beta,
     ),
     _trained("backprop-rounded", "250 bilinear neurons, trained in float, signs taken", RoundedBackprop,
              [0.01, 0.03, 0.1]),
@@ -142,7 +188,9 @@ _TABLE = (
               max_iter=300, early_stopping=True, n_iter_no_change=15),
     UCIMethod(
         "quadratic-ridge", "all monomials of degree two, ridge, float",
-        lambda folds, seed: QuadraticRidgeClassifier(folds), form_bits, chosen=lambda model: {"lambda": model.lambda_},
+        lambda folds, seed: QuadraticRidgeClassifier(folds),
+        lambda model: FLOAT_BITS * (model.coef_.size + model.intercept_.size),
+        chosen=lambda model: {"lambda": model.lambda_},
     ),
 )  # fmt: skip
 METHODS = MappingProxyType({method.name: method for method in _TABLE})
