@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -29,20 +28,7 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
         # Of errors there are as many kinds as messages.
         shown = f"{sum(counts.values()):,}" if kind == "refused" else _listed(counts)
         yield f"| {kind.capitalize()} | {shown} |"
-    if record["campaign"] == "soundness" and record["distances"]:
-        yield from _tightness(record["distances"])
 
 
 def _listed(counts: Mapping[str, int]) -> str:
     return "; ".join(f"{name.replace(': ', ', ')}: {count:,}" for name, count in counts.items())
-
-
-def _tightness(distances: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield the table of how far below the optimum bounds were, as a share of it; counts add up from left to right."""
-    edges = list(next(iter(distances.values())))
-    yield "\nHow far bounds were below the best objective known, as a share of it: how many of them at most so far.\n"
-    yield "| bound | " + " | ".join(edges) + " |"
-    yield "|---|" + "---|" * len(edges)
-    for kind, classes in sorted(distances.items()):
-        sums = itertools.accumulate(classes.values())
-        yield f"| {kind} | " + " | ".join(f"{value:,}" for value in sums) + " |"

@@ -53,24 +53,19 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the network of the fitted estimator, rounded where the method does so."""
         return self.model_.network_
 
-    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> _Trained:
-        """Train in the single precision that is usual, and round where the method does so."""
-        return self._of(self._model().fit(X, y))
-
-    def fit_whole(self, X: FloatArray, y: npt.NDArray[Any]) -> _Trained:
-        """Train on all samples, those that say when to stop included; see `Budget.fit`."""
-        return self._of(self.budget.fit(self._model(), X, y))
-
-    def _model(self) -> Any:
+    def fit(self, X: FloatArray, y: npt.NDArray[Any], *, whole: bool = False) -> _Trained:
+        """Train in the single precision that is usual, if `whole` by `Budget.fit`, and round where the method does so."""
         chosen = {"learning_rate": self.learning_rate, "beta": self.beta, **self.budget.training, **self.settings}
         usual = {"batch_size": 64, "dtype": "float32", "random_state": self.random_state}
-        return getattr(baselines, self.system)(self.neurons, **chosen, **usual)
-
-    def _of(self, model: Any) -> _Trained:
-        self.model_ = model
+        model = getattr(baselines, self.system)(self.neurons, **chosen, **usual)
+        self.model_ = self.budget.fit(model, X, y) if whole else model.fit(X, y)
         self.network_ = self._network()
-        self.classes_ = model.classes_
+        self.classes_ = self.model_.classes_
         return self
+
+    def fit_whole(self, X: FloatArray, y: npt.NDArray[Any]) -> _Trained:
+        """Train on all samples, those that say when to stop included."""
+        return self.fit(X, y, whole=True)
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return the labels of the network, of shape (n,)."""
