@@ -54,7 +54,7 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.network_
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any], *, whole: bool = False) -> _Trained:
-        """Train in the single precision that is usual, if `whole` by `Budget.fit`, and round where the method does so."""
+        """Train in the usual single precision, if `whole` by `Budget.fit`, and round where the method does so."""
         chosen = {"learning_rate": self.learning_rate, "beta": self.beta, **self.budget.training, **self.settings}
         usual = {"batch_size": 64, "dtype": "float32", "random_state": self.random_state}
         model = getattr(baselines, self.system)(self.neurons, **chosen, **usual)
