@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -23,16 +24,30 @@ from benchmarks.experiments._common import (
     medians,
     table_row,
 )
+from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
-from benchmarks.experiments.accuracy._models import FAMILIES, PREFIXES, SIZES, Sample
-from qsdp.bench import REPETITIONS, Claim, Record, exact, paired_claim
+from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
+from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
 #: Points below boosting that are close to it, sets to be won, and times fewer bits.
 WITHIN, WON, FEWER = 0.5, 7, 30
+
+
+#: What the picture joins by lines.
+CURVES: dict[str, tuple[str, ...]] = {
+    **{f"binary neurons, {prefix}": (prefix, *(f"{prefix} {size}" for size in SIZES)) for prefix in PREFIXES.values()},
+    **{f"relaxed form, {prefix}": (f"{prefix} relaxed", *rounded(f"{prefix} relaxed")) for prefix in PREFIXES.values()},
+    "logistic regression": ("logistic", *rounded("logistic")),
+    "logistic regression on the default's inputs": ("default logistic", *rounded("default logistic")),
+    "decision tree": tuple(f"tree, {leaves} leaves" for leaves in LEAVES),
+    "tree of chosen size": ("tree",),
+    "boosting": (*(f"boosting, bits of {prefix}" for prefix in PREFIXES.values()), "boosting"),
+    "quadratic ridge regression": ("quadratic ridge",),
+}
 
 
 def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
@@ -110,6 +125,26 @@ def shown(records: Records) -> list[Record]:
         Record({"model": model}, {"test": test, "bits, geometric": bits, "on the front": model in front}, 0.0)
         for model, (bits, test) in sorted(points.items(), key=lambda one: one[1])
     ]
+
+
+def tables(records: Records) -> list[Table]:
+    """Return the models over the sets, and of each set those of which none is as small and as accurate."""
+    rows: list[list[str]] = []
+    for name, models in grid_of(records).items():
+        points = points_of({name: models})
+        front = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
+        rows.append([name, "; ".join(front)])
+    headings = ["set", "Pareto front (bits: test accuracy, %)"]
+    return [*summary(shown(records)), Table("Where which model compresses best", headings, rows)] if rows else []
+
+
+def plot(records: Records) -> Any:
+    points = points_of(grid_of(records))
+    lines = {"Pareto front": front_of(points), **CURVES}
+    if not points:
+        return None
+    drawn = {label: {points[name][0]: 100 * points[name][1] for name in names} for label, names in lines.items()}
+    return draw.curves({"means over sets": drawn}, "bits, geometric", "test accuracy, %", "x", height=5.6)
 
 
 def claims(records: Records) -> list[Claim]:
