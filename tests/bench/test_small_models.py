@@ -10,13 +10,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import qsdp
 from qsdp.bench import Record, run_experiment
-from qsdp.bench.uci import rounding
+from qsdp.bench.uci import bits, rounding
 from qsdp.bench.uci.data import SETS, prepare
 from qsdp.encoding import TableEncoder
 
 study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reason="not in the installed package")
-# Those of the same folder, which are there if it is.
-from benchmarks.experiments.accuracy import _bits as bits  # noqa: E402
+# Of the same folder, which is there if that is.
 from benchmarks.experiments.accuracy import _models as models  # noqa: E402
 
 

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import qsdp
 from qsdp.bench._grid import Budget
 from qsdp.bench.uci import METHODS, suite
+from qsdp.bench.uci.bits import plain_bits
 from qsdp.bench.uci.data import Split, prepare, validation_splits
 from qsdp.bench.uci.methods import UCIMethod
 from qsdp.bench.uci.suite import run
@@ -66,7 +67,7 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
     assert network.n_neurons == m
     assert network.levels == (4 if name == "qsdp-4-levels" else 2)
     assert (network.activation is None) == (name != "qsdp-polynomial")
-    assert method.bits(model) == network.n_bits
+    assert method.bits(model) == plain_bits(network) < network.n_bits
     assert method.chosen(model) == {"beta": problem.beta, "neurons": m}
     assert model.score(iris.X, iris.y) > 0.8
     if name == "qsdp-beta-10":
@@ -81,7 +82,7 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
 def test_bits_of_sampled_networks_are_counted_by_hand(iris: Split) -> None:
     bits = {name: METHODS[name].bits(fitted(name, iris)) for name in ("qsdp-250", "qsdp-4-levels")}
     # 2 m weights of 4 columns and a constant, a float and a size for each of three outputs.
-    assert bits == {"qsdp-250": 2 * 250 * 5 + 3 * 128, "qsdp-4-levels": 2 * 2500 * 5 * 2 + 3 * 128}
+    assert bits == {"qsdp-250": 2 * 250 * 5 + 3 * 64, "qsdp-4-levels": 2 * 2500 * 5 * 2 + 3 * 64}
 
 
 def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
@@ -89,7 +90,7 @@ def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
     outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(iris.X_test))
     outputs = model.target_scaling_.decode(outputs)
     np.testing.assert_array_equal(model.predict(iris.X_test), outputs.argmax(axis=1))
-    assert method.bits(model) == 64 * 15 * 3
+    assert method.bits(model) == 32 * 15 * 3
     assert method.certify(model, iris.X, iris.y) is None
     assert model.score(iris.X, iris.y) > 0.9
 
@@ -99,7 +100,7 @@ def test_relaxation_of_two_classes(heart: Split) -> None:
     outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(heart.X_test))
     outputs = model.target_scaling_.decode(outputs)
     np.testing.assert_array_equal(model.predict(heart.X_test), (outputs > 0).astype(int))
-    assert METHODS["relaxation"].bits(model) == 64 * 21 * 22 // 2
+    assert METHODS["relaxation"].bits(model) == 32 * 21 * 22 // 2
 
 
 def test_logistic_regression_is_the_best_of_its_grid(iris: Split) -> None:
@@ -111,7 +112,7 @@ def test_logistic_regression_is_the_best_of_its_grid(iris: Split) -> None:
         return float(np.mean([one.fit(iris.X[a], iris.y[a]).score(iris.X[b], iris.y[b]) for a, b in splits]))
 
     assert score(method.chosen(model)["C"]) == pytest.approx(max(map(score, np.logspace(-3, 3, 7))))
-    assert method.bits(model) == 64 * (3 * 4 + 3)
+    assert method.bits(model) == 32 * (3 * 4 + 3)
 
 
 def test_rounded_logistic_regression_is_on_a_grid_of_8_bits(iris: Split) -> None:
@@ -122,26 +123,27 @@ def test_rounded_logistic_regression_is_on_a_grid_of_8_bits(iris: Split) -> None
     exact = LogisticRegression(C=method.chosen(model)["C"], max_iter=1000).fit(iris.X, iris.y)
     assert 0.0 < np.abs(weights - exact.coef_).max() <= np.abs(exact.coef_).max() / 254 * (1.0 + 1e-9)
     np.testing.assert_array_equal(model.best_estimator_.intercept_, exact.intercept_)
-    assert method.bits(model) == 3 * (8 * 4 + 2 * 64)
+    # Of four weights a code is no shorter.
+    assert method.bits(model) == 3 * (8 * 4 + 2 * 32)
 
 
 def test_bits_of_trees(iris: Split) -> None:
     method, model = METHODS["tree"], fitted("tree", iris)
     leaf = model.best_estimator_.tree_.children_left == -1
     # Three classes are two bits, and so are four columns.
-    assert method.bits(model) == np.sum(leaf) * (2 + 1) + np.sum(~leaf) * (64 + 2 + 1)
+    assert method.bits(model) == np.sum(leaf) * (2 + 1) + np.sum(~leaf) * (16 + 2 + 1)
     method, model = METHODS["boosting"], fitted("boosting", iris)
     trees = [tree for one in model.best_estimator_._predictors for tree in one]
     leaves = sum(int(np.sum(tree.nodes["is_leaf"])) for tree in trees)
     splits = sum(int(np.sum(tree.nodes["is_leaf"] == 0)) for tree in trees)
     assert leaves == splits + len(trees)
     # Four columns are two bits; three constants.
-    assert method.bits(model) == leaves * 65 + splits * (64 + 2 + 1) + 3 * 64
+    assert method.bits(model) == leaves * 33 + splits * (16 + 2 + 1) + 3 * 32
 
 
 def test_bits_of_the_quadratic_function(heart: Split) -> None:
     model = fitted("quadratic-ridge", heart)
-    assert METHODS["quadratic-ridge"].bits(model) == 64 * 21 * 22 // 2
+    assert METHODS["quadratic-ridge"].bits(model) == 32 * 21 * 22 // 2
     assert model.score(heart.X, heart.y) > 0.85
 
 
@@ -159,14 +161,16 @@ def test_trained_networks(kind: Any, name: str, request: pytest.FixtureRequest) 
     assert np.mean(model.predict(split.X) == split.y) > 0.7
     assert set(model.predict(split.X_test)) <= set(range(split.n_classes))
     if kind is FloatBackprop:
-        assert model.bits() == 64 * 250 * (2 * (d + 1) + outputs)
+        assert model.bits() == 32 * 250 * (2 * (d + 1) + outputs)
     elif kind is RoundedBackprop:
         # As many as those of "qsdp-250".
-        assert model.bits() == 2 * 250 * (d + 1) + (64 if outputs == 1 else 128 * outputs)
+        assert model.bits() == 2 * 250 * (d + 1) + (32 if outputs == 1 else 64 * outputs)
     elif kind is StraightThrough:
-        assert model.bits() == 250 * (2 * (d + 1) + 64 * outputs)
+        assert model.bits() == 250 * (2 * (d + 1) + 32 * outputs)
     else:
-        assert model.bits() == model.network_.n_bits >= 500 * d
+        network = model.network_
+        reals = [network.alpha, *(one for one in (network.bias, network.intercept) if np.any(one))]
+        assert model.bits() == 500 * d + 32 * sum(np.size(one) for one in reals) < network.n_bits
     if kind in {RoundedBackprop, StraightThrough}:
         network = model.network_ if kind is RoundedBackprop else model.model_.network_
         assert set(np.unique(network.U)) == {-1, 1}
@@ -192,7 +196,7 @@ def test_trained_networks_are_chosen_on_the_folds_as_they_are_deployed(iris: Spl
     search.fit(iris.X, iris.y)
     method = METHODS["backprop-rounded"]
     assert method.chosen(search) == {"learning_rate": 0.03, "beta": 0.1, "decided": 0.0}
-    assert method.bits(search) == search.best_estimator_.network_.n_bits
+    assert method.bits(search) == plain_bits(search.best_estimator_.network_)
     assert method.certify(search, iris.X, iris.y) == search.best_estimator_.certificate(iris.X, iris.y)
 
 
@@ -228,7 +232,7 @@ def test_a_network_in_float_is_matched_once(iris: Split) -> None:
     model.fit(iris.X, iris.y)
     assert method.chosen(model) == {"learning_rate": 0.1, "beta": 1.0, "decided": 0.0}
     assert model.network_.n_neurons == 250
-    assert method.bits(model) == model.network_.n_bits
+    assert method.bits(model) == plain_bits(model.network_)
     source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3, budget=SHORT).fit_whole(iris.X, iris.y)
     outputs, matched = source.model_.decision_function(iris.X), model.network_.predict(iris.X)
     assert np.linalg.norm(matched - outputs) < 0.2 * np.linalg.norm(outputs)

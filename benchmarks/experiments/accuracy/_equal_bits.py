@@ -15,7 +15,6 @@ import numpy as np
 
 from benchmarks.experiments._common import TARGET, Records, by, grouped, timed, unfolded, where
 from benchmarks.experiments._summary import summary
-from benchmarks.experiments.accuracy import _bits as sizes
 from benchmarks.experiments.accuracy._models import (
     Measured,
     Sample,
@@ -27,6 +26,7 @@ from benchmarks.experiments.accuracy._models import (
 from qsdp import QuantizedNetworkClassifier
 from qsdp.bench import Claim, Table, paired_claim
 from qsdp.bench._grid import BUDGET, InteriorSearch
+from qsdp.bench.uci import bits as sizes
 from qsdp.bench.uci.rounding import PRECISIONS
 
 DEFAULT, TRAINED = "default", "straight-through"

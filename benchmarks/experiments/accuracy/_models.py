@@ -20,9 +20,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.experiments._common import timed
-from benchmarks.experiments.accuracy import _bits as sizes
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
+from qsdp.bench.uci import bits as sizes
 from qsdp.bench.uci.data import Split, validation_splits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares

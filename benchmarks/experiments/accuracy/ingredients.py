@@ -16,10 +16,10 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
-from benchmarks.experiments.accuracy._bits import network_bits
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, paired_claim
+from qsdp.bench.uci.bits import network_bits
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder
 from qsdp.encoding.fitting import CUT

@@ -3,7 +3,7 @@
 The sets, splits, validation folds and standardised columns of the UCI suite. Ours are
 `QuantizedNetworkClassifier()`, whose encoding is "auto", and the same with `encoding="standard"`, nothing else set, and
 networks of other sizes drawn from their solutions; the rivals are in `_models.py`, and what counts as a bit in
-`_bits.py`.
+`qsdp.bench.uci.bits`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from benchmarks.experiments._common import (
     table_row,
 )
 from benchmarks.experiments._summary import summary
-from benchmarks.experiments.accuracy import _bits
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
+from qsdp.bench.uci import bits as sizes
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
@@ -217,5 +217,5 @@ EXPERIMENT = experiment_in(
     __name__,
     "Accuracy against bits",
     "Targets of the package; the sets of the UCI suite",
-    extra={"Bits": " ".join((_bits.__doc__ or "").split())},
+    extra={"Bits": " ".join((sizes.__doc__ or "").split())},
 )

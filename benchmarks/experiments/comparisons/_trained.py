@@ -22,6 +22,7 @@ from benchmarks.experiments._common import accuracy, timed
 from benchmarks.experiments._data import Split
 from benchmarks.experiments._methods import Predict, fits, fourth, outputs_of
 from qsdp.bench._grid import BUDGET, chosen_by
+from qsdp.bench.uci.bits import plain_bits
 from qsdp.model_selection import Choice
 
 #: What makes a network of a trained model: its predictions, and itself.
@@ -118,7 +119,7 @@ def chosen(
         choice = choices.get(name, next(iter(choices.values())))
         source, fitting = fitted(choice.best)
         (predict, network), making = timed(partial(make, source))
-        figures = {"bits": getattr(network, "n_bits", None), "seconds": fitting + making}
+        figures = {"bits": plain_bits(network) if hasattr(network, "n_bits") else None, "seconds": fitting + making}
         networks[name] = predict, {**figures, "at an edge": bool(choice.undecided)}
     return searching, networks
 

@@ -42,6 +42,7 @@ from benchmarks.experiments._methods import fourth
 from benchmarks.experiments.comparisons import _trained as gradients
 from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET
+from qsdp.bench.uci.bits import plain_bits
 
 #: Figure, numbers of neurons, and the printed beta of backpropagation, by set.
 FIGURES: dict[str, tuple[int, tuple[int, ...], float]] = {
@@ -84,7 +85,7 @@ def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, g
 
     choice, searching = timed(lambda: BUDGET.choose({"beta": gradients.BETAS}, score))
     network, spent = timed(lambda: network_of(case, X, y, choice.best["beta"]))
-    figures = {"bits": network.n_bits, "seconds": spent, "at an edge": bool(choice.undecided)}
+    figures = {"bits": plain_bits(network), "seconds": spent, "at an edge": bool(choice.undecided)}
     return searching, {case["method"]: (lambda rows: network.predict(*with_constant(rows)), figures)}
 
 

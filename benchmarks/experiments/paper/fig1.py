@@ -41,6 +41,7 @@ from benchmarks.experiments._data import planted
 from benchmarks.experiments._methods import Make, fits, fourth_of, scorers
 from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
+from qsdp.bench.uci.bits import plain_bits
 
 KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)
@@ -74,8 +75,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     for name, m, least, network, figures in (trained if case["method"] in TRAINED else sampled)(case, problem):
         objective = problem.objective(least) / zero
         loss = float(np.sum((network.predict(X_test) - y_test) ** 2)) / float(y_test @ y_test)
-        found = {"objective": objective, "above_bound": objective - bound, "test_loss": loss, "bits": network.n_bits}
-        networks.append({"name": name, "m": m, **found, **figures})
+        found = {"objective": objective, "above_bound": objective - bound, "test_loss": loss}
+        networks.append({"name": name, "m": m, **found, "bits": plain_bits(network), **figures})
     return {"networks": networks, "lower_bound": bound}
 
 

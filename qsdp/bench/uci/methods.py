@@ -17,13 +17,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._grid import Folds, InteriorSearch
-from qsdp.bench.uci.classical import RoundedLogistic, boosting_bits, linear_bits, rounded_bits, tree_bits
+from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, plain_bits, tree_bits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+from qsdp.bench.uci.rounding import PRECISION, RoundedLogistic
 from qsdp.bench.uci.trained import FloatBackprop, MatchedBackprop, RoundedBackprop, RoundedReLU, StraightThrough
 from qsdp.certificates import Certificate
 from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
-from qsdp.networks.weights import FLOAT_BITS
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
 from qsdp.result import QSDPResult
@@ -98,11 +98,11 @@ class RelaxationClassifierCV(WideClassifierCV):
 def _relaxation_bits(model: RelaxationClassifierCV) -> int:
     """Return the bits of the symmetric matrices, one per output."""
     side = model.result_.problem.n_features
-    return FLOAT_BITS * (side * (side + 1) // 2) * model.result_.problem.n_outputs
+    return REAL * (side * (side + 1) // 2) * model.result_.problem.n_outputs
 
 
 def _network_bits(model: Any) -> int:
-    return int(model.network_.n_bits)
+    return plain_bits(model.network_)
 
 
 def _beta(model: Any) -> dict[str, float]:
@@ -180,16 +180,17 @@ _TABLE = (
         _network_bits, quantized=True, chosen=_choice, needs="torch",
     ),
     _trained("backprop", "250 bilinear neurons with real weights", FloatBackprop, _RATES, quantized=False),
-    _searched("logistic", "logistic regression, float", linear_bits, LogisticRegression, _STRENGTHS, max_iter=1000),
-    _searched("logistic-rounded", "logistic regression, 8 bits a weight", rounded_bits, RoundedLogistic, _STRENGTHS,
-              max_iter=1000),
+    _searched("logistic", "logistic regression, float", lambda model: linear_bits(model.coef_),
+              LogisticRegression, _STRENGTHS, max_iter=1000),
+    _searched("logistic-rounded", "logistic regression, 8 bits a weight",
+              lambda model: linear_bits(model.coef_, PRECISION), RoundedLogistic, _STRENGTHS, max_iter=1000),
     _searched("tree", "one decision tree, its size by validation", tree_bits, DecisionTreeClassifier, _LEAVES),
     _searched("boosting", "gradient-boosted trees, float", boosting_bits, HistGradientBoostingClassifier, _SHRINKAGE,
               max_iter=300, early_stopping=True, n_iter_no_change=15),
     UCIMethod(
         "quadratic-ridge", "all monomials of degree two, ridge, float",
         lambda folds, seed: QuadraticRidgeClassifier(folds),
-        lambda model: FLOAT_BITS * (model.coef_.size + model.intercept_.size),
+        lambda model: REAL * (model.coef_.size + model.intercept_.size),
         chosen=lambda model: {"lambda": model.lambda_},
     ),
 )  # fmt: skip

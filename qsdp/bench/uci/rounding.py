@@ -1,4 +1,4 @@
-"""Weights rounded to a few bits: the best of many uniform grids, its scale and constant fitted again to the rows.
+"""Weights rounded to a few bits: by one uniform grid, or by the best of many, fitted again to the rows.
 
 What a rounded model can reach is what the comparison is about, so that it is given every help that costs no bits: of
 sixteen places where weights are cut and two grids, with zero and without, the one of the smallest training loss after
@@ -8,17 +8,21 @@ scale and constant of each output have been fitted anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["PRECISIONS", "best_rounded", "fit_logistic", "fit_squares", "grids"]
+__all__ = ["PRECISION", "PRECISIONS", "RoundedLogistic", "best_rounded", "fit_logistic", "fit_squares", "grids"]
 
 PRECISIONS = (2, 4, 8)
+#: Of the suite's logistic regression.
+PRECISION = 8
 #: Where the weights of an output are cut, as shares of the largest.
 _CUTS = np.geomspace(0.05, 1.0, 16)
 
@@ -38,6 +42,16 @@ def grids(
         ratio = np.clip(weights / reach, -1.0, 1.0)
         yield np.rint((half - 1) * ratio), reach / max(half - 1, 1)
         yield np.clip(np.floor(half * ratio), -half, half - 1) + 0.5, reach / half
+
+
+class RoundedLogistic(LogisticRegression):  # type: ignore[misc]
+    """Logistic regression whose weights are integers of 8 bits times one scale an output; constants stay real."""
+
+    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> RoundedLogistic:
+        """Fit, then round."""
+        integers, steps = next(grids(super().fit(X, y).coef_, PRECISION, cuts=(1.0,)))
+        self.coef_ = steps * integers
+        return self
 
 
 def best_rounded(

@@ -32,8 +32,9 @@ _PROTOCOL = (
     "ten-thousandth of the largest useful one; learning rates and beta of trained networks: three times three, and "
     "more where the best lies at an edge. Test rows play no part. One thread. The certificate bounds the training "
     "objective of every network with the same levels, beta and loss; for trained networks it is made afterwards, "
-    "outside their time. Float weights count 64 bits, levels the logarithm of their number; trees a threshold, a "
-    "column and a bit a split, a value (one tree a class) and a bit a leaf."
+    "outside their time. Real numbers count 32 bits and thresholds of trees 16, levels the logarithm of their number, "
+    "a column of a split that of the number of columns, the shape of a tree a bit a node; means and deviations of "
+    "columns, the same for all, nothing."
 )
 #: Small, and bundled: they need no network.
 _QUICK_SETS = ("iris", "wine", "breast-cancer-wisconsin")

@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from qsdp import baselines
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._grid import BUDGET, Budget
+from qsdp.bench.uci.bits import REAL, plain_bits
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill
 from qsdp.estimators.classes import choose_classes
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
-from qsdp.networks.weights import FLOAT_BITS
 from qsdp.relaxation import solve_relaxation
 
 __all__ = ["FloatBackprop", "MatchedBackprop", "RoundedBackprop", "RoundedReLU", "StraightThrough"]
@@ -73,7 +73,7 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def bits(self) -> int:
         """Return the bits of the weights."""
-        return int(self.network_.n_bits)
+        return plain_bits(self.network_)
 
     def certificate(self, X: FloatArray, y: npt.NDArray[Any]) -> Certificate | None:
         """Certify the network on its training data by the relaxation, or return None for another kind of network."""
@@ -88,7 +88,7 @@ class FloatBackprop(_Trained):
 
     def bits(self) -> int:
         """Return the bits of both layers."""
-        return FLOAT_BITS * int(self.network_.n_parameters)
+        return REAL * int(self.network_.n_parameters)
 
 
 class RoundedBackprop(_Trained):

@@ -1,0 +1,112 @@
+"""Bits of a fitted model, one function for each kind, by one rule for all.
+
+A real number takes 32 bits; a place on the axis of a column (a threshold, a mean, a deviation) 16; one of k things
+ceil(log2 k), which is a bit for a sign; the shape of a tree a bit a node. Weights rounded to integers, networks'
+quadratic forms among them, take the Golomb-Rice code of each output and a byte for its parameter, or the bits they were
+rounded to if those are fewer; of neurons neither order nor redundant signs are stored. Everything counts that is needed
+to get from a row to its class, but the names of classes and columns. Standardised columns cost float models nothing,
+whose coefficients take means and deviations in; rounded linear models the deviation, since means go into their
+constants; rounded quadratic ones, networks among them, both. Categories are bits already.
+
+Comparisons of training methods at one number of neurons count networks as the neurons stand (`plain_bits`), without a
+code, and no places of columns, which are the same for all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from qsdp._utils.validation import FloatArray
+from qsdp.encoding import Encoding
+from qsdp.networks import BilinearNetwork
+from qsdp.networks.coding import encoded_bits, fold, parameter_of
+from qsdp.networks.weights import FLOAT_BITS, bits_of, count_floats
+
+__all__ = [
+    "FLOAT",
+    "LINEAR",
+    "PLACE",
+    "QUADRATIC",
+    "REAL",
+    "boosting_bits",
+    "encoding_bits",
+    "form_bits",
+    "linear_bits",
+    "network_bits",
+    "node_bits",
+    "plain_bits",
+    "tree_bits",
+    "weights_bits",
+]
+
+REAL, PLACE = 32, 16
+
+#: Places on the axis of a standardised column that kinds of models need.
+FLOAT, LINEAR, QUADRATIC = 0, 1, 2
+
+
+def plain_bits(network: Any) -> int:
+    """Return `n_bits` of a network of any kind, with reals of 32 in place of 64 bits."""
+    more = (getattr(network, name, 0.0) for name in ("bias", "intercept"))
+    reals = count_floats(network.alpha) + sum(int(np.count_nonzero(one)) for one in more)
+    return int(network.n_bits - (FLOAT_BITS - REAL) * reals)
+
+
+def network_bits(network: BilinearNetwork) -> int:
+    """Return the bits of a network in the smallest form in which this package stores it.
+
+    `smallest_bits` with reals of 32 in place of 64 bits.
+    """
+    forms = {network.n_bits: count_floats(network.alpha), network.set_bits: count_floats(network.alpha)}
+    forms[network.form_bits] = network.n_outputs if network.shared_alpha else network.form_bits // FLOAT_BITS
+    return min(bits - (FLOAT_BITS - REAL) * reals for bits, reals in forms.items())
+
+
+def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:
+    """Return the bits of an encoding: one place for a threshold, `standardisation` ones for a standardised number."""
+    places = {"value": standardisation, "above": 1}
+    return PLACE * sum(places.get(expression.kind, 0) for expression in encoding.expressions)
+
+
+def linear_bits(weights: FloatArray, precision: int = REAL) -> int:
+    """Return the bits of weights (K, p) and constants; rounded weights have a scale for each output."""
+    return sum(weights_bits(row, precision) + REAL * (1 if precision == REAL else 2) for row in weights)
+
+
+def form_bits(weights: FloatArray, size: int, precision: int = REAL) -> int:
+    """Return the bits of symmetric matrices of a size, (K, size^2); rounded ones have a scale and a constant each."""
+    upper = np.triu_indices(size)
+    triangles = weights.reshape(-1, size, size)[:, upper[0], upper[1]]
+    return sum(weights_bits(row, precision) + REAL * (0 if precision == REAL else 2) for row in triangles)
+
+
+def weights_bits(weights: FloatArray, precision: int) -> int:
+    """Return the bits of the weights of an output, which are floats or lie on a grid that is symmetric about zero."""
+    steps: npt.NDArray[Any] = np.diff(np.unique(weights))
+    if precision == REAL or not len(steps):
+        return precision * len(weights)
+    # Places of a grid with zero, or beside that of zero of one without, and rounding errors.
+    numbers = fold(np.floor(weights / steps[steps > 1e-9 * steps.max()].min() + 1e-6).astype(np.int64))
+    return min(precision * len(weights), encoded_bits(numbers, parameter_of(numbers)) + 8)
+
+
+def node_bits(n_leaves: int, n_columns: int, leaf: int) -> int:
+    """Return the bits of a tree: a type for each node, column and threshold of a split, so many bits for a leaf."""
+    return (n_leaves - 1) * (1 + bits_of(n_columns) + PLACE) + n_leaves * (1 + leaf)
+
+
+def tree_bits(model: DecisionTreeClassifier) -> int:
+    """Return the bits of a decision tree, whose leaves are classes."""
+    return node_bits(int(model.get_n_leaves()), model.n_features_in_, bits_of(len(model.classes_)))
+
+
+def boosting_bits(model: HistGradientBoostingClassifier) -> int:
+    """Return the bits of boosted trees, whose leaves are real numbers, and of the scores that they begin with."""
+    leaves = [int(tree.get_n_leaf_nodes()) for stage in model._predictors for tree in stage]
+    constants = REAL * int(model.n_trees_per_iteration_)
+    return constants + sum(node_bits(count, model.n_features_in_, REAL) for count in leaves)
