@@ -17,7 +17,7 @@ from qsdp.bench._results import key_of
 
 pytest.importorskip("benchmarks.experiments._common", reason="not in the installed package")
 
-NAMES = ("fig1", "accuracy_time", "fig4", "backprop_quantization")
+NAMES = ("fig1", "accuracy_time", "fig4", "objectives")
 
 #: What a case of each method makes.
 MADE = {
@@ -27,7 +27,7 @@ MADE = {
 
 
 def experiment(name: str) -> Any:
-    topic = "comparisons" if name.startswith("backprop") else "paper"
+    topic = "comparisons" if name == "objectives" else "paper"
     return importlib.import_module(f"benchmarks.experiments.{topic}.{name}").EXPERIMENT
 
 
@@ -153,14 +153,14 @@ def test_seconds_of_the_search_are_counted_apart() -> None:
 
 
 def test_the_printed_candidate_is_taken_where_it_is_better() -> None:
-    gradients = importlib.import_module("benchmarks.experiments.comparisons._trained")
+    figures = importlib.import_module("benchmarks.experiments.paper.accuracy_time")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80, 3))
     y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
     makes = {"network": lambda model: (lambda rows: model.coef_[0, 0] * rows[:, 0] - 0.5, model)}
     accuracies = []
     for more in ([], [{"C": 100.0}]):
-        _, found = gradients.chosen(LogisticRegression(), {"C": [1e-6, 1e-7]}, makes, X, y, 0, more=more)
+        _, found = figures.chosen(LogisticRegression(), {"C": [1e-6, 1e-7]}, makes, X, y, 0, more)
         accuracies.append(np.mean(np.sign(found["network"][0](X)) == y))
     assert accuracies[1] > accuracies[0] + 0.1
 
@@ -230,38 +230,30 @@ def test_figure_4_runs_the_printed_program_in_its_quick_form() -> None:
     assert "printed" in {case["curve"] for case in experiment("fig4").cases(True)}
 
 
-# -- the suites over several sets ------------------------------------------------------------------------
+# -- objectives on several sets ---------------------------------------------------------------------------
 
 
-def quantization(value: Callable[[str, int], float]) -> list[Record]:
-    """Return records of all cases, of all networks that claims are about, with accuracies and objectives."""
-    module = importlib.import_module("benchmarks.experiments.comparisons.backprop_quantization")
+def test_objectives_are_judged_over_whole_splits() -> None:
+    found = experiment("objectives")
     records = []
-    for case in module.EXPERIMENT.cases(False):
-        accuracies = case["kind"] == "accuracy"
-        names = {name for question in (module.QUESTIONS if accuracies else module.OBJECTIVES) for name in question[1:]}
-        what = "test" if accuracies else "over bound"
-        networks = {name: {what: value(name, case["split"])} for name in sorted(names)}
-        records.append(Record(case, {"networks": networks}, 1.0))
-    return records
-
-
-def test_quantization_is_judged_over_whole_splits() -> None:
-    found = experiment("backprop_quantization")
-    ahead = ("relaxation, sampled", "relaxation, polished", "sampled")
-    records = quantization(lambda name, split: 0.7 + (0.003 * (split % 3) + 0.1) * (name in ahead))
-    verdicts = [claim.verdict for claim in found.claims(records)]
-    # The last three are about objectives, of which the smaller ones are better.
-    objectives = ["contradicted", "contradicted", "inconclusive"]
-    assert verdicts == [*["supported"] * 3, *["inconclusive"] * 4, "supported", "inconclusive", *objectives]
+    for case in found.cases(False):
+        names = {"relaxation": ("sampled", "polished"), "backprop": ("rounded",)}.get(case["system"], (case["system"],))
+        ratio = 1.1 + 0.003 * (case["split"] % 3) if case["system"] != "relaxation" else 1.0
+        records.append(Record(case, {"networks": {name: {"over bound": ratio} for name in names}}, 1.0))
+    assert [claim.verdict for claim in found.claims(records)] == ["supported"] * 3
     missing = [r for r in records if not (r.case["set"] == "heart" and r.case["split"] == 3)]
     assert {claim.verdict for claim in found.claims(missing)} == {"not measured"}
+    for record in records:
+        for network in record.measured["networks"].values():
+            network["over bound"] = 3.0 - network["over bound"]
+    assert [claim.verdict for claim in found.claims(records)] == ["contradicted"] * 3
 
 
 def test_objectives_of_real_networks_are_at_or_above_the_bound(uci_available: None) -> None:
-    found = experiment("backprop_quantization")
+    found = experiment("objectives")
+    names = set()
     for case in found.cases(True):
-        if case["kind"] == "objective":
-            ratios = [one["over bound"] for one in found.run(case)["networks"].values()]
-            assert ratios
-            assert min(ratios) >= 1.0 - 1e-9
+        networks = found.run(case)["networks"]
+        names |= set(networks)
+        assert min(one["over bound"] for one in networks.values()) >= 1.0 - 1e-9
+    assert names == {"sampled", "polished", "rounded", "straight-through"}

@@ -11,6 +11,7 @@ QUOTED = {
     "qsdp-polish": "polished",
     "backprop-matched": "trained in float, then quantized and polished",
     "straight-through": "straight-through",
+    "straight-through-refitted": "that refitted by `qsdp.refit`",
     "backprop-rounded": "rounded",
     "backprop": "float",
     "logistic-rounded": "logistic regression in 8 bits",

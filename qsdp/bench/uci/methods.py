@@ -20,7 +20,14 @@ from qsdp.bench._grid import Folds, InteriorSearch
 from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, plain_bits, tree_bits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import PRECISION, RoundedLogistic
-from qsdp.bench.uci.trained import FloatBackprop, MatchedBackprop, RoundedBackprop, RoundedReLU, StraightThrough
+from qsdp.bench.uci.trained import (
+    FloatBackprop,
+    MatchedBackprop,
+    RefittedStraightThrough,
+    RoundedBackprop,
+    RoundedReLU,
+    StraightThrough,
+)
 from qsdp.certificates import Certificate
 from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
@@ -173,6 +180,12 @@ _TABLE = (
              [0.01, 0.03, 0.1]),
     _trained("straight-through", "250 bilinear neurons, binary in training, free second layer", StraightThrough,
              _RATES),
+    UCIMethod(
+        "straight-through-refitted", "the network of 'straight-through', its second layer chosen anew",
+        lambda folds, seed: RefittedStraightThrough(_search(StraightThrough, _RATES)(folds, seed), seed),
+        _network_bits, quantized=True, certify=lambda model, X, y: model.certificate(X, y), chosen=_choice,
+        needs="torch",
+    ),
     _trained("relu-rounded", "500 ReLU neurons, trained in float, signs taken", RoundedReLU, [0.1, 0.3, 1.0]),
     UCIMethod(
         "backprop-matched", "the network of 'backprop', its outputs matched by 250 polished binary neurons",

@@ -32,6 +32,7 @@ _PAIRS = (
     (f"{_PAPER}s 2, 3 and 5", "qsdp-250", "backprop-rounded", f"sampled networks {_HIGHER} networks {_TRAINED}"),
     (f"{_PAPER} 6", "qsdp-250", "relu-rounded", f"sampled networks {_HIGHER} ReLU networks {_TRAINED}"),
     (_BEYOND, "backprop-matched", "straight-through", f"{_MATCHED} {_HIGHER} straight-through ones"),
+    (_BEYOND, "qsdp-polish", "straight-through-refitted", f"{_POLISHED} straight-through ones, refitted"),
     (_BEYOND, "qsdp-polish", "logistic-rounded", f"{_POLISHED} logistic regression of 8 bits a weight"),
     (_BEYOND, "qsdp-polish", "tree", f"{_POLISHED} a decision tree"),
 )

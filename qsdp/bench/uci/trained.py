@@ -16,10 +16,13 @@ from qsdp.bench.uci.bits import REAL, plain_bits
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill
 from qsdp.estimators.classes import choose_classes
-from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.refinement import refit
 from qsdp.relaxation import solve_relaxation
 
-__all__ = ["FloatBackprop", "MatchedBackprop", "RoundedBackprop", "RoundedReLU", "StraightThrough"]
+__all__ = [
+    *("FloatBackprop", "MatchedBackprop", "RefittedStraightThrough"),
+    *("RoundedBackprop", "RoundedReLU", "StraightThrough"),
+]
 
 #: As many as in "qsdp-250"; twice as many ReLU neurons have as many first-layer weights.
 _NEURONS = 250
@@ -130,10 +133,25 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         search = clone(self.search).fit(X, y)
         self.choice_ = search.choice_
         self.classes_ = search.classes_
-        matched = distill(search.best_estimator_.model_, X, _NEURONS, refine="polish", random_state=self.random_state)
-        self.network_: BilinearNetwork | PolynomialNetwork = matched.network
+        self.network_ = self._made_of(search.best_estimator_.model_, X, y)
         return self
 
+    def _made_of(self, model: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
+        return distill(model, X, _NEURONS, refine="polish", random_state=self.random_state).network
+
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
-        """Return the labels of the distilled network."""
+        """Return the labels of the network that was made of the trained one."""
         return _labels(self, self.network_, X)
+
+
+class RefittedStraightThrough(MatchedBackprop):
+    """Network selected and trained straight-through, whose second layer is chosen anew by the labels."""
+
+    def _made_of(self, model: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
+        self.network_inputs = model.network_inputs
+        self.problem_ = model.training_problem(X, y, model.network_)
+        return refit(model.network_, self.problem_)
+
+    def certificate(self, X: FloatArray, y: npt.NDArray[Any]) -> Certificate:
+        """Certify the network on its training data by the relaxation."""
+        return certify(self.network_, self.problem_, solve_relaxation(self.problem_, tol=1e-4))
