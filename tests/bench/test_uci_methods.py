@@ -52,7 +52,8 @@ def test_the_names_are_those_of_the_methods() -> None:
         "backprop-matched",
     ]  # fmt: skip
     assert {name for name, method in METHODS.items() if method.needs == "torch"} == {
-        "backprop", "backprop-matched", "backprop-rounded", "straight-through", "relu-rounded",
+        "backprop", "backprop-matched", "backprop-rounded", "straight-through", "straight-through-refitted",
+        "relu-rounded",
     }  # fmt: skip
 
 
