@@ -189,11 +189,6 @@ def kilobits(bits: float) -> str:
     return f"{bits / 1e3:.1f} kbit" if bits < 1e4 else f"{bits / 1e3:.0f} kbit"
 
 
-def gained(claim: Claim) -> str:
-    """Return the difference in points that a paired claim is about, with its interval of 95 %."""
-    return claim.number.removesuffix(" points") or f"not measured ({claim.why})"
-
-
 # -- claims ----------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,24 +13,12 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from benchmarks.experiments._common import timed
 
 Predict = Callable[[np.ndarray], np.ndarray]
-#: What makes a network of a trained model, such as by rounding its weights.
-Make = Callable[[Any], Any]
-Score = Callable[[np.ndarray, np.ndarray], float]
 
 
 def outputs_of(model: Any, network: Any) -> Predict:
     """Return the predictions of a network that was made from a model, which may add inputs of its own."""
     inputs = getattr(model, "network_inputs", None)
     return lambda X: network.predict(X if inputs is None else inputs(X))
-
-
-def scorers(makes: Mapping[str, Make], score: Score) -> dict[str, Callable[[Any, np.ndarray, np.ndarray], float]]:
-    """Return for each network that is made of a model the score of its outputs on held-out rows."""
-
-    def scorer(make: Make) -> Callable[[Any, np.ndarray, np.ndarray], float]:
-        return lambda model, X, y: score(outputs_of(model, make(model))(X), y)
-
-    return {name: scorer(make) for name, make in makes.items()}
 
 
 def fourth(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.linalg import eigvalsh, svdvals
 
 import qsdp
-from benchmarks.experiments._data import planted
 from qsdp.column_generation import column_generation
 from qsdp.shaping import shape_block
 
@@ -140,20 +139,6 @@ def constants(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def scale(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the errors of a trained network's matrix, rounded with the scale of section 5.1 and with the minimiser."""
-    from qsdp.baselines import BackpropRegressor
-
-    X, _, y, _ = planted(100, 20, case["seed"])
-    common = {"n_epochs": case["epochs"], "random_state": case["seed"], "constant_column": False}
-    model = BackpropRegressor(case["m"], second_layer="fixed", beta=1e-4, **common).fit(X, y)
-    S = model.network_.to_quadratic_form().S
-    rounded = {name: model.quantized(scale=own) for name, own in (("printed", "paper"), ("right", "shared"))}
-    return {
-        name: float(np.linalg.norm(network.quadratic_form - S) / np.linalg.norm(S)) for name, network in rounded.items()
-    }
-
-
 def _distance(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.abs(first - second).max() / np.abs(second).max())
 
@@ -171,5 +156,4 @@ CHECKS = {
     "shaping": shaping,
     "concentration": concentration,
     "constants": constants,
-    "scale": scale,
 }

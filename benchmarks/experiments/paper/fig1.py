@@ -15,8 +15,9 @@ batches of 32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from benchmarks.experiments._common import (
     where,
 )
 from benchmarks.experiments._data import planted
-from benchmarks.experiments._methods import Make, fits, fourth_of, scorers
+from benchmarks.experiments._methods import fits, fourth_of, outputs_of
 from qsdp.bench import Claim, Record, paired_claim
 from qsdp.bench._grid import BUDGET, chosen_by
 from qsdp.bench.uci.bits import plain_bits
@@ -98,7 +99,7 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
 
     X, y, method, (m,) = problem.X, problem.y, case["method"], case["sizes"]
     common = {"beta": BETA, "n_epochs": case["epochs"], "random_state": case["seed"], "dtype": "float32"}
-    makes: dict[str, Make]
+    makes: dict[str, Callable[[Any], Any]]
     if method == "backprop":
         model: Any = BackpropRegressor(m, second_layer="fixed", constant_column=False, **common)
         makes = {
@@ -109,17 +110,18 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
         latent = {"start": "float", "start_epochs": min(50, case["epochs"])}
         model = StraightThroughRegressor(m, constant_column=False, **latent, **common)
         makes = {"straight-through": lambda model: model.network_}
-    held_out = chosen_by(scorers(makes, closeness), model, GRID, X, y, fourth_of(len(y), case["seed"]))
+
+    def closeness(make: Callable[[Any], Any], model: Any, rows: np.ndarray, targets: np.ndarray) -> float:
+        return -float(np.sum((outputs_of(model, make(model))(rows) - targets) ** 2))
+
+    measures = {name: partial(closeness, make) for name, make in makes.items()}
+    held_out = chosen_by(measures, model, GRID, X, y, fourth_of(len(y), case["seed"]))
     fitted = fits(model, X, y)
     for name, make in makes.items():
         least = BUDGET.choose(GRID, lambda candidate, make=make: -problem.objective(make(fitted(candidate)[0])))
         networks = (make(fitted(choice.best)[0]) for choice in (least, held_out[name]))
         edges = {"objective": bool(least.undecided), "test_loss": bool(held_out[name].undecided)}
         yield name, m, *networks, {"at an edge": edges}
-
-
-def closeness(outputs: np.ndarray, targets: np.ndarray) -> float:
-    return -float(np.sum((outputs - targets) ** 2))
 
 
 # -- report ----------------------------------------------------------------------------------------------

@@ -28,20 +28,8 @@ from qsdp.networks.coding import encoded_bits, fold, parameter_of
 from qsdp.networks.weights import FLOAT_BITS, bits_of, count_floats
 
 __all__ = [
-    "FLOAT",
-    "LINEAR",
-    "PLACE",
-    "QUADRATIC",
-    "REAL",
-    "boosting_bits",
-    "encoding_bits",
-    "form_bits",
-    "linear_bits",
-    "network_bits",
-    "node_bits",
-    "plain_bits",
-    "tree_bits",
-    "weights_bits",
+    *("FLOAT", "LINEAR", "PLACE", "QUADRATIC", "REAL", "boosting_bits", "encoding_bits", "form_bits", "linear_bits"),
+    *("network_bits", "node_bits", "plain_bits", "tree_bits", "weights_bits"),
 ]
 
 REAL, PLACE = 32, 16

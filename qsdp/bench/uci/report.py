@@ -22,6 +22,12 @@ Measured = dict[str, Any]
 Splits = dict[tuple[str, int], dict[str, Measured]]
 Show = Callable[[list[Any]], str]
 
+#: Bits, seconds to fit, and microseconds to predict a row.
+_COSTS: tuple[Callable[[Measured], float], ...] = (
+    lambda one: float(one["bits"]),
+    lambda one: float(one["fit_cpu_seconds"]),
+    lambda one: 1e6 * float(one["predict_seconds"]) / int(one["n_test"]),
+)
 _PAPER, _BEYOND = "Bartan, Pilanci, Figure", "Beyond Bartan, Pilanci"
 _TRAINED = "trained by backpropagation and then quantized"
 _MATCHED = "networks trained in float and matched by polished ones"
@@ -106,7 +112,8 @@ def _summary(records: Records) -> Table:
         p_values = dict(zip(others, adjusted, strict=True))
     rows = []
     for name in sorted(methods, key=lambda method: ranks.get(method, 0.0)):
-        geometric = [_geometric(_means(splits, name, what)) for what in (_bits, _fit_seconds, _predict_microseconds)]
+        costs = [list(_means(splits, name, what).values()) for what in _COSTS]
+        geometric = [float(stats.gmean(np.maximum(one, 1e-12))) if one else None for one in costs]
         gaps = [found[name]["relative_gap"] for found in splits.values()]
         accuracy = 100.0 * scores[name].mean() if splits else None
         cells = zip(
@@ -146,22 +153,6 @@ def _by_set(records: Records, methods: Sequence[str], field: str, show: Show, ti
     return Table(
         title, ["set", *methods], [[one, *(show(found.get((one, m), [])) for m in methods)] for one in sets], note
     )
-
-
-def _bits(measured: Measured) -> float:
-    return float(measured["bits"])
-
-
-def _fit_seconds(measured: Measured) -> float:
-    return float(measured["fit_cpu_seconds"])
-
-
-def _predict_microseconds(measured: Measured) -> float:
-    return 1e6 * float(measured["predict_seconds"]) / int(measured["n_test"])
-
-
-def _geometric(means: dict[str, float]) -> float | None:
-    return float(np.exp(np.mean(np.log(np.maximum(list(means.values()), 1e-12))))) if means else None
 
 
 def _percent(shares: Sequence[float]) -> str:
