@@ -1,4 +1,4 @@
-"""The experiments of this folder: `python -m benchmarks list | run NAME | show NAME | page`, from the repository root.
+"""The experiments of this folder, from the root: `python -m benchmarks list | run | again | show NAME | page`.
 
 Each is a file in a folder, its topic, of `benchmarks/experiments/`; what it measured is in
 `benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md`, `docs/results/` and what READMEs
@@ -36,6 +36,7 @@ from qsdp.bench import (
     run_experiment,
     summary_of,
 )
+from qsdp.bench._runner import run_again
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -140,6 +141,17 @@ def run(
             raise typer.Exit(130)
     if failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def again(
+    experiments: Names, cases: Annotated[int, typer.Option(min=1, help="Of each experiment.")] = 5, out: Out = None
+) -> None:
+    """Measure a few stale cases anew; those that are as recorded, but for times and memory, count as current."""
+    for experiment, _, path in stored(out or HERE / "results", experiments):
+        for case, differing in run_again(experiment, path, cases):
+            told = f"differs in {'; '.join(differing[:3])}" if differing else "as recorded"
+            console.print(f"{experiment.name} {case}: {told}", highlight=False, markup=False)
 
 
 @app.command()

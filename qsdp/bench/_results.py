@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,11 @@ from qsdp.bench._experiment import Case, Experiment, Record
 from qsdp.bench._provenance import describe_machine, sources_of
 from qsdp.exceptions import StorageError
 
-__all__ = ["Results", "key_of", "load_results"]
+__all__ = ["Results", "differences", "key_of", "load_results"]
 
 _FORMAT = 1
+#: Names of times, rates and memory, which another run measures anew.
+_ANEW = re.compile(r"second|_time|rows_a_|mib|cpu|reading|onnxruntime|^(predict|step|runs)$")
 
 
 def key_of(case: Case) -> str:
@@ -82,13 +85,14 @@ class Results:
         return len(self.machines) - 1
 
     def state(self, experiment: Experiment) -> str:
-        """Return whether the sources have changed since a measurement: "current", "stale" or "source not recorded"."""
-        sources = {self.machines[record.machine].get("source", "") for record in self.records}
-        if not sources:
-            return ""
-        if "" in sources:
-            return "source not recorded"
-        return "current" if sources == {sources_of(experiment)} else "stale"
+        """Return how many records are stale; "current" if none is, empty without records."""
+        stale = len(self.stale(experiment))
+        return f"{stale} of {len(self.records)} stale" if stale else "current" if self.records else ""
+
+    def stale(self, experiment: Experiment) -> list[Record]:
+        """Return the records whose sources have changed since, or were not recorded."""
+        source = sources_of(experiment)
+        return [record for record in self.records if self.machines[record.machine].get("source") != source]
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without a record."""
@@ -116,6 +120,18 @@ def load_results(experiment: Experiment, path: Path, quick: bool | None = None) 
         kept = results.quick if quick is None else quick
         return Results(experiment.name, experiment.version, kept, outdated=len(results.records))
     return results if quick in (None, results.quick) else Results(experiment.name, experiment.version, bool(quick))
+
+
+def differences(old: Any, new: Any, place: str = "") -> list[str]:
+    """Return where two measurements of a case differ by more than rounding, but for times and memory."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [name for name in {**old, **new} if not _ANEW.search(name)]
+        return [one for name in names for one in differences(old.get(name), new.get(name), f"{place}/{name}")]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [one for k, pair in enumerate(zip(old, new, strict=True)) for one in differences(*pair, f"{place}/{k}")]
+    both = isinstance(old, int | float) and isinstance(new, int | float)
+    same = np.isclose(old, new, rtol=1e-6, atol=1e-12, equal_nan=True) if both else old == new
+    return [] if same else [f"{place.removeprefix('/')}: {old!r:.20} was {new!r:.20}"]
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,10 @@ from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
 from qsdp.bench._experiment import Case, Experiment, Record
 from qsdp.bench._provenance import sources_of
-from qsdp.bench._results import Results, load_results
+from qsdp.bench._results import Results, _plain, differences, load_results
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["run_experiment"]
+__all__ = ["run_again", "run_experiment"]
 
 
 def run_experiment(
@@ -74,6 +76,26 @@ def run_experiment(
         if missing:
             results.save(path)
     return results, failures
+
+
+def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case, list[str]]]:
+    """Measure some stale cases again, drawn at random; return each with the places where it differs.
+
+    Records that do not differ are replaced by the new ones, which are current; the others stay as they are.
+    """
+    results = load_results(experiment, path)
+    stale = {id(record) for record in results.stale(experiment)}
+    known = [record for record in results.of(list(experiment.cases(results.quick))) if id(record) in stale]
+    machine, found = results.add_machine(sources_of(experiment)), []
+    for record in random.Random(0).sample(known, min(count, len(known))):
+        _, answer, seconds = _measure(experiment.run, record.case)
+        new = json.loads(json.dumps(answer, default=_plain))
+        differing = [new] if isinstance(new, str) else differences(record.measured, new)
+        if not differing:
+            results.records[results.records.index(record)] = Record(record.case, new, seconds, machine)
+            results.save(path)
+        found.append((record.case, differing))
+    return found
 
 
 def _measure(run: Any, case: Case) -> tuple[Case, dict[str, Any] | str, float]:

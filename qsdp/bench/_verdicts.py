@@ -27,20 +27,8 @@ from qsdp._utils.validation import check_choice
 from qsdp.exceptions import InvalidInputError
 
 __all__ = [
-    "KINDS",
-    "REPETITIONS",
-    "VERDICTS",
-    "Claim",
-    "Evidence",
-    "compare",
-    "corrected",
-    "either",
-    "exact",
-    "judged",
-    "not_measured",
-    "paired_claim",
-    "share",
-    "within",
+    *("KINDS", "REPETITIONS", "VERDICTS", "Claim", "Evidence", "compare", "corrected", "either", "exact"),
+    *("judged", "not_measured", "paired_claim", "share", "within"),
 ]
 
 #: Possible outcomes of a claim.

@@ -121,6 +121,23 @@ def test_run_only_measures_a_part(write: Callable[..., None], tmp_path: Path) ->
     assert "--only must be NAME=VALUE, such as set=iris; got 'n'" in output
 
 
+def test_again_says_what_differs(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    call("run", "heron")
+    assert call("again", "heron") == (0, "")
+    path = tmp_path / "benchmarks" / "results" / "heron.json"
+    stored = json.loads(path.read_text())
+    del stored["machines"][0]["source"]
+    stored["records"][0]["measured"]["root"] = 7.0
+    path.write_text(json.dumps(stored))
+    assert "3 of 3 stale" in call("list")[1]
+    code, output = call("again", "heron")
+    assert code == 0
+    assert "heron {'n': 4}: differs in root: 7.0 was 2.0" in output
+    assert output.count("as recorded") == 2
+    assert "1 of 3 stale" in call("list")[1]
+
+
 def test_an_interrupt_ends_all_of_the_run(write: Callable[..., None], tmp_path: Path) -> None:
     write("first", stops_at=9)
     write("second")

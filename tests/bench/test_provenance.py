@@ -14,6 +14,8 @@ import pytest
 from qsdp.bench import Experiment, Record, Results, describe_machine, markdown_of, run_experiment, sources_of
 from qsdp.bench import _provenance as provenance
 from qsdp.bench._report import _machines
+from qsdp.bench._results import differences
+from qsdp.bench._runner import run_again
 
 CODE = '''
 """Roots."""
@@ -118,13 +120,51 @@ def test_records_are_current_stale_or_of_unknown_sources(tmp_path: Path, monkeyp
     assert Results.load(path).state(experiment) == "current"
     code_calling('case["n"] ** 0.5 + 0', monkeypatch)
     changed = written(tmp_path, "", monkeypatch)
-    assert Results.load(path).state(changed) == "stale"
+    assert Results.load(path).state(changed) == "1 of 1 stale"
     run_experiment(changed, path, verbose=False)
     both = Results.load(path)
     assert [record.machine for record in both.records] == [0, 1]
-    assert both.state(changed) == "stale", "one of two records is"
-    del both.machines[0]["source"]
-    assert both.state(changed) == "source not recorded"
+    assert both.state(changed) == "1 of 2 stale"
+    del both.machines[1]["source"]
+    assert both.state(changed) == "2 of 2 stale", "of unknown sources"
+
+
+def test_stale_records_that_are_measured_as_before_are_current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "found.json"
+    run_experiment(written(tmp_path, "", monkeypatch), path, verbose=False)
+    code_calling('case["n"] ** 0.5 + 0', monkeypatch)
+    same = written(tmp_path, "", monkeypatch)
+    before = Results.load(path)
+    assert before.state(same) == "2 of 2 stale"
+    assert [differing for _, differing in run_again(same, path, 1)] == [[]]
+    assert Results.load(path).state(same) == "1 of 2 stale"
+    assert [differing for _, differing in run_again(same, path, 5)] == [[]]
+    assert Results.load(path).state(same) == "current"
+    assert run_again(same, path, 5) == []
+    code_calling('case["n"] ** 0.5 + 1', monkeypatch)
+    other = written(tmp_path, "", monkeypatch)
+    found = {case["n"]: differing for case, differing in run_again(other, path, 5)}
+    assert found[4] == ["root: 2.0 was 3.0"]
+    assert Results.load(path).state(other) == "2 of 2 stale"
+    assert [record.measured for record in Results.load(path).records] == [record.measured for record in before.records]
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        ({}, []),
+        ({"fit_seconds": 9.0, "peak_mib": 9.0, "predict": 9.0}, []),
+        ({"score": 1.0 + 1e-9, "rows": [1, float("nan")]}, []),
+        ({"score": 1.1}, ["score: 1.0 was 1.1"]),
+        ({"rows": [1, 2.0]}, ["rows/1: nan was 2.0"]),
+        ({"rows": [1]}, ["rows: [1, nan] was [1]"]),
+        ({"parts": {"name": "b"}}, ["parts/name: 'a' was 'b'"]),
+        ({"parts": {"name": "a", "more": None, "less": True}}, ["parts/less: None was True"]),
+    ],
+)
+def test_times_and_memory_do_not_differ(new: dict[str, Any], expected: list[str]) -> None:
+    old = {"score": 1.0, "rows": [1, float("nan")], "parts": {"name": "a"}, "fit_seconds": 1.0, "peak_mib": 1.0}
+    assert differences(old, {**old, **new}) == expected
 
 
 def test_seconds_under_load_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,11 +80,7 @@ def claims(records: Records) -> list[Claim]:
             # Three points in 3000 are within what a sample of that size can tell.
             compare(means("qnn", "argmax"), PRINTED, margin=-0.1),
         ),
-        exact(
-            SOURCE,
-            "The boundaries are ellipses and hyperbolas.",
-            {kind: kind in {"ellipse", "hyperbola"} for kind in kinds},
-        ),
+        exact(SOURCE, "The boundaries are ellipses and hyperbolas.", {k: k in {"ellipse", "hyperbola"} for k in kinds}),
         judged(SOURCE, f"A single linear layer cannot learn these boundaries ({last} epochs).", linear),
     ]
 
