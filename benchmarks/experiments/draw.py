@@ -40,7 +40,7 @@ def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "",
     width = -(-len(panels) // rows)
     # Of dozens of panels a picture is a megabyte otherwise.
     look = {"layout": "constrained", "dpi": 120 if rows < 4 else 70, "squeeze": False}
-    figure, axes = plt.subplots(rows, width, figsize=(4.5 * width + 2.0, height * rows), **look)
+    figure, axes = plt.subplots(rows, width, figsize=(max(4.5 * width, 7.5) + 2.0, height * rows), **look)
     # Ten strong colours first, then ten light ones.
     strong = mpl.colormaps["tab20"].colors
     colours, drawn = (*strong[::2], *strong[1::2]), {}
