@@ -27,12 +27,13 @@ KNOWN = {"cvxopt": "GPL-3.0-or-later", "mosek": "proprietary (MOSEK ApS)", "typi
 _HEAD = """\
 # Dependencies and licences
 
-Made by `python .ci/dependencies.py` from the metadata of the installed packages. The lowest versions are installed and tested by the
-gate, together with the built wheel (`.ci/packages.sh`), and `pip check` finds them consistent. Nothing is downloaded at import or while fitting,
-which `tests/test_faults.py` checks; `qsdp.datasets` fetches what it is asked for. Known vulnerabilities are not checked by the gate, since their
-database is on the network: `pip-audit` in an environment with the package installed does that.
+`python .ci/dependencies.py` generates this page from the metadata of the installed packages. The gate installs the
+lowest versions and tests them with the built wheel (`.ci/packages.sh`); `pip check` finds them consistent. Nothing is
+downloaded at import or while fitting, which `tests/test_faults.py` checks. `qsdp.datasets` fetches what it is asked
+for. The gate does not check for known vulnerabilities, since their database is on the network: run `pip-audit` in an
+environment with the package installed.
 
-"""  # noqa: E501
+"""
 
 
 def main():
