@@ -58,8 +58,8 @@ def certify(
         statistics, a relaxation of another problem only sets beta. For batches, a relaxation of some of the rows is
         required, with the loss, activation and levels of all rows; its predictions give dual vectors of all rows.
     beta : float, optional
-        Beta for all rows of batches or statistics. By default, the beta of the relaxation is multiplied by the total
-        weight of all rows over that of its own rows. A relaxation of statistics keeps its beta.
+        Beta for all rows of batches or statistics. By default, the beta of the relaxation times the ratio of the total
+        weight of all rows to that of its own rows. The beta of a relaxation of statistics is used unchanged.
     passes : int, default=1
         Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions. The gap left
         by a relaxation of only some rows becomes several times smaller.
