@@ -41,15 +41,15 @@ _BETA_SHARE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class DenseLayer:
-    r"""One dense layer :math:`x \mapsto \phi(W x + b)`, as it stands in any framework.
+    r"""Dense layer :math:`x \mapsto \phi(W x + b)` from any framework.
 
     Parameters
     ----------
     weights : array-like of shape (C, d)
-        One row a neuron, the layout of PyTorch's ``Linear.weight``.
+        One row per neuron, the layout of PyTorch's ``Linear.weight``.
     bias : array-like of shape (C,), optional
     activation : callable or str, default="relu"
-        Elementwise function of an array, or "relu", "tanh", "sigmoid", "identity".
+        Elementwise function of an array, or one of "relu", "tanh", "sigmoid" and "identity".
     """
 
     weights: FloatArray
@@ -86,7 +86,7 @@ class DenseLayer:
         return values
 
     def fit_activation(self, X: Any, sample_weight: Any = None) -> PolynomialActivation:
-        r"""Return the least-squares :math:`a t^2 + b t + c` on the layer's own pre-activations on (weighted) data X."""
+        r"""Return the least-squares fit :math:`a t^2 + b t + c` over the layer's pre-activations on (weighted) X."""
         t, values = self.preactivations(X).ravel(), self.predict(X).ravel()
         # Powers of standardised values keep the columns of the fit comparable.
         middle, spread = float(t.mean()), float(t.std()) or 1.0
@@ -99,7 +99,7 @@ class DenseLayer:
         return PolynomialActivation(a, b - 2.0 * a * middle, (a * middle - b) * middle + c0)
 
     def to_quadratic_form(self, X: Any, sample_weight: Any = None) -> QuadraticForm:
-        """Return the layer with its activation replaced by `fit_activation`, as C quadratic functions."""
+        """Return the layer as C quadratic functions, with its activation replaced by `fit_activation`."""
         a, b, c = self.fit_activation(X, sample_weight).coefficients
         W, bias = self.weights, np.asarray(self.bias)
         S = a * W[:, :, None] * W[:, None, :]
@@ -108,18 +108,18 @@ class DenseLayer:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistillationResult(Summarized):
-    r"""A quantized network that matches a model's outputs on data.
+    r"""Quantized network that matches the outputs of a model on data.
 
     Attributes
     ----------
     network : BilinearNetwork
     result : QSDPResult
-        Relaxation, covariance, problem and timings; its certificate bounds the summed squared mismatch plus
+        Relaxation, covariance, problem and timings. Its certificate bounds the summed squared mismatch plus
         regulariser of *every* quantized network.
     relative_error : float
-        Root of the (weighted) summed squared mismatch over that of the model's outputs, on the data.
+        Square root of the (weighted) summed squared mismatch over the summed squared outputs of the model, on the data.
     relaxed_error : float
-        The same for the relaxation's predictions, the limit of many neurons.
+        The same for the predictions of the relaxation, the limit of many neurons.
     """
 
     network: BilinearNetwork
@@ -129,7 +129,7 @@ class DistillationResult(Summarized):
 
     @property
     def certificate(self) -> Certificate:
-        """Objective of the match and the bound on that of its best quantized match."""
+        """Objective of this match, and the lower bound on the objective of the best quantized match."""
         return self.result.certificate
 
     def predict(self, X: Any) -> FloatArray:
@@ -139,7 +139,7 @@ class DistillationResult(Summarized):
     def resample(
         self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None
     ) -> DistillationResult:
-        """Return another match of any size and number of levels, without a solve."""
+        """Return another match, with any number of neurons and levels, without solving the relaxation again."""
         return _match(self.result.resample(n_neurons, random_state, levels=levels))
 
     def __repr__(self) -> str:
@@ -182,39 +182,40 @@ def distill(
     random_state: RandomState = None,
     verbose: bool = TrainingOptions.verbose,
 ) -> DistillationResult:
-    r"""Match a trained model's outputs on data by a quantized network, with a certificate.
+    r"""Match the outputs of a trained model on data by a quantized network, with a certificate.
 
     .. math::
 
         \min_{m, u, v, \alpha} \sum_i w_i \|f(x_i) - g(x_i)\|^2 + \beta D \sum_j \|\alpha_j\|_1
         \quad\text{over quantized } f, \text{ for the model } g.
 
-    The loss adds up over outputs, so a layer is matched one neuron at a time and every neuron has a bound of its
-    own: ``result.problem.output(k)`` is its problem.
+    The loss is a sum over outputs, so a layer is matched one neuron at a time and each neuron has its own lower bound.
+    The problem of neuron k is ``result.problem.output(k)``.
 
     Parameters
     ----------
     model : QuadraticForm, network, DenseLayer, array-like of shape (d, d) or (C, d, d), or any object
-        A matrix S stands for :math:`x^T S x`. Of other objects, ``to_quadratic_form()`` is used where they have it
-        (every network of this package, the quadratic neurons of the baselines), else ``decision_function(X)`` of a
-        classifier, else ``predict(X)``.
+        A matrix S stands for :math:`x^T S x`. For other objects, ``to_quadratic_form()`` is used if available, as it is
+        for every network of this package and the quadratic neurons of the baselines. Otherwise,
+        ``decision_function(X)`` is used for classifiers that have it, and ``predict(X)`` for all others.
     X : array-like of shape (n, d)
-        Data on which outputs are to agree; no targets are needed.
+        Data on which the outputs are matched. No targets are needed.
     n_neurons
         See `TrainingOptions`.
     beta : float, optional
-        Regularisation; by default a thousandth of the value from which on the zero network is optimal.
+        Weight of the regulariser. By default, a thousandth of an upper bound, averaged over outputs, on the value from
+        which on the zero network is optimal.
     sample_weight : array-like of shape (n,), optional
-        Weights :math:`w_i` >= 0 of the rows of X; None is one for each. See `TrainingProblem`.
+        Weights :math:`w_i` >= 0 of the rows of X. None means weights of one. See `TrainingProblem`.
     levels
         See `TrainingOptions`.
     activation : "auto", None, str, (a, b, c) or PolynomialActivation, default="auto"
-        "auto" is bilinear for a model :math:`x^T S x` and (1, 2, 1), whose lift is :math:`(x, 1)(x, 1)^T`, for
-        one with a linear or constant part.
+        "auto" is bilinear for a model :math:`x^T S x`. For any other model, it is (1, 2, 1), with the lift
+        :math:`(x, 1)(x, 1)^T`.
     outputs : sequence of int, optional
-        Neurons of a layer or outputs of a model to match, in this order; all by default.
+        Neurons of a layer or outputs of a model to match, in this order. By default, all are matched.
     match : {"model", "polynomial"}, default="model"
-        For a `DenseLayer`: match its own outputs, or those of `DenseLayer.to_quadratic_form`.
+        For a `DenseLayer`: whether to match its own outputs or those of `DenseLayer.to_quadratic_form`.
     solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
 
@@ -224,7 +225,7 @@ def distill(
 
     Notes
     -----
-    The open end of section 6 of Bartan and Pilanci: layerwise quantization of a trained network by distillation.
+    Section 6 of Bartan and Pilanci leaves layerwise quantization of a trained network by distillation open.
 
     Examples
     --------
@@ -267,7 +268,7 @@ def _match(result: QSDPResult) -> DistillationResult:
 
 
 def _targets(model: Any, X: FloatArray, match: str, weights: FloatArray | None) -> tuple[FloatArray, bool]:
-    """Return the model's outputs on X, and whether it has a linear or constant part."""
+    """Return the outputs of the model on X, and whether the model has a linear or constant part."""
     if isinstance(model, DenseLayer):
         return (model.predict(X) if match == "model" else model.to_quadratic_form(X, weights).predict(X)), True
     if hasattr(model, "to_quadratic_form"):

@@ -33,35 +33,35 @@ def sample_network(
 ) -> BilinearNetwork:
     r"""Draw a network with :math:`[u_j; v_j] = \mathrm{sign}(\mathcal N(0, Q))` and one shared alpha.
 
-    With :math:`\alpha_j = \rho \pi / (c m)` the mean of :math:`\sum_j \alpha_j u_j v_j^T` is that of the
-    relaxation's predictions, and its spectral error falls as :math:`1/\sqrt m`. For M + 1 levels a weight is
-    the sum of M signs. For C outputs every neuron serves one output k, with :math:`\alpha_j = \rho_k \pi /
-    (c m_k) e_k`.
+    With :math:`\alpha_j = \rho \pi / (c m)`, the mean of :math:`\sum_j \alpha_j u_j v_j^T` is the matrix of the
+    relaxation's predictions, and the spectral error falls as :math:`1/\sqrt m`. With M + 1 levels, a weight is the sum
+    of M signs. With C outputs, each neuron serves one output k, with :math:`\alpha_j = \rho_k \pi / (c m_k) e_k`.
 
     Parameters
     ----------
     covariance : SignCovariance, or a sequence of one for each output
-        From `shape_covariance`.
+        Result of `shape_covariance`.
     n_neurons : int, default=250
-        m >= 1, and at least the number of outputs.
+        Number of neurons m >= 1, at least the number of outputs.
     random_state : int, Generator, RandomState or None, default=0
-        Seed; None draws a new one. Of two networks with the same seed (and one output) the smaller one's neurons are
-        the first of the larger one's. The same seed draws the same network on every processor, but for a sign
-        that rounding decides.
+        Seed; None draws a new one. With one output and the same seed, a smaller network consists of the first neurons
+        of a larger one. The same seed draws the same network on every processor, except for signs that rounding
+        decides.
     allocation : {"equal", "proportional"}, default="equal"
-        How m is divided among outputs: equal shares, or in proportion to rho_k, which lowers the sampling
-        noise where outputs differ. Every output whose relaxation is not zero gets one neuron at least, and the others
-        none unless all are zero; those left after rounding down go one each to the outputs with the largest
-        remainders, earlier ones first.
+        How m is divided among outputs: equally, or in proportion to rho_k / c_k, which reduces the sampling noise if
+        outputs differ. Every output with a nonzero relaxation gets at least one neuron. The other outputs get none,
+        unless all are zero. Neurons left after rounding down go one each to the outputs with the largest remainders,
+        earlier outputs first.
     n_jobs : int, optional
-        Threads, as in joblib; None is one. Random numbers are drawn in the same order for any number of
-        threads, so the neurons are the same. It pays for hundreds of inputs, where drawing takes a small part of the
-        time.
+        Number of threads, as in joblib; None means one. Random numbers are drawn in the same order for any number of
+        threads, so the neurons are the same. Threads pay off with hundreds of inputs, where drawing random numbers
+        takes a small part of the time.
 
     Returns
     -------
     BilinearNetwork
-        int8 weights; besides them and roots of the covariances it takes about 50 MiB per thread, for any m.
+        Network with int8 weights. In addition to these and roots of the covariances, sampling takes about 50 MiB per
+        thread, for any m.
 
     Notes
     -----
@@ -105,9 +105,9 @@ def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:
 
 
 def allocate(m: int, shares: Sequence[float]) -> list[int]:
-    """Return whole numbers >= 1 that add up to m, in proportion to `shares` as nearly as they can be.
+    """Return integers >= 1 that sum to m and are as nearly proportional to `shares` as possible.
 
-    Largest remainders, but at least one each; equal where all shares are zero.
+    The largest-remainder method is used, with at least one for each share. If all are zero, shares are equal.
     """
     weights = np.asarray(shares, dtype=np.float64)
     weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(weights), 1.0 / len(weights))

@@ -40,7 +40,7 @@ _OPTIMAL = 1e-4
 
 @dataclass(frozen=True)
 class Certificate(Summarized, Gap):
-    r"""``lower_bound <= p_b* <= objective``: bounds of the global optimum and a network.
+    r"""Bounds of the global optimum, ``lower_bound <= p_b* <= objective``, for a given network.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class Certificate(Summarized, Gap):
     objective : float
         Objective (24) of the certified network.
     bound_type : {"sdp", "exact"}
-        Whether pricing values were bounded by the semidefinite relaxation or their maximum computed exactly.
+        Whether pricing values were bounded by the semidefinite relaxation, or their maximum was computed exactly.
     arithmetic : {"float", "verified"}
-        "verified": the bound holds whatever the rounding of the computer, see `qsdp.certificates.verification`.
+        "verified": the bound holds for any rounding of the computer, see `qsdp.certificates.verification`.
     proof : Proof, RowsProof or None
-        All that recomputing the bound takes (besides the rows, where they came in batches); no part of the
-        certificate's value in comparisons.
+        Everything needed to recompute the bound, except rows that were read in batches. It is ignored when
+        certificates are compared.
     """
 
     lower_bound: float
@@ -65,12 +65,12 @@ class Certificate(Summarized, Gap):
 
     @property
     def nu(self) -> FloatArray | None:
-        r"""Dual vector of shape (n,) or (n, C), of pricing values up to :math:`\beta D`; None where no proof has it."""
+        r"""Dual vector of shape (n,) or (n, C), with pricing values up to :math:`\beta D`; None if `proof` has none."""
         return self.proof.nu if isinstance(self.proof, Proof) else None
 
     @property
     def z(self) -> FloatArray | None:
-        r"""``(N,)`` or ``(C, N)`` with ``Diag(z) +- M_nu`` positive semidefinite; None where the proof is another."""
+        r"""Vector ``(N,)`` or ``(C, N)`` with ``Diag(z) +- M_nu`` positive semidefinite; None if `proof` has none."""
         roots = [tree.leaves[0] for tree in self.proof.trees if len(tree.leaves) == 1] if self.proof else []
         shifts = [leaf.shift for leaf in roots if leaf.shift is not None and leaf.cuts is None and not len(leaf.signs)]
         if not self.proof or len(shifts) != len(self.proof.trees):
@@ -85,20 +85,21 @@ class Certificate(Summarized, Gap):
         return self.bound_type == "exact" and self.relative_gap <= _OPTIMAL
 
     def save(self, path: str | os.PathLike[str], *, include_data: bool = True) -> None:
-        """Write certificate and proof to a file that ``qsdp-check`` verifies with NumPy alone.
+        """Write the certificate and its proof to a file that ``qsdp-check`` verifies using NumPy alone.
 
         Parameters
         ----------
         path : str or path-like
         include_data : bool, default=True
-            Whether to store X and y, or only their SHA-256: whoever checks it must then have them. Rows that came in
-            batches are never stored.
+            Whether to store X and y. If False, only their SHA-256 is stored, and checking the file requires the data.
+            Rows that were read in batches are never stored.
 
         Raises
         ------
         InvalidInputError
-            There is no proof; or its loss is neither one of `qsdp.losses.LOSSES` nor a `PiecewiseQuadratic` one; or the
-            loss as a file holds it has another objective or bound than the certificate.
+            There is no proof; its loss is neither one of `qsdp.losses.LOSSES` nor, unless rows were read in batches, a
+            `PiecewiseQuadratic`; the loss as stored in the file gives another objective or bound than the certificate;
+            or rounding leaves the objective uncertain.
         """
         if self.proof is None:
             raise InvalidInputError("a certificate without proof cannot be saved")
@@ -133,12 +134,12 @@ def certificate_of(
     bound_type: str,
     uppers: Sequence[float | None] | None = None,
 ) -> Certificate:
-    r"""Return the certificate that a dual vector and bounds of its pricing values prove, recomputed from the data.
+    r"""Return the certificate proven by a dual vector and bounds of its pricing values, recomputed from the data.
 
-    With :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` the bound of the k-th tree for
-    :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`, every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` proves
-    :math:`p_b^* \ge -\ell^*(-s\nu)`; the best s up to 2 is taken, one for each output where the loss adds up over
-    them.
+    Let :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` be the bound of the k-th tree for
+    :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`. Every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` then proves
+    :math:`p_b^* \ge -\ell^*(-s\nu)`. The best s is used, at most 2 unless the loss is squared, and one per
+    output if the loss is a sum over outputs.
 
     Parameters
     ----------
@@ -146,19 +147,19 @@ def certificate_of(
     network : BilinearNetwork
         Its objective is recomputed.
     nu : ndarray of shape (n,) or (n, C)
-        Any dual vector; moved into the domain of the conjugate.
+        Any dual vector. It is moved into the domain of the conjugate.
     trees : sequence of BoundTree
-        One for each output, for the matrices of `nu` as given.
+        One tree for each output, for the matrices of the given `nu`.
     bound_type : {"sdp", "exact"}
         Name of the bound.
     uppers : sequence of float or None, optional
-        The bounds of the trees where an oracle has just computed them for the same matrices; those that are None are
+        Bounds of the trees, if an oracle has just computed them for the same matrices. Bounds that are None are
         computed here.
 
     Returns
     -------
     Certificate
-        In ordinary floating point, less an allowance for its rounding. Its proof holds the scaled `nu` and trees.
+        Computed in ordinary floating point, less an allowance for rounding. Its proof holds the scaled `nu` and trees.
     """
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
@@ -220,18 +221,19 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: Sequence[float]) -
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:
-    """Return the certificate that was saved to `path`; what it claims is not computed again.
+    """Return the certificate saved to `path`, without recomputing its claims.
 
     Parameters
     ----------
     path : str or path-like
     problem : TrainingProblem, optional
-        The problem it must belong to. Without it a certificate saved without data comes back without proof.
+        Problem that the certificate must belong to. If None, a certificate saved without data is returned without its
+        proof.
 
     Raises
     ------
     StorageError
-        The file is truncated, altered, foreign, or of another problem.
+        The file is truncated, altered, not a certificate, or the certificate of another problem.
     """
     proof, claims = read_proof(path, problem)
     return Certificate(**claims, proof=proof)

@@ -49,40 +49,40 @@ def certify(
     Parameters
     ----------
     network : BilinearNetwork
-        Any network of the problem's inputs, outputs, levels and activation, wherever its weights come from; a
-        polynomial one through `from_polynomial`.
+        Any network with the inputs, outputs, levels and activation of the problem, whatever the source of its weights.
+        Convert a polynomial network with `from_polynomial`.
     problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
-        Of batches of rows, however many; also a function that returns such a stream anew.
+        An iterable yields any number of batches of rows. A function that returns a new such iterable is also accepted.
     relaxation : Relaxation, optional
-        A solved relaxation of the same problem; its lower bound holds for every network. Solved here if not given. For
-        batches, one of some rows, whose loss, activation and levels are those of all: dual vectors of all rows follow
-        from its predictions.
+        Solved relaxation of the same problem. Its lower bound holds for every network. If None, it is solved here. For
+        statistics, a relaxation of another problem only sets beta. For batches, a relaxation of some of the rows is
+        required, with the loss, activation and levels of all rows; its predictions give dual vectors of all rows.
     beta : float, optional
-        Of all rows of batches or statistics; by default that of the relaxation times the ratio of
-        the weights of all rows.
+        Beta for all rows of batches or statistics. By default, the beta of the relaxation times the ratio of the total
+        weight of all rows to that of its own rows. The beta of a relaxation of statistics is used unchanged.
     passes : int, default=1
-        Passes over batches. Between passes the predictions are corrected by a Newton step for all rows: the gap that
-        the relaxation leaves, as it knows some rows only, becomes several times smaller.
+        Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions. The gap left
+        by a relaxation of only some rows becomes several times smaller.
     bound_type : {"sdp", "exact"}, default="sdp"
-        "sdp" takes the relaxation's bound. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly, for the
-        relaxation's dual vector and for minus the gradient of the loss at the network's own predictions, which
-        proves an optimal network optimal if the loss is smooth; the best bound of all is kept. At the kinks of the
-        hinge or the absolute loss the gradient is no such proof: take ``column_generation(problem,
+        "sdp" uses the bound of the relaxation. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual
+        vectors: that of the relaxation, and minus the gradient of the loss at the predictions of the network. If the
+        loss is smooth, the latter proves an optimal network optimal. The best of all bounds is kept. At the kinks of
+        the hinge or the absolute loss, the gradient is no such proof: use ``column_generation(problem,
         start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
     time_limit : float, optional
-        Seconds, > 0, for the relaxation, if none is given, and exact pricing. A maximum that is not
-        finished still has a valid bound, but the certificate's `bound_type` is then "sdp". No pass over
-        batches is begun after it; that under way is finished.
+        Limit in seconds, > 0, for the relaxation, if it is solved here, and for exact pricing. An unfinished maximum
+        still has a valid bound, but the `bound_type` of the certificate is then "sdp". No pass over batches
+        starts after the limit; a running pass is finished.
     verbose : bool, default=False
-        Show a bar, of the maxima that are known, on the standard error or in the notebook.
+        Show a progress bar of the maxima, or of the rows of batches, on the standard error or in the notebook.
 
     Raises
     ------
     InvalidInputError
-        The network is of another kind, the relaxation is one of another problem, a verified bound is asked for a loss
-        without guarded values, or the proof of an exact bound takes more than the main memory.
+        The network does not match the problem, the relaxation belongs to another problem, a verified bound is requested
+        for a loss without guarded values, or the proof of an exact bound needs more than the main memory.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def _exact(
 
 
 def guarded(certificate: Certificate) -> Certificate:
-    """Return the certificate with the bound that its proof has in verified arithmetic."""
+    """Return the certificate with the bound that its proof gives in verified arithmetic."""
     proof = certificate.proof
     assert isinstance(proof, Proof)
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)

@@ -42,26 +42,26 @@ KIND = "bilinear-network"
 class BilinearNetwork(Summarized, ReadOnlyArrays):
     r"""Two-layer network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X} v_j` with quantized weights.
 
-    For the bilinear activation :math:`\mathcal{X} = x x^T`, so :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`;
-    for a polynomial activation with linear or constant part, :math:`\mathcal{X}` is the lift of x and the last
-    entry of :math:`u_j, v_j` is binary.
+    For the bilinear activation, :math:`\mathcal{X} = x x^T`, so :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`.
+    For a polynomial activation with a linear or constant part, :math:`\mathcal{X}` is the lift of x, and the last
+    entries of :math:`u_j` and :math:`v_j` are binary.
 
     Parameters
     ----------
     U, V : array-like of shape (m, D)
-        First-layer weights of true levels -M, -M + 2, ..., M (M = 1: -1 and +1); kept as int8 and read-only. D
-        is the number of inputs, and one more if lifted.
+        First-layer weights with levels -M, -M + 2, ..., M (-1 and +1 for M = 1), stored as read-only int8 arrays.
+        D is the number of inputs, plus one if the activation is lifted.
     alpha : array-like of shape (m,) or (m, C)
-        Second-layer weights, finite; (m, C) for C outputs.
+        Finite second-layer weights; (m, C) for C outputs.
     levels : int, default=2
-        M + 1.
+        Number of levels, M + 1.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
         None is bilinear.
 
     Raises
     ------
     InvalidInputError
-        A weight is not one of the levels, or the shapes do not fit.
+        A weight is not one of the levels, or the shapes do not match.
 
     Notes
     -----
@@ -99,12 +99,12 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def lifted(self) -> bool:
-        """Whether the last entry of a neuron belongs to the activation's linear and constant part."""
+        """Whether the last entry of a neuron belongs to the linear and constant part of the activation."""
         return _is_lifted(self.activation)
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs, the columns that `predict` expects."""
+        """Number of inputs: the number of columns that `predict` expects."""
         return int(self.U.shape[1]) - self.lifted
 
     @property
@@ -114,38 +114,38 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs C; 1 for scalar ones."""
+        """Number of outputs C; 1 for a scalar network."""
         return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
 
     @property
     def shared_alpha(self) -> bool:
-        """Whether every neuron serves one output, and all neurons of an output have the same second-layer weight."""
+        """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
         return shared_columns(self.alpha) is not None
 
     @property
     def n_bits(self) -> int:
         """Storage: ceil(log2(M + 1)) bits per weight (1 if binary), 64 per float.
 
-        Shared weights take one float per output, and where there are several outputs another 64 bits each for the
-        number of its neurons.
+        Shared second-layer weights take one float per output. With vector outputs, the number of neurons of each
+        output takes another 64 bits.
         """
         weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
         return weights + FLOAT_BITS * count_floats(self.alpha)
 
     @cached_property
     def set_bits(self) -> int:
-        """Storage without the order of the neurons and redundant signs; `n_bits` where alpha is not shared."""
+        """Storage without the order of the neurons and redundant signs; `n_bits` if alpha is not shared."""
         return set_bits(*self._weights) if self.shared_alpha else self.n_bits
 
     @property
     def form_bits(self) -> int:
-        """Storage of the quadratic form, exactly: of `to_integer_form` where alpha is shared, else of floats."""
+        """Storage of the exact quadratic form: of `to_integer_form` if alpha is shared, of floats otherwise."""
         D = int(self.U.shape[1])
         return self.to_integer_form().n_bits if self.shared_alpha else FLOAT_BITS * self.n_outputs * (D * (D + 1) // 2)
 
     @property
     def smallest_bits(self) -> int:
-        """Storage by ``save(form="smallest")``: the least of `n_bits`, `set_bits` and `form_bits`."""
+        """Minimum of `n_bits`, `set_bits` and `form_bits`; if alpha is shared, that of ``save(form="smallest")``."""
         return min(self.n_bits, self.set_bits, self.form_bits)
 
     @property
@@ -165,7 +165,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         ----------
         X : array-like of shape (n, n_inputs)
         n_jobs : int, optional
-            Threads, as in joblib; None is one. The outputs are the same for any number.
+            Number of threads, as in joblib; None means one. It does not change the outputs.
 
         Returns
         -------
@@ -173,9 +173,10 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
         Notes
         -----
-        Evaluated through `quadratic_form`, which costs ``n D^2`` per output for any number of neurons, or neuron by
-        neuron where they are so few that this is less. Besides X, the outputs and the larger of `quadratic_form`
-        and those few neurons as floats, about 32 MiB per thread are taken, for any n and m.
+        The outputs are computed from `quadratic_form`, which costs ``n D^2`` per output for any number of neurons.
+        If neurons are so few that it costs less, they are evaluated one by one. In addition to X, the outputs, and
+        the larger of `quadratic_form` and these few neurons as floats, this takes about 32 MiB per thread, for any n
+        and m.
         """
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
@@ -196,15 +197,15 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         return QuadraticForm.of_lift(self.quadratic_form, self.activation)
 
     def to_integer_form(self) -> IntegerForm:
-        r"""Return the same function as quadratic forms of integers: fewer bits, for many neurons.
+        r"""Return the same function as integer quadratic forms, which take fewer bits for many neurons.
 
-        Where the neurons of an output share the magnitude :math:`|\alpha|`, its matrix is :math:`|\alpha|` times one of
-        integers, since the two products of weights that an entry adds up in halves have one parity.
+        If the neurons of an output share :math:`\alpha`, the matrix of the output is :math:`|\alpha|` times an integer
+        matrix: each entry sums halves of two products of weights, and the two products have the same parity.
 
         Raises
         ------
         InvalidInputError
-            The second-layer weights of an output differ in magnitude.
+            Alpha is not shared, see `shared_alpha`.
         """
         if not self.shared_alpha:
             raise InvalidInputError("alpha must be shared by the neurons of an output for a form of integers")
@@ -215,24 +216,24 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.alpha.ndim == 2)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
+        """Return the formula of the network as text, one for each output; see `QuadraticForm.to_expression`."""
         return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
 
     def to_polynomial(self, method: str = "auto") -> PolynomialNetwork:
-        """Return the same function as a standard network of a polynomial activation; see `to_polynomial`."""
+        """Return the same function as a standard network with polynomial activation; see `to_polynomial`."""
         return to_polynomial(self, method=method)
 
     def save(self, path: str | os.PathLike[str], *, form: str = "neurons") -> None:
-        """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`.
+        """Write the network to `path` as packed bits with a strict header, readable by `qsdp.load_network`.
 
         Parameters
         ----------
         path : path-like
         form : {"neurons", "set", "integers", "smallest"}, default="neurons"
-            "neurons" writes them one by one, as they are. Where the neurons of an output share their second-layer
-            weight, two others compute the same in fewer bits: "set" leaves out the order of the neurons and what tells
-            :math:`(u, v)` from :math:`(v, u)` and :math:`(-u, -v)`; "integers" writes `to_integer_form`, and is read
-            as an `IntegerForm`. "smallest" is whichever takes fewest bits.
+            "neurons" writes the neurons unchanged, one by one. If alpha is shared, two other forms can store the
+            same function in fewer bits. "set" does not store the order of the neurons, and does not distinguish
+            :math:`(u, v)` from :math:`(v, u)` and :math:`(-u, -v)`. "integers" writes `to_integer_form`, which is
+            loaded as an `IntegerForm`. "smallest" chooses the form that takes the fewest bits.
         """
         check_choice("form", form, ["neurons", "set", "integers", "smallest"])
         if form == "smallest":
@@ -273,13 +274,13 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
 
 def is_narrow(network: BilinearNetwork) -> bool:
-    """Return whether the neurons take fewer operations per sample than the quadratic forms of the outputs."""
+    """Return whether evaluating the neurons takes fewer operations per sample than the outputs' quadratic forms."""
     D = int(network.U.shape[1])
     return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
 
 
 def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Return header and arrays of a network's file."""
+    """Return the header and the arrays of the file of a network."""
     arrays = {
         name: pack_levels(weights, network.levels, network.lifted)
         for name, weights in (("U", network.U), ("V", network.V))
@@ -301,27 +302,27 @@ def _is_lifted(activation: PolynomialActivation | None) -> bool:
 
 
 def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:
-    r"""Return the same function as a polynomial network; exact.
+    r"""Return exactly the same function as a polynomial network.
 
     Parameters
     ----------
     network : BilinearNetwork
-        With any activation, levels, and scalar or vector outputs.
+        With any activation and levels, and scalar or vector outputs.
     method : {"auto", "3m", "2m"}, default="auto"
         "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
-        after the signs of the last entries have been moved to alpha; "2m", for activations without linear and
-        constant part, :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2`,
-        :math:`w_- = (u-v)/2`, whose coefficients have equal magnitudes. "auto" is "2m" where possible.
+        after moving the signs of the last entries to alpha. "2m" is for activations without linear and constant
+        part. It uses :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2` and
+        :math:`w_- = (u-v)/2`, so its coefficients have equal magnitudes. "auto" is "2m" if possible.
 
     Returns
     -------
     PolynomialNetwork
-        With equal neurons merged (opposite ones too where the activation is even), cancelled ones left out
-        and constant ones in the bias. Weights are integers of both parities up to M in magnitude.
+        Equal neurons are merged (also opposite ones if the activation is even), neurons that cancel are dropped, and
+        constant neurons become part of the bias. Weights are integers of both parities up to M in magnitude.
 
     Notes
     -----
-    Section 2.4 and Appendix C of Bartan and Pilanci with the factors 2, -1/2, -1/2, which the appendix omits.
+    Section 2.4 and Appendix C of Bartan and Pilanci, with the factors 2, -1/2, -1/2 that the appendix omits.
     """
     check_choice("method", method, ["auto", "3m", "2m"])
     activation = network.activation or QUADRATIC
@@ -349,15 +350,16 @@ def _half_sum(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[n
 
 
 def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
-    r"""Return the same function as a bilinear network with :math:`v_j = u_j`; exact.
+    r"""Return exactly the same function as a bilinear network with :math:`v_j = u_j`.
 
-    Weights of one parity keep their values, with M + 1 levels. Weights of both parities are doubled, with
-    2 M + 1 levels and the activation :math:`(a/4, b/2, c)`. A bias becomes three neurons, which needs c != 0.
+    Weights of one parity keep their values and have M + 1 levels. Weights of both parities are doubled: they have
+    2 M + 1 levels, and the activation becomes :math:`(a/4, b/2, c)`. A bias needs c != 0 and becomes three neurons, one
+    of which has opposite last entries in :math:`u_j` and :math:`v_j`.
 
     Raises
     ------
     InvalidInputError
-        There is a bias and the activation has no constant part, or the doubled weights exceed 127.
+        The network has a bias but its activation has no constant part, or the doubled weights exceed 127.
 
     Notes
     -----

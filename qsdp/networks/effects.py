@@ -31,16 +31,16 @@ _LISTED = 8
 
 
 class Effect(NamedTuple):
-    """A row of the table of effects.
+    """Row of the table of effects.
 
     Attributes
     ----------
     columns : tuple of str
-        One for a main effect, two for an interaction.
+        One name for a main effect, two for an interaction.
     size : float
         Standard deviation of the effect over the data, in the units of the output.
     share : float
-        Its square over the sum of those of all effects of the output.
+        Squared size, divided by the sum of the squared sizes of all effects of the output.
     """
 
     columns: tuple[str, ...]
@@ -55,34 +55,35 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects(Summarized, ReadOnlyArrays):
-    r"""A quadratic function as a constant, main effects of columns, and interactions of pairs of them: exactly.
+    r"""Exact decomposition of a quadratic function into a constant, main effects and pairwise interactions.
 
     .. math:: f(x) = c + \sum_a f_a(x_a) + \sum_{a < b} f_{ab}(x_a, x_b), \qquad
         f_a = z_a^T S_{aa} z_a + \ell_a^T z_a - m_a, \quad f_{ab} = 2 z_a^T S_{ab} z_b
 
-    with :math:`z = x - \bar x` for the (weighted) means of data, :math:`\ell = s + 2 S \bar x`, and :math:`m_a` such
-    that :math:`f_a` has mean zero. :math:`x_a` is column a, or all inputs made of it. `of` computes it.
+    Here :math:`z = x - \bar x` for the (weighted) means :math:`\bar x` of the data, :math:`\ell = s + 2 S \bar x`, and
+    :math:`m_a` is such that :math:`f_a` has mean zero. :math:`x_a` is column a, or all inputs that encode it. `of`
+    computes the decomposition.
 
     Attributes
     ----------
     columns : tuple of str
         Names of the G columns.
     outputs : tuple of str
-        Names of the C outputs, one for a scalar function.
+        Names of the C outputs; one name for a scalar function.
     constant : ndarray of shape () or (C,)
     main : ndarray of shape (G,) or (C, G)
-        Sizes of main effects: standard deviations over the data.
+        Sizes of the main effects: their standard deviations over the data.
     interactions : ndarray of shape (G, G) or (C, G, G)
-        Sizes of interactions, symmetric with zero diagonal.
+        Sizes of the interactions, symmetric with zero diagonal.
 
     Notes
     -----
-    A main effect has mean zero over the data, an interaction for any fixed value of either column. Were columns
-    independent, each as in the data, :math:`c` would be the mean, effects uncorrelated, and the variance of f the sum
-    of theirs: this is the functional analysis of variance (Hoeffding, Sobol) for the product of the distributions of
-    the columns. It depends on f as a function of the columns alone, not on the inputs that encode them. Sizes are those
-    on the data as they are, where columns depend on each other: shares compare effects, they do not divide the variance
-    of f.
+    A main effect has mean zero over the data. An interaction has mean zero for any fixed value of either column. If the
+    columns were independent with the same marginal distributions, :math:`c` would be the mean of f, the effects would
+    be uncorrelated, and their variances would sum to the variance of f. This is the functional analysis of variance
+    (Hoeffding, Sobol) for the product of the columns' distributions. It depends only on f as a function of the columns,
+    not on the inputs that encode them. The sizes are computed on the data, where columns depend on each other, so
+    shares compare effects but do not divide the variance of f.
 
     Examples
     --------
@@ -122,17 +123,17 @@ class Effects(Summarized, ReadOnlyArrays):
         Parameters
         ----------
         network : BilinearNetwork, PolynomialNetwork or QuadraticForm
-            Anything with `to_quadratic_form`, of d inputs.
+            Any object with `to_quadratic_form` and d inputs.
         X : array-like of shape (n, d)
         sample_weight : array-like of shape (n,), optional
-            Weights >= 0 of the rows; a weight k is the same as k equal rows.
+            Weights >= 0 of the rows. A row of weight k counts as k equal rows.
         columns : sequence of str, optional
-            Names of the columns; x1, x2, ... by default.
+            Names of the columns, by default x1, x2, ...
         groups : array-like of int of shape (d,), optional
-            Number of the column, from 0, that each input is made of, such as the bits of one category. By default every
-            input is a column.
+            Number of the column, from 0, that each input encodes, for example as one bit of a category. By default,
+            every input is a column.
         outputs : sequence of str, optional
-            Names of the outputs; their numbers by default.
+            Names of the outputs, by default their numbers.
         """
         if not hasattr(network, "to_quadratic_form"):
             raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}")
@@ -160,14 +161,14 @@ class Effects(Summarized, ReadOnlyArrays):
 
     @property
     def terms(self) -> tuple[tuple[str, ...], ...]:
-        """Columns of every effect: each column, then each pair of them."""
+        """Columns of each effect: first every single column, then every pair of columns."""
         return (*((name,) for name in self.columns), *combinations(self.columns, 2))
 
     @property
     def importances(self) -> FloatArray:
-        """Share of every column in the sum of squared sizes, (G,): of its main effect, and half its interactions'.
+        """Share of each column in the sum of squared sizes over all effects and outputs, of shape (G,).
 
-        Of all outputs together. Zeros where the function is constant.
+        A column gets its main effects and half of its interactions. Shares are zero if the function is constant.
         """
         largest = max(float(self.main.max()), float(self.interactions.max()))
         if largest == 0.0:
@@ -178,7 +179,7 @@ class Effects(Summarized, ReadOnlyArrays):
         return importances
 
     def output(self, k: int) -> Effects:
-        """Return the effects of output k alone, those of a scalar function."""
+        """Return the effects of output k alone, as those of a scalar function."""
         k = check_integer("output", k, minimum=0, maximum=len(self.outputs) - 1)
         if self.main.ndim == 1:
             return self
@@ -188,7 +189,7 @@ class Effects(Summarized, ReadOnlyArrays):
         return Effects(self.columns, self.outputs[k : k + 1], constant, main, interactions, self._terms.output(k))
 
     def table(self, output: int = 0) -> list[Effect]:
-        """Return the effects of an output, the largest first."""
+        """Return the effects of one output, the largest first."""
         one = self.output(output)
         sizes = np.concatenate([one.main, one.interactions[np.triu_indices(len(self.columns), 1)]])
         shares = (sizes / (sizes.max() or 1.0)) ** 2
@@ -200,9 +201,9 @@ class Effects(Summarized, ReadOnlyArrays):
         ]
 
     def contributions(self, X: Any) -> FloatArray:
-        """Return what each effect adds to the output for rows of inputs, shape (n, T) or (n, C, T).
+        """Return the contribution of each effect to the output for the rows of X, of shape (n, T) or (n, C, T).
 
-        In the order of `terms`. Their sum and `constant` are the value of the function.
+        The T effects are in the order of `terms`. Their sum plus `constant` is the value of the function.
         """
         terms, G = self._terms, len(self.columns)
         data = check_matrix("X", X, n_columns=len(terms.order))

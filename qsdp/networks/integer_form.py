@@ -32,21 +32,21 @@ _LARGEST, _MOST_INPUTS = 2**53, 2**15
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IntegerForm(Summarized, ReadOnlyArrays):
-    r"""The function :math:`f_k(x) = s_k \langle \mathcal{X}, T_k \rangle` with symmetric matrices of integers.
+    r"""Function :math:`f_k(x) = s_k \langle \mathcal{X}, T_k \rangle` with symmetric integer matrices.
 
-    What `BilinearNetwork.to_integer_form` returns: with :math:`\alpha_j = \pm s_k` for the neurons of output k,
-    :math:`T_k = \sum_j \mathrm{sign}(\alpha_j) (u_j v_j^T + v_j u_j^T) / 2`.
+    `BilinearNetwork.to_integer_form` returns such a form. If the neurons of output k have
+    :math:`\alpha_j = \pm s_k`, then :math:`T_k = \sum_j \mathrm{sign}(\alpha_j) (u_j v_j^T + v_j u_j^T) / 2`.
 
     Attributes
     ----------
     matrices : ndarray of shape (C, D, D)
-        The :math:`T_k`, as int64.
+        The matrices :math:`T_k`, as int64.
     scales : ndarray of shape (C,)
-        The :math:`s_k`.
+        The scales :math:`s_k`.
     activation : PolynomialActivation or None
         None is bilinear.
     vector : bool
-        Whether outputs have the shape (n, C); if not, C is 1.
+        Whether outputs have the shape (n, C). If False, C is 1.
 
     Examples
     --------
@@ -67,22 +67,22 @@ class IntegerForm(Summarized, ReadOnlyArrays):
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs, the columns that `predict` expects."""
+        """Number of inputs: the number of columns that `predict` expects."""
         return int(self.matrices.shape[-1]) - (self.activation is not None and self.activation.lifted)
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs C; 1 for scalar ones."""
+        """Number of outputs C; 1 for a scalar function."""
         return len(self.matrices)
 
     @property
     def bits(self) -> tuple[int, ...]:
-        """Bits of an entry, for each output: those of the largest."""
+        """Number of bits per entry of each output's matrix, set by the entry of largest magnitude."""
         return tuple((2 * int(np.abs(matrix).max())).bit_length() for matrix in self.matrices)
 
     @cached_property
     def n_bits(self) -> int:
-        """Storage: of each output the code of a triangle, a byte that describes it, and a float."""
+        """Storage: for each output, the code of a triangle, a byte that describes the code, and a float."""
         codes = [_Code.of(matrix) for matrix in self.matrices]
         return sum(encoded_bits(code.numbers, code.parameter) + 8 + FLOAT_BITS for code in codes)
 
@@ -92,11 +92,11 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         return QuadraticForm.of_lift(S if self.vector else S[0], self.activation)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
+        """Return the formula as text, one for each output; see `QuadraticForm.to_expression`."""
         return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return the outputs of shape (n,) or (n, C) for data of shape (n, n_inputs), in `n_jobs` threads."""
+        """Return outputs of shape (n,) or (n, C) for data of shape (n, n_inputs), using `n_jobs` threads."""
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
         columns = [data.forward(s * T, jobs) for s, T in zip(self.scales, self.matrices, strict=True)]
@@ -105,8 +105,8 @@ class IntegerForm(Summarized, ReadOnlyArrays):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the form to `path`, readable by `qsdp.load_network`.
 
-        Entries are Golomb-Rice codes, without their last bit where the diagonal implies it: of a network whose weights
-        are odd, :math:`T_{ij} + T_{ii} + (T_{ii} - T_{jj}) / 2` is even.
+        Entries are stored as Golomb-Rice codes. Their last bits are omitted if the diagonal implies them: for a network
+        with odd weights, :math:`T_{ij} + T_{ii} + (T_{ii} - T_{jj}) / 2` is even.
         """
         header = {
             "n_inputs": self.n_inputs,
@@ -130,7 +130,7 @@ class IntegerForm(Summarized, ReadOnlyArrays):
 
 
 def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> IntegerForm:
-    """Return the form that header and arrays describe; any mismatch is an error."""
+    """Return the form described by a header and arrays; any mismatch is an error."""
     check_fields(header, {"n_inputs", "vector", "activation"})
     if set(arrays) != {"integers", "codes", "scales"}:
         raise StorageError(f"arrays {sorted(arrays)} are not a form's")
@@ -165,9 +165,9 @@ _PARITY = 64
 
 @dataclass(frozen=True)
 class _Code:
-    """How a matrix is written: numbers for the entries of the diagonal and those above it, and their parameter.
+    """Code of a matrix: numbers for the entries on and above the diagonal, and the parameter of their code.
 
-    `parity` is that of the diagonal's entries where all last bits follow from it and are left out, 2 where they do not.
+    `parity` is that of the diagonal's entries if all last bits follow from the diagonal and are omitted, otherwise 2.
     """
 
     numbers: IntArray
@@ -188,11 +188,11 @@ class _Code:
 
 
 def _last_bits(diagonal: IntArray) -> IntArray:
-    r"""Return what the diagonal of a network's matrix says of the last bits of the entries above it.
+    r"""Return the last bits of the entries above the diagonal, as implied by the diagonal of a network's matrix.
 
-    With odd weights :math:`u_i v_j` and :math:`v_i u_j` are equal modulo 4 if :math:`u_i v_i` and :math:`u_j v_j` are,
-    and opposite if not, so that a neuron adds an odd number to :math:`T_{ij}` in the first case and an even one in the
-    second. The first case is that of all neurons but some, whose number is :math:`(T_{ii} - T_{jj}) / 2` modulo 2.
+    With odd weights, :math:`u_i v_j` and :math:`v_i u_j` are equal modulo 4 if :math:`u_i v_i` and :math:`u_j v_j` are,
+    and opposite otherwise. A neuron adds an odd number to :math:`T_{ij}` in the first case and an even number in the
+    second. The number of neurons in the second case is :math:`(T_{ii} - T_{jj}) / 2` modulo 2.
     """
     rows, columns = np.triu_indices(len(diagonal), 1)
     bits: IntArray = (diagonal[rows] + ((diagonal[rows] - diagonal[columns]) >> 1)) & 1

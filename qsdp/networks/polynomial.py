@@ -45,7 +45,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
     Parameters
     ----------
     Q : array-like of shape (m, d)
-        First-layer weights, integers in -127 .. 127; kept as int8 and read-only.
+        First-layer weights, integers in -127 .. 127, stored as a read-only int8 array.
     alpha : array-like of shape (m,) or (m, C)
         Second-layer weights.
     activation : str, (a, b, c) or PolynomialActivation
@@ -93,7 +93,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs C; 1 for scalar ones."""
+        """Number of outputs C; 1 for a scalar network."""
         return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
 
     @property
@@ -113,7 +113,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(n_values)) bits per weight, 64 per float (see `BilinearNetwork.n_bits`)."""
+        """Storage: ceil(log2(n_values)) bits per weight, 64 per float; see `BilinearNetwork.n_bits`."""
         floats = count_floats(self.alpha) + int(np.count_nonzero(self.bias))
         return self.Q.size * bits_of(self.n_values) + FLOAT_BITS * floats
 
@@ -132,11 +132,11 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return the outputs of shape (n,) or (n, C) for data of shape (n, d), in `n_jobs` threads as in joblib."""
+        """Return outputs of shape (n,) or (n, C) for data of shape (n, d), using `n_jobs` threads as in joblib."""
         return self._form.predict(X, n_jobs=n_jobs)
 
     def objective(self, problem: TrainingProblem) -> float:
-        r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, M that of the problem."""
+        r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
         size = problem.n_features * (problem.levels - 1)
         loss = problem.data_fit.value(self.predict(problem.X))
         return loss + problem.beta * size * float(np.abs(self.alpha).sum())
@@ -146,11 +146,11 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         return self._form
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return the closed formula as text, one for each output; see `QuadraticForm.to_expression`."""
+        """Return the formula of the network as text, one for each output; see `QuadraticForm.to_expression`."""
         return self._form.to_expression(names, digits=digits, threshold=threshold)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the network to `path`: packed bits and a strict header, readable by `qsdp.load_network`."""
+        """Write the network to `path` as packed bits with a strict header, readable by `qsdp.load_network`."""
         header: dict[str, Any] = {
             "n_neurons": self.n_neurons,
             "n_inputs": self.n_inputs,
@@ -182,7 +182,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
 
 
 def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:
-    """Return the network that header and arrays describe; any mismatch is an error."""
+    """Return the network described by a header and arrays; any mismatch is an error."""
     check_fields(header, {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"})
     m, d, M = (check_count(header, name) for name in ("n_neurons", "n_inputs", "largest_weight"))
     if M > 127 or type(header["one_parity"]) is not bool:
@@ -200,7 +200,7 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
 
 
 def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation) -> PolynomialNetwork:
-    """Return the network of these neurons with equal ones merged, cancelled ones dropped, constant ones as bias."""
+    """Return the network with equal neurons merged, cancelling neurons dropped, and constant neurons in the bias."""
     if activation.b == 0.0:
         first = np.argmax(Q != 0, axis=1)
         Q = Q * np.where(Q[np.arange(len(Q)), first] < 0, np.int8(-1), np.int8(1))[:, None]

@@ -32,12 +32,12 @@ _TERMS = 6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QuadraticForm(Summarized, ReadOnlyArrays):
-    r"""The function :math:`f(x) = x^T S x + s^T x + s_0`, or C of them.
+    r"""Quadratic function :math:`f(x) = x^T S x + s^T x + s_0`, or C such functions.
 
     Parameters
     ----------
     S : array-like of shape (d, d) or (C, d, d)
-        Symmetrised and kept read-only.
+        Symmetrised and stored read-only.
     s : array-like of shape (d,) or (C, d), optional
     s0 : float or array-like of shape (C,), optional
 
@@ -71,7 +71,7 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
 
     @classmethod
     def of_lift(cls, S: FloatArray, activation: PolynomialActivation | None) -> QuadraticForm:
-        r"""Return :math:`\langle \mathcal{X}, S \rangle` of the lift of an activation, for (D, D) or (C, D, D)."""
+        r"""Return :math:`\langle \mathcal{X}, S \rangle` of an activation's lift for S (D, D) or (C, D, D)."""
         if activation is None:
             return cls(S)
         a, b, c = activation.coefficients
@@ -86,11 +86,11 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
 
     @property
     def vector(self) -> bool:
-        """Whether there are several outputs."""
+        """Whether outputs have the shape (n, C)."""
         return self.S.ndim == 3
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return the values of shape (n,) or (n, C) for data of shape (n, d), in `n_jobs` threads as in joblib."""
+        """Return outputs of shape (n,) or (n, C) for data of shape (n, d), using `n_jobs` threads as in joblib."""
         X = check_matrix("X", X, n_columns=self.n_inputs)
         jobs = count_jobs(n_jobs)
         if not self.vector:
@@ -101,7 +101,7 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         return values
 
     def to_quadratic_form(self) -> QuadraticForm:
-        """Return the form itself, so that forms and networks can be used alike."""
+        """Return the form itself, so that forms and networks share this method."""
         return self
 
     def lifted(self) -> FloatArray:
@@ -109,8 +109,8 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
 
         .. math:: L = \begin{pmatrix} S & s/2 \\ s^T/2 & s_0 \end{pmatrix}
 
-        Of shape (d + 1, d + 1) or (C, d + 1, d + 1): the matrix of a bilinear network on data with a column of ones,
-        which comes last as everywhere here.
+        L has shape (d + 1, d + 1) or (C, d + 1, d + 1). It is the matrix of a bilinear network on data with a column
+        of ones, which comes last, as everywhere in this package.
 
         Examples
         --------
@@ -128,34 +128,34 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         return L
 
     def composed(self, scale: FloatArray, shift: FloatArray) -> QuadraticForm:
-        """Return the function of t that is this one of ``scale * t + shift``, both of shape (d,)."""
+        """Return the function of t that equals this function at ``scale * t + shift``, both of shape (d,)."""
         slope = self.s + 2.0 * (self.S @ shift)
         constant = self.s0 + self.s @ shift + (self.S @ shift) @ shift
         return QuadraticForm(self.S * np.outer(scale, scale), slope * scale, constant)
 
     def rescaled(self, offset: FloatArray, factor: FloatArray) -> QuadraticForm:
-        """Return ``offset + factor`` times the function, both of shape () or (C,)."""
+        """Return the function ``offset + factor * f(x)``; `offset` and `factor` have shape () or (C,)."""
         return QuadraticForm(
             self.S * np.expand_dims(factor, (-2, -1)), self.s * np.expand_dims(factor, -1), offset + factor * self.s0
         )
 
     def with_last(self, value: float) -> QuadraticForm:
-        """Return the function of all variables but the last one, which is `value`."""
+        """Return the function of all variables but the last, which is fixed at `value`."""
         slope = self.s[..., :-1] + 2.0 * value * self.S[..., :-1, -1]
         constant = self.s0 + value * self.s[..., -1] + value**2 * self.S[..., -1, -1]
         return QuadraticForm(self.S[..., :-1, :-1], slope, constant)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return the closed formula as text, or a list of one for each output.
+        """Return the formula as text, or a list with one formula per output.
 
         Parameters
         ----------
         names : sequence of str, optional
-            Names of the variables; x1, x2, ... by default.
+            Names of the variables, by default x1, x2, ...
         digits : int, default=4
             Significant digits.
         threshold : float, default=0
-            Terms whose coefficient is at most this in magnitude are left out.
+            Terms whose coefficients are at most this in magnitude are omitted.
         """
         digits = check_integer("digits", digits, minimum=1, maximum=17)
         threshold = check_real("threshold", threshold)
@@ -188,7 +188,7 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
 
 
 def form_of_neurons(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: FloatArray) -> FloatArray:
-    """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, shape (C, D, D)."""
+    """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, of shape (C, D, D)."""
     D = left.shape[1]
     S = np.zeros((alpha.shape[1], D, D))
     for form, column in zip(S, alpha.T, strict=True):

@@ -25,29 +25,29 @@ __all__ = ["SignCovariance", "covariances_of", "shape_block", "shape_covariance"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SignCovariance(Summarized):
-    r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, with its own accuracy.
+    r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, and its accuracy.
 
-    For M + 1 levels a weight is the sum of M signs, its replicas. `Q` holds the correlations of replicas
-    of different coordinates (and ones on the diagonal), `replica_correlation` those of replicas of the same.
+    With M + 1 levels, a weight is the sum of M signs, called its replicas. `Q` holds the correlations between replicas
+    of different coordinates, and ones on the diagonal. `replica_correlation` holds the correlations between replicas of
+    the same coordinate.
 
     Attributes
     ----------
     Q : ndarray of shape (2N, 2N)
-        Covariance of ``[u; v]`` before the signs are taken (of the first replica of each coordinate).
+        Covariance of ``[u; v]`` (the first replica of each coordinate) before the signs are taken.
     constant : float
-        c; Krivine's gamma, or the larger one that "adaptive" found.
+        Constant c: Krivine's gamma, or the larger constant found by "adaptive".
     rho : float
         Scale of the relaxation, :math:`Z = \rho Z_s`.
     method : str
     residual : float
         Largest entry of :math:`|\arcsin(Q_{12}) - c Z_s|`.
     diagonal_error : float
-        Largest deviation of the diagonal from one.
+        Largest deviation of the diagonal of `Q` from one.
     min_eigenvalue : float
-        Smallest eigenvalue of the covariance of all replicas; rounding alone makes it as low as about
-        -1e-15 N.
+        Smallest eigenvalue of the covariance of all replicas. Rounding alone can make it as low as about -1e-15 N.
     replicas : ndarray of shape (2N,)
-        Number of signs that make up each weight: M, and 1 for the binary last coordinate of a lift.
+        Number of signs in each weight: M, or 1 for the binary last coordinate of a lift.
     replica_correlation : ndarray of shape (2N,)
     levels : int
     activation : PolynomialActivation or None
@@ -67,7 +67,7 @@ class SignCovariance(Summarized):
 
     @property
     def dimension(self) -> int:
-        """Length N of one side of a neuron."""
+        """Length N of u and of v."""
         return int(self.Q.shape[0]) // 2
 
     @property
@@ -77,7 +77,7 @@ class SignCovariance(Summarized):
 
     @property
     def mean_covariance(self) -> FloatArray:
-        """Covariance (2N, 2N) of the means over replicas; `Q` where there is one replica each."""
+        """Covariance of the means over replicas, of shape (2N, 2N); `Q` if each weight has one replica."""
         if self.replicas.max() == 1:
             return self.Q
         return _mean_covariance(self.Q, self.replicas, self.replica_correlation)
@@ -122,29 +122,29 @@ def shape_covariance(
             Q = \begin{bmatrix} \sinh(\gamma V_s) & \sin(\gamma Z_s) \\
                                 \sin(\gamma Z_s)^T & \sinh(\gamma W_s) \end{bmatrix},
 
-        positive semidefinite because sinh and sin have the same Taylor coefficients up to sign, of unit
-        diagonal because sinh(gamma) = 1. ``"adaptive"`` searches the largest c for which there is such a Q, in
-        a few eigendecompositions and without a solver: never smaller than gamma = 0.88, as a rule 1.0 to 1.2,
-        and :math:`\pi / 2` where Z is one outer product of signs. The sum of the weights is inversely
-        proportional to c, the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
-        program (27): Q12 of the closed form, other diagonal blocks, the cost of a solve.
+        which is positive semidefinite because sinh and sin have the same Taylor coefficients up to sign, and has unit
+        diagonal because sinh(gamma) = 1. ``"adaptive"`` searches for the largest c for which such a Q exists, with a
+        few eigendecompositions and without a solver. This c is never smaller than gamma = 0.88, usually 1.0 to 1.2, and
+        :math:`\pi / 2` if Z is one outer product of signs. The sum of the second-layer weights is inversely
+        proportional to c, and the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
+        program (27), at the cost of a solve. It has the Q12 of the closed form and other diagonal blocks.
     time_limit : float, optional
-        Seconds, > 0, after which "adaptive" takes the largest constant found, "sdp" the blocks found, and both the
-        closed form where there is none. The closed form itself is not ended.
+        Limit in seconds, > 0. After it, "adaptive" takes the largest constant found and "sdp" the blocks found. If none
+        was found, both use the closed form. The closed form itself is not interrupted.
     verbose : bool, default=False
-        Show a bar of the outputs that are done, on the standard error or in the notebook.
+        Show a progress bar of the outputs on the standard error or in the notebook.
 
     Returns
     -------
     SignCovariance, or a list of one for each output of a vector problem
-        With its own residual, diagonal error and smallest eigenvalue, recomputed from Q.
+        Its residual, diagonal error and smallest eigenvalue are recomputed from Q.
 
     Notes
     -----
-    Theorem 2 and (27) of Bartan and Pilanci; the closed form is Krivine's argument (Alon and Naor,
-    Lemma 4.2) written out. With more than two levels V is first replaced by one of smallest diagonal: the
-    smaller the entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same
-    reason the adaptive constant then stays a hundredth below the largest one.
+    Theorem 2 and (27) of Bartan and Pilanci. The closed form is Krivine's argument (Alon and Naor, Lemma 4.2) written
+    out. With more than two levels, V is first replaced by one of nearly the smallest trace: the smaller the diagonal
+    entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same reason, the adaptive
+    constant then stays a hundredth below the largest one.
 
     Examples
     --------
@@ -163,9 +163,9 @@ def shape_covariance(
 def covariances_of(
     relaxation: Relaxation, method: str, deadline: Deadline, verbose: bool = False, *, within: bool = False
 ) -> Any:
-    """Do what `shape_covariance` does, until a deadline.
+    """Compute the result of `shape_covariance` until a deadline.
 
-    If `within` says so, outputs whose covariance and root would end too late have those of the zero point.
+    If `within` is True, outputs whose covariance and root would end too late get those of the zero point.
     """
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
@@ -200,7 +200,7 @@ def shape_block(
     method: str,
     deadline: Deadline = NEVER,
 ) -> SignCovariance:
-    """Return the covariance of one output, as `shape_covariance`, from the blocks of a feasible point."""
+    """Return the covariance of one output from the blocks of a feasible point, as `shape_covariance` does."""
     M, N = levels - 1, len(Z)
     lifted = activation is not None and activation.lifted
     replicas = np.full(N, M)
