@@ -62,8 +62,8 @@ print(f"relaxed / exact: {np.min(relaxed / exact):.3f} to {np.max(relaxed / exac
 
 # %% [markdown]
 # The orange line stays between the two blue ones, as it must. Equation (51) of the paper has twice the orange value, so
-# its constraint is twice as strict as necessary. The program then has the regulariser $\beta D \rho$ where it should
-# have $2 \beta D \rho$:
+# its constraint is twice as strict as necessary. The program then has the regulariser $\beta D \rho$ instead of
+# $2 \beta D \rho$:
 #
 # $$ d(\beta) = \min\; \ell\big(2 x_i^T Z x_i, y\big) + 2 \beta D \rho \quad\text{s.t.}\quad
 # \begin{bmatrix} V & Z \\ Z^T & V \end{bmatrix} \succeq 0,\; V_{jj} = \rho . $$
@@ -71,7 +71,7 @@ print(f"relaxed / exact: {np.min(relaxed / exact):.3f} to {np.max(relaxed / exac
 # ## Real data, known optima
 #
 # The data are two species of iris, four measurements and a constant. $D = 5$ is so small that *all* neurons can be
-# listed. The sign of a whole side does not matter, so there are $2^4 \cdot 2^4$ of them. Finding the best second layer
+# listed. The sign of a whole side does not matter, so there are $2^4 \cdot 2^4$ neurons. Finding the best second layer
 # over all of them at once is a convex problem, whose solution is the global optimum.
 
 # %%
@@ -94,8 +94,8 @@ for regularization in ("tight", "paper"):
 # %% [markdown]
 # ## For every β
 #
-# `relaxation_path` solves for many β at once. Four curves are divided by the true optimum $p^\star(\beta)$: the optimum
-# itself, the tight bound, the printed bound and, on top, $d(K\beta)$, which is never below the optimum.
+# `relaxation_path` solves for many β at once. The four curves are divided by the true optimum $p^\star(\beta)$: the
+# optimum itself, the tight bound, the printed bound and, on top, $d(K\beta)$, which is never below the optimum.
 
 # %%
 betas = np.geomspace(qsdp.beta_max(problem), 0.2, 25)
