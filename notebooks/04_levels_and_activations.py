@@ -56,7 +56,7 @@ print("ReLU:", relu)
 #
 # The $M + 1$ levels are $-M, -M + 2, \dots, M$. A weight is then a sum of $M$ signs, which would make the program $M$
 # times as wide. But the wide program has a solution that is the same for all $M$ signs of a weight, so it reduces to
-# the small program on columns multiplied by $M$. So one solution serves every number of levels. The networks here are
+# the small program on columns multiplied by $M$. Thus one solution serves every number of levels. The networks here are
 # sampled and not polished (`refine="none"`), to show what sampling does.
 
 # %%
@@ -148,9 +148,9 @@ for species, formula in zip(data.target_names, polynomial.to_expression(["length
 # %% [markdown]
 # ## Change it
 #
-# Try another activation as $(a, b, c)$, other levels or loss. `activation=None` is the bilinear network. With
-# `"quadratic"` alone, the network is even: $f(-x) = f(x)$. Why does the estimator still tell the species apart? (It
-# appends a column of ones.) What happens with `constant_column=False`?
+# Try other activations, as $(a, b, c)$, levels or losses. `activation=None` is the bilinear network. With `"quadratic"`
+# alone, the network is even: $f(-x) = f(x)$. Why does the estimator still tell the species apart? (It appends a column
+# of ones.) What happens with `constant_column=False`?
 
 # %%
 activation = "quadratic"
