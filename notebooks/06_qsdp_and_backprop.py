@@ -34,9 +34,9 @@ BETA, M = 10, 100
 #
 # This uses breast cancer data, 100 neurons $\alpha_j (x^T u_j)(x^T v_j)$, squared loss and β = 10. Backprop trains real
 # weights by stochastic gradient descent with the paper's regulariser and rounds them to signs afterwards. The
-# straight-through estimator rounds in every forward pass and ignores it in the backward pass. All methods get the same
-# problem, standardised columns and a column of ones. So qsdp is called as a function: the estimator would encode the
-# data, centre the target and choose β itself.
+# straight-through estimator rounds in every forward pass and ignores the rounding in the backward pass. All methods get
+# the same problem, standardised columns and a column of ones. So qsdp is called as a function: the estimator would
+# encode the data, centre the target and choose β itself.
 
 # %%
 data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
@@ -136,8 +136,8 @@ print(f"{'backprop, 64-bit':22}  {row}  {backprop.score(X_test, y_test):13.1%}")
 
 # %% [markdown]
 # Rounding afterwards loses most of what was learned, and so does only sampling a small network. Straight-through
-# training does well. It cannot tell whether it could have done better; the gap can. And a better objective is not the
-# same as a better test accuracy.
+# training does well. It cannot tell whether it could have done better; the gap can. A better objective is not the same
+# as a better test accuracy.
 #
 # ## Five splits
 #
