@@ -27,9 +27,9 @@ plt.rcParams["figure.figsize"] = (6, 3.8)
 # %% [markdown]
 # ## Fit
 #
-# The data are 569 tumours, measured in 30 columns; +1 is malignant. The estimator standardises columns itself, chooses
-# the regularisation β on rows held out, and polishes as many neurons as it takes. Without `encoding="standard"` it
-# would put thresholds of the columns beside them where they help.
+# The data are 569 tumours, measured in 30 columns; +1 is malignant. The estimator standardises the columns, chooses the
+# regularisation β on held-out rows, and polishes as many neurons as it takes. Without `encoding="standard"`, it would
+# also add thresholds of the columns where they help.
 
 # %%
 data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
@@ -41,9 +41,9 @@ print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 
 # %% [markdown]
 # The network is $f(x) = \sum_j \alpha_j\, \tilde u_j^T \mathcal{X} \tilde v_j$: a quadratic function of the inputs,
-# made of sign vectors $u_j, v_j$, with one number $|\alpha|$ for all neurons. A weight takes one bit. The function
-# itself is a quadratic form, whose entries are integers times $|\alpha|$; for few neurons it takes more bits. All three
-# are stored exactly: the neurons, the set of them without their order, and the form.
+# built from sign vectors $u_j, v_j$, with one number $|\alpha|$ for all neurons. Each weight takes one bit. The
+# function itself is a quadratic form whose entries are integers times $|\alpha|$; for few neurons, the form takes more
+# bits. All three are stored exactly: the neurons, the set of neurons without their order, and the form.
 
 # %%
 network = model.network_
@@ -54,9 +54,9 @@ print(f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as a form of int
 # %% [markdown]
 # ## The certificate
 #
-# Training minimises $\sum_i (f(x_i) - y_i)^2 + \beta D \sum_j |\alpha_j|$. Which network is the best of all is a
-# combinatorial question. But a semidefinite program gives a number that **no** network of this kind can beat, of
-# any width and with any weights: the lower bound.
+# Training minimises $\sum_i (f(x_i) - y_i)^2 + \beta D \sum_j |\alpha_j|$. Finding the best network of all is a
+# combinatorial problem. But a semidefinite program gives a lower bound: a number that **no** network of this kind can
+# beat, of any width and with any weights.
 
 # %%
 result = model.result_
@@ -67,16 +67,16 @@ print(f"so the best objective there is lies between {certificate.lower_bound:.1f
 # %% [markdown]
 # ## One solve for every size
 #
-# Networks are *sampled* from the solution, so the number of neurons $m$ enters only now. Each point below is a
-# network that was drawn in milliseconds, without polish. On average, the excess over the dashed line falls like $1/m$;
-# polish, at the end, takes the noise away.
+# Networks are *sampled* from the solution, so the number of neurons $m$ matters only now. Each sampled network below
+# was drawn in milliseconds, without polishing. On average, the excess over the dashed line falls like $1/m$. Polishing,
+# at the end, removes the noise.
 
 # %% tags=["thumbnail"]
 ObjectiveDisplay.from_result(result, n_draws=5, refine="none")
 plt.show()
 
 # %% [markdown]
-# What do the bits buy? Accuracy on the test rows, of polished networks of other sizes:
+# What do the bits buy? This is the accuracy of polished networks of other sizes on the test rows:
 
 # %%
 BitsDisplay.from_estimator(model, X_test, y_test, sizes=[1, 4, 16, 64, 256], n_draws=3)
@@ -85,8 +85,8 @@ plt.show()
 # %% [markdown]
 # ## Resample by hand
 #
-# A sampled network's outputs scatter around those of the solution. The function draws one network and shows by how
-# much. Inputs of the network are encoded rows, and its outputs those for a centred target: `target_scaling_` decodes.
+# The outputs of a sampled network scatter around those of the solution. The function draws one network and shows by how
+# much. The network takes encoded rows, and its outputs are for a centred target; `target_scaling_` decodes them.
 
 
 # %%
@@ -122,8 +122,8 @@ _ = interact(
 # %% [markdown]
 # ## Less noise, fewer neurons
 #
-# A new second layer (`refit`) keeps only the neurons that are worth their price. Better bits at equal storage are
-# another way (`polish`). The relative gap is the share of the objective that is not proven to be necessary.
+# A new second layer (`refit`) keeps only the neurons that are worth their price. Alternatively, `polish` improves the
+# bits at equal storage. The relative gap is the share of the objective that is not proven to be necessary.
 
 # %%
 for refine, m in (("none", 2500), ("refit", 2500), ("polish", 100)):
@@ -134,9 +134,9 @@ for refine, m in (("none", 2500), ("refit", 2500), ("polish", 100)):
 # %% [markdown]
 # ## Change it
 #
-# Another data set, another β, another loss: change the first three lines and run the cell. `"wine"`, `"digits"` and
-# `"iris"` have more than two classes; `loss="cross_entropy"` couples them. β is `"auto"`, a share of the largest useful
-# one such as `"5%"`, or a number. Which gives the best test accuracy? Which the smallest gap?
+# Try another data set, β or loss: change the first three lines and run the cell. `"wine"`, `"digits"` and `"iris"` have
+# more than two classes; `loss="cross_entropy"` couples them. β is `"auto"`, a share of the largest useful β such as
+# `"5%"`, or a number. Which choice gives the best test accuracy? Which gives the smallest gap?
 
 # %%
 name = "wine"

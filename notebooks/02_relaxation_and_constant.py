@@ -12,8 +12,8 @@
 # # The relaxation, and why its constant matters
 #
 # The lower bound comes from a semidefinite program. The paper prints its regulariser with half of the right factor.
-# This notebook looks at what the program relaxes, and measures what the factor of two is worth, against optima that
-# are known exactly.
+# This notebook shows what the program relaxes, and measures the effect of the factor of two against optima that are
+# known exactly.
 
 # %%
 import itertools
@@ -31,15 +31,14 @@ print(f"Krivine's bound of Grothendieck's constant: {K:.4f}")
 # %% [markdown]
 # ## What a neuron can be worth
 #
-# Any vector $\nu$, one number a sample, proves a lower bound, provided that no neuron is worth more than its price
+# Any vector $\nu$ with one number per sample proves a lower bound, provided that no neuron is worth more than its price
 # $\beta D$:
 #
 # $$ \tau(\nu) = \max_{u, v \in \{\pm 1\}^D} u^T M_\nu v \le \beta D, \qquad M_\nu = \sum_i \nu_i x_i x_i^T . $$
 #
-# The maximum over signs is the hard part. The relaxation takes unit vectors in their place, and Grothendieck's
-# inequality says that this adds a factor of $K$ at most: $\tau \le \hat\tau \le K \tau$. With two columns we can
-# see all three. For the matrices $M_\theta = \begin{bmatrix} \cos\theta & \sin\theta \\ \sin\theta & -\cos\theta
-# \end{bmatrix}$:
+# The maximum over signs is the hard part. The relaxation replaces the signs by unit vectors. By Grothendieck's
+# inequality, this adds a factor of at most $K$: $\tau \le \hat\tau \le K \tau$. With two columns we can see all three.
+# For the matrices $M_\theta = \begin{bmatrix} \cos\theta & \sin\theta \\ \sin\theta & -\cos\theta \end{bmatrix}$:
 
 # %% tags=["thumbnail"]
 angles = np.linspace(0, 2 * np.pi, 241)
@@ -62,18 +61,18 @@ plt.show()
 print(f"relaxed / exact: {np.min(relaxed / exact):.3f} to {np.max(relaxed / exact):.3f}, at most {K:.3f}")
 
 # %% [markdown]
-# The orange line stays between the two blue ones, as it must. Equation (51) of the paper has twice the orange one:
-# a constraint that is twice as strict as necessary. Carried over to the program, its regulariser is $\beta D \rho$
-# where it should be $2 \beta D \rho$:
+# The orange line stays between the two blue ones, as it must. Equation (51) of the paper has twice the orange value, so
+# its constraint is twice as strict as necessary. The program then has the regulariser $\beta D \rho$ instead of
+# $2 \beta D \rho$:
 #
 # $$ d(\beta) = \min\; \ell\big(2 x_i^T Z x_i, y\big) + 2 \beta D \rho \quad\text{s.t.}\quad
 # \begin{bmatrix} V & Z \\ Z^T & V \end{bmatrix} \succeq 0,\; V_{jj} = \rho . $$
 #
 # ## Real data, known optima
 #
-# Two species of iris, four measures and a constant: $D = 5$ is so small that *all* neurons can be listed. Signs of
-# a whole side do not matter, so there are $2^4 \cdot 2^4$ of them, and the best second layer over all of them at
-# once is a convex problem: its solution is the global optimum.
+# The data are two species of iris, four measurements and a constant. $D = 5$ is so small that *all* neurons can be
+# listed. The sign of a whole side does not matter, so there are $2^4 \cdot 2^4$ neurons. Finding the best second layer
+# over all of them at once is a convex problem, whose solution is the global optimum.
 
 # %%
 X, species = qsdp.datasets.load_bundled("iris")
@@ -95,8 +94,8 @@ for regularization in ("tight", "paper"):
 # %% [markdown]
 # ## For every β
 #
-# `relaxation_path` solves for many β at once. Four curves, each divided by the true optimum $p^\star(\beta)$: the
-# tight bound, the printed one, and on top $d(K\beta)$, which is never below the optimum.
+# `relaxation_path` solves for many β at once. The four curves are divided by the true optimum $p^\star(\beta)$: the
+# optimum itself, the tight bound, the printed bound and, on top, $d(K\beta)$, which is never below the optimum.
 
 # %%
 betas = np.geomspace(qsdp.beta_max(problem), 0.2, 25)
@@ -119,7 +118,7 @@ print(f"tight bound:   {100 * np.min(tight.lower_bound / optima):.1f} % of the o
 print(f"printed bound: {100 * np.min(printed.lower_bound / optima):.1f} %")
 
 # %% [markdown]
-# The printed form is not wrong as a bound. It is the right one for $\beta/2$, and so is its solution:
+# As a bound, the printed form is not wrong. It is the right form for $\beta/2$, with the same solution:
 
 # %%
 half = qsdp.solve_relaxation(problem.with_beta(2.5))
@@ -130,7 +129,7 @@ print(f"largest difference of the predictions {np.abs(half.predict(X) - as_print
 # %% [markdown]
 # ## Walk along the path
 #
-# What β does to the solution, and to a network of m neurons drawn from it. Everything has been solved above: the
+# The plot shows the effect of β on the solution and on m neurons drawn from it. Everything was solved above: the
 # sliders take the solution for their β from the path and sample it.
 
 
@@ -176,9 +175,9 @@ _ = interact(
 # %% [markdown]
 # ## Change it
 #
-# Is the relaxation as good on other data? Choose a set, how many of its columns to use and β; with up to about
-# twenty columns the exact optimum takes seconds. Can you find data on which the tight bound is below nine tenths of
-# the optimum?
+# Is the relaxation as good on other data? Choose a data set, the number of columns and β. With up to about twenty
+# columns, the exact optimum takes seconds. Can you find data for which the tight bound is below nine tenths of the
+# optimum?
 
 # %%
 name, columns, beta = "wine", 6, 2.0

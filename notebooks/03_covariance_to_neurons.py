@@ -11,8 +11,8 @@
 # %% [markdown]
 # # From covariance to neurons
 #
-# The semidefinite program says how much every two weights should agree. Its answer is a matrix of real numbers;
-# weights are signs. This notebook follows Krivine's argument with the eye: which Gaussian has signs with the right
+# The semidefinite program says how much every two weights should agree. Its solution is a matrix of real numbers, but
+# weights are signs. This notebook follows Krivine's argument in pictures: which Gaussian has signs with the right
 # correlations?
 
 # %%
@@ -29,8 +29,8 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## A solution
 #
-# Diabetes: 442 patients, ten measures and a constant, a target that says how the disease went on. The solution is a
-# matrix $Z$ with a scale $\rho$; entries of $Z_s = Z / \rho$ are between -1 and 1.
+# The diabetes data have 442 patients, ten columns and a constant. The target is disease progression. The solution is a
+# matrix $Z$ with a scale $\rho$; the entries of $Z_s = Z / \rho$ are between -1 and 1.
 
 # %%
 data = qsdp.datasets.load_bundled("diabetes")
@@ -46,8 +46,9 @@ print(relaxation)
 # %% [markdown]
 # ## Signs of a Gaussian
 #
-# If two standard Gaussians have correlation $q$, their signs have $\frac{2}{\pi} \arcsin q$ (Grothendieck's
-# identity): a random line separates two vectors in proportion to the angle between them. A simulation:
+# If two standard Gaussians have correlation $q$, their signs have correlation $\frac{2}{\pi} \arcsin q$ (Grothendieck's
+# identity): a random line separates two vectors with a probability proportional to the angle between them. A
+# simulation:
 
 # %%
 q = np.linspace(-1, 1, 41)
@@ -64,9 +65,9 @@ ax.grid(alpha=0.3)
 plt.show()
 
 # %% [markdown]
-# So Gaussians with covariance $Z_s$ will not do: the curve bends what we want. Bend it back *before* drawing: with
-# correlations $\sin(c Z_s)$ the signs have $\frac{2}{\pi} \arcsin \sin(c Z_s) = \frac{2c}{\pi} Z_s$, in proportion
-# to $Z_s$ exactly. Let us see both, for $c = 1$ and all 121 pairs of weights.
+# So Gaussians with covariance $Z_s$ do not work: the arcsine distorts the correlations. We invert it *before* drawing:
+# with correlations $\sin(c Z_s)$, the signs have correlations $\frac{2}{\pi} \arcsin \sin(c Z_s) = \frac{2c}{\pi} Z_s$,
+# exactly proportional to $Z_s$. The plots show both cases for $c = 1$ and all 121 pairs of weights.
 
 # %%
 gaussian = np.linspace(-1, 1, 200)
@@ -83,14 +84,13 @@ plt.show()
 # %% [markdown]
 # ## Is there such a Gaussian?
 #
-# $\sin(c Z_s)$ is only one block of a covariance. The other blocks must make the whole matrix positive
-# semidefinite, with a diagonal of ones. Krivine found that for $c = \gamma = \ln(1 + \sqrt 2)$ there are always
-# some, and here they are:
+# $\sin(c Z_s)$ is only one block of a covariance. The other blocks must make the whole matrix positive semidefinite,
+# with a diagonal of ones. Krivine found that for $c = \gamma = \ln(1 + \sqrt 2)$ such blocks always exist:
 #
 # $$ Q = \begin{bmatrix} \sinh(\gamma V_s) & \sin(\gamma Z_s) \\ \sin(\gamma Z_s)^T & \sinh(\gamma V_s) \end{bmatrix} $$
 #
-# Sine and hyperbolic sine have the same Taylor coefficients up to signs, which makes $Q$ a Gram matrix; and $\sinh
-# \gamma = 1$, which makes its diagonal one.
+# Sine and hyperbolic sine have the same Taylor coefficients up to signs, so $Q$ is a Gram matrix. Its diagonal is one
+# because $\sinh \gamma = 1$.
 
 # %%
 gamma = np.log(1 + np.sqrt(2))
@@ -106,8 +106,8 @@ CovarianceDisplay.from_relaxation(relaxation, covariance)
 plt.show()
 
 # %% [markdown]
-# The eigenvalues of the left matrix are those of $A$ and $B$, and half of them vanish: few directions matter. Those
-# of $Q$ do not, as the powers of the entries in the two series have directions of their own.
+# The eigenvalues of the left matrix are those of $A$ and $B$. Half of them vanish, so few directions matter. The
+# eigenvalues of $Q$ do not, because the powers of the entries in the two series have directions of their own.
 
 # %%
 SpectrumDisplay.from_relaxation(relaxation, covariance)
@@ -116,9 +116,9 @@ plt.show()
 # %% [markdown]
 # ## Neurons
 #
-# Now draw: $[u_j; v_j] = \mathrm{sign}(\mathcal{N}(0, Q))$ for $j = 1, \dots, m$, all with the same weight $\alpha
-# = \rho \pi / (c m)$. Then $\sum_j \alpha u_j v_j^T$ is $2Z$ on average. Left: every entry of $2Z$ and what the
-# network has instead. Right: the targets' predictions.
+# Now draw $[u_j; v_j] = \mathrm{sign}(\mathcal{N}(0, Q))$ for $j = 1, \dots, m$, all with the same weight
+# $\alpha = \rho \pi / (c m)$. Then $\sum_j \alpha u_j v_j^T$ is $2Z$ on average. The left plot compares every entry of
+# $2Z$ with the network's, the right plot the predictions.
 
 
 # %%
@@ -153,8 +153,8 @@ _ = interact(
 # ## A larger constant
 #
 # The larger $c$, the stronger the correlations and the smaller the noise. Krivine's $c = 0.88$ is for the worst
-# $Z_s$ that there could be. `"adaptive"` finds the largest $c$ for the one at hand, up to $\pi/2 = 1.57$. It lowers
-# the weights' sum $\rho \pi / c$, too, and with it the limit of the objective.
+# possible $Z_s$. `"adaptive"` finds the largest $c$ for the given one, up to $\pi/2 = 1.57$. This also lowers the sum
+# of the weights, $\rho \pi / c$, and with it the limit of the objective.
 
 # %%
 sizes = [30, 100, 300, 1000, 3000, 10_000]
@@ -175,8 +175,8 @@ plt.show()
 # %% [markdown]
 # ## Change it
 #
-# From `beta_max` on the solution is zero. Just below, $Z$ is nearly one outer product of signs, and $c$ nearly
-# $\pi/2$. How fast does it fall as β gets smaller? Try other shares, or other data.
+# From `beta_max` on, the solution is zero. Just below it, $Z$ is nearly one outer product of signs, and $c$ is nearly
+# $\pi/2$. How fast does $c$ fall as β decreases? Try other shares or other data.
 
 # %%
 largest = qsdp.beta_max(problem)

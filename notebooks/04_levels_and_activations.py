@@ -11,8 +11,8 @@
 # %% [markdown]
 # # Levels and activations
 #
-# First-layer weights may have more values than two, and neurons an activation like ReLU's. Neither makes the
-# semidefinite program larger. This notebook shows what they do on a plane one can look at: the petals of iris.
+# First-layer weights may have more than two values, and neurons may have an activation like ReLU. Neither makes the
+# semidefinite program larger. This notebook shows the effect of both in two dimensions: the petals of iris.
 
 # %%
 import matplotlib.pyplot as plt
@@ -30,9 +30,8 @@ print(data.feature_names[2:], data.target_names)
 # %% [markdown]
 # ## A polynomial like ReLU
 #
-# The method needs activations $\sigma(t) = a t^2 + b t + c$. The best one on an interval is a least-squares fit;
-# `activation="relu_like"` is that of ReLU on $[-5, 5]$ to four digits,
-# and the default of the estimators.
+# The method needs activations $\sigma(t) = a t^2 + b t + c$. The best one on an interval is a least-squares fit.
+# `activation="relu_like"`, the default of the estimators, is the fit to ReLU on $[-5, 5]$, to four digits.
 
 # %%
 relu = qsdp.PolynomialActivation.fit_to(lambda t: np.maximum(t, 0), (-5, 5))
@@ -55,10 +54,10 @@ print("ReLU:", relu)
 #
 # ## More levels from one solve
 #
-# $M + 1$ levels are $-M, -M + 2, \dots, M$. A weight is then a sum of $M$ signs, which would make the program $M$
-# times as wide; but the wide program has a solution that is the same for all $M$ signs of a weight, and so it is
-# the small program on columns multiplied by $M$. One solution serves every number of levels, too. Networks here are
-# sampled and not polished, `refine="none"`: what is to be seen is what sampling does.
+# The $M + 1$ levels are $-M, -M + 2, \dots, M$. A weight is then a sum of $M$ signs, which would make the program $M$
+# times as wide. But the wide program has a solution that is the same for all $M$ signs of a weight, so it reduces to
+# the small program on columns multiplied by $M$. Thus one solution serves every number of levels. The networks here are
+# sampled and not polished (`refine="none"`), to show what sampling does.
 
 # %%
 sampled = {"beta": "1%", "encoding": "standard", "refine": "none", "random_state": 0}
@@ -76,12 +75,12 @@ for ax, levels in zip(axes, (2, 3, 6), strict=True):
 plt.show()
 
 # %% [markdown]
-# Blue are the weights of $u$, orange those of $v$. Inner levels occur because the $M$ signs of a weight disagree:
-# the covariance gives them a correlation just large enough.
+# Blue bars are weights of $u$, orange bars of $v$. Inner levels occur because the $M$ signs of a weight disagree: the
+# covariance gives them a correlation just large enough.
 #
 # ## On the plane
 #
-# Draw a network of $m$ neurons with some levels, and look at the regions of its classes. Few neurons are noisy.
+# Draw a network of $m$ neurons with a given number of levels, and look at its class regions. Few neurons are noisy.
 
 
 # %% tags=["thumbnail"]
@@ -111,8 +110,8 @@ _ = interact(
 # %% [markdown]
 # ## Are more levels worth their bits?
 #
-# A fair comparison has bits on the axis, not neurons: $M + 1$ levels take $\lceil \log_2(M + 1) \rceil$ bits a
-# weight. On all four columns and held-out rows:
+# A fair comparison counts bits, not neurons: $M + 1$ levels take $\lceil \log_2(M + 1) \rceil$ bits per weight. With
+# all four columns, on held-out rows:
 
 # %%
 X_train, X_test, y_train, y_test = data.split()
@@ -124,16 +123,17 @@ for band in bits.bands_:
 plt.show()
 
 # %% [markdown]
-# Means of twenty networks each. Not here: at equal bits, more neurons with two levels do better than fewer with
-# more. What is lost at small sizes is lost to sampling noise, and that falls with the number of neurons.
+# Each point is the mean of twenty networks. Here the answer is no: at equal bits, more neurons with two levels do
+# better than fewer with more. At small sizes, accuracy is lost to sampling noise, which falls with the number of
+# neurons.
 #
 # ## The same function as an ordinary network
 #
-# Training works with pairs of weight vectors, $\tilde u^T \mathcal{X} \tilde v$. Each pair is three ordinary
-# neurons, exactly: $2 \sigma(x^T \frac{u + v}{2}) - \frac12 \sigma(x^T u) - \frac12 \sigma(x^T v)$. So the result
-# is a network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, and it can be written out. Its inputs are the
-# encoded columns: standardised, times a power of two. Its outputs lack the share of each species, by which targets
-# were centred: `network.target_scaling_.offset`.
+# Training works with pairs of weight vectors, $\tilde u^T \mathcal{X} \tilde v$. Each pair equals three ordinary
+# neurons exactly: $2 \sigma(x^T \frac{u + v}{2}) - \frac12 \sigma(x^T u) - \frac12 \sigma(x^T v)$. So the result is a
+# network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, which can be written out. Its inputs are the encoded
+# columns: standardised, times a power of two. Its outputs lack the share of each species, which was subtracted from the
+# targets: `network.target_scaling_.offset`.
 
 # %%
 small = result.resample(200, random_state=0)
@@ -148,9 +148,9 @@ for species, formula in zip(data.target_names, polynomial.to_expression(["length
 # %% [markdown]
 # ## Change it
 #
-# Another activation as $(a, b, c)$, other levels, another loss. `activation=None` is the bilinear network. With
-# `"quadratic"` alone it is even: $f(-x) = f(x)$; why does the estimator still tell the species apart? (It appends a
-# column of ones.) What happens with `constant_column=False`?
+# Try other activations, as $(a, b, c)$, levels or losses. `activation=None` is the bilinear network. With `"quadratic"`
+# alone, the network is even: $f(-x) = f(x)$. Why does the estimator still tell the species apart? (It appends a column
+# of ones.) What happens with `constant_column=False`?
 
 # %%
 activation = "quadratic"

@@ -11,8 +11,8 @@
 # %% [markdown]
 # # Proving global optimality
 #
-# Which quantized network is the best of all, of any width and with any weights? On data of a few dozen columns the
-# answer can be found, and proven so that somebody else can check it. This notebook closes the gap from both sides.
+# Which quantized network is the best of all, of any width and with any weights? With a few dozen columns, the answer
+# can be found, and proven so that others can check it. This notebook closes the gap from both sides.
 
 # %%
 import itertools
@@ -36,8 +36,8 @@ print(problem)
 # %% [markdown]
 # ## The gap, from above
 #
-# The relaxation gives a bound, and a network that is sampled from it is some way above. Better bits, a better
-# second layer, a better choice of neurons bring it down; the certificate says how far there is to go at most.
+# The relaxation gives a bound, and the objective of a network sampled from it is somewhat higher. Better bits, a better
+# second layer or a better choice of neurons lower it. The certificate says how much lower it can be at most.
 
 # %%
 relaxation = qsdp.solve_relaxation(problem)
@@ -58,9 +58,9 @@ for name, network in networks.items():
 # %% [markdown]
 # ## From both sides
 #
-# Give every neuron that there could be ($4^{11}$ of them) a weight: training becomes convex. Column generation
-# solves it over a few neurons at a time. The dual vector $\nu$ says what any other neuron is worth, $|u^T M_\nu
-# v|$. Those worth more than their price $\beta D$ are taken in. When there is none left, the network is optimal.
+# If every possible neuron ($4^{11}$ of them) has a weight, training is convex. Column generation solves this problem
+# over a few neurons at a time. The dual vector $\nu$ says what any other neuron is worth, $|u^T M_\nu v|$. Neurons that
+# are worth more than their price $\beta D$ are added. When none is left, the network is optimal.
 
 # %%
 optimum = qsdp.column_generation(problem, relaxation=relaxation)
@@ -84,9 +84,9 @@ plt.show()
 #
 # ## Why this is a proof
 #
-# For given $u$ the most valuable $v$ is the sign of $M_\nu u$, so a neuron with that $u$ is worth $\|M_\nu u\|_1$.
-# There are $2^{10}$ vectors $u$ up to their sign, few enough to look at all of them: none is worth more than the
-# price, and the network's own neurons are worth it exactly.
+# For given $u$, the most valuable $v$ is the sign of $M_\nu u$, so the best neuron with that $u$ is worth
+# $\|M_\nu u\|_1$. Up to their sign there are $2^{10}$ vectors $u$, few enough to check all of them. No neuron is worth
+# more than its price, and the network's own neurons are worth it exactly.
 
 # %% tags=["thumbnail"]
 M = problem.adjoint(optimum.certificate.nu)
@@ -107,8 +107,8 @@ plt.show()
 print(f"worth / price: {worth.max() / price:.12f} at most, {used.min() / price:.6f} at least of the network's neurons")
 
 # %% [markdown]
-# As $\nu$ is feasible, $-\ell^*(-\nu)$ is a lower bound on every network; for the squared loss it is $\sum_i \nu_i
-# (y_i - \nu_i / 4)$. Nothing else is in the certificate:
+# As $\nu$ is feasible, $-\ell^*(-\nu)$ is a lower bound on the objective of every network. For the squared loss it is
+# $\sum_i \nu_i (y_i - \nu_i / 4)$. Nothing else is in the certificate:
 
 # %%
 nu = optimum.certificate.nu
@@ -118,8 +118,8 @@ print(f"objective of the network:         {optimum.objective:.6f}")
 # %% [markdown]
 # ## For somebody who does not trust us
 #
-# The file holds data, network, dual vector and what bounds its price; `arithmetic="verified"` guards against
-# rounding. `qsdp-check` is one file that needs NumPy alone and imports nothing of the library.
+# The file holds data, network, dual vector and the proof that bounds all prices; `arithmetic="verified"` guards against
+# rounding. `qsdp-check` is one file that needs only NumPy and imports nothing from the library.
 
 # %%
 file = tempfile.mkdtemp() + "/diabetes.cert"
@@ -130,9 +130,9 @@ code = qsdp_check.main([file])
 # %% [markdown]
 # ## The optimum for every β
 #
-# Twelve proven optima and the relaxations beside them, computed once. The pictures are weights: the symmetric matrix
-# $S = \sum_j \alpha_j u_j v_j^T$ of a network's quadratic function $x^T S x$, of the optimal network and of one of m
-# neurons that is sampled anew for every position of the sliders.
+# Twelve proven optima and their relaxations are computed once. The pictures show weights: the symmetric matrix
+# $S = \sum_j \alpha_j u_j v_j^T$ of a network's quadratic function $x^T S x$. One is of the optimal network, the other
+# of a network of m neurons, sampled anew for every position of the sliders.
 
 # %%
 betas = np.geomspace(0.95 * qsdp.beta_max(problem), 1, 12)
@@ -177,9 +177,9 @@ _ = interact(
 # %% [markdown]
 # ## Change it
 #
-# The proof works for every loss; `"absolute"` and `"huber"` do not mind outliers. Other data: with `"wine"` or
-# `"breast-cancer-wisconsin"` and some of their columns, how many can you take until a proof takes more than a
-# minute? What is left when time is over has a valid bound.
+# The proof works for every loss; `"absolute"` and `"huber"` are robust to outliers. Try other data: how many columns of
+# `"wine"` or `"breast-cancer-wisconsin"` can you take until a proof takes more than a minute? When time runs out, the
+# result still has a valid bound.
 
 # %%
 loss = "huber"

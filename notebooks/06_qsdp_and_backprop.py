@@ -11,9 +11,9 @@
 # %% [markdown]
 # # qsdp against backprop
 #
-# The usual ways to quantized networks descend on real weights: round them in the end, or train "straight through"
-# the rounding. This notebook puts them on one scale with qsdp. All networks minimise the same objective, so one
-# lower bound holds for all of them.
+# Quantized networks are usually trained by gradient descent on real weights, rounding them at the end or training
+# "straight through" the rounding. This notebook compares them with qsdp on one scale. All networks minimise the same
+# objective, so one lower bound holds for all of them.
 
 # %%
 import time
@@ -32,11 +32,11 @@ BETA, M = 10, 100
 # %% [markdown]
 # ## One split
 #
-# Breast cancer data, 100 neurons $\alpha_j (x^T u_j)(x^T v_j)$, squared loss, β = 10. Backprop trains real weights
-# by stochastic gradients with the paper's regulariser, and its weights are rounded to signs afterwards. The
-# straight-through estimator rounds in every forward pass and ignores that in the backward one. All have the same
-# problem, standardised columns and a column of ones, so qsdp is called as a function here: the estimator would encode
-# the data, centre the target and choose β itself.
+# This uses breast cancer data, 100 neurons $\alpha_j (x^T u_j)(x^T v_j)$, squared loss and β = 10. Backprop trains real
+# weights by stochastic gradient descent with the paper's regulariser and rounds them to signs afterwards. The
+# straight-through estimator rounds in every forward pass and ignores the rounding in the backward pass. All methods get
+# the same problem, standardised columns and a column of ones. So qsdp is called as a function: the estimator would
+# encode the data, centre the target and choose β itself.
 
 # %%
 data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
@@ -78,7 +78,7 @@ for name, taken in (("backprop", backprop_clock[-1]), ("straight-through", throu
 # %% [markdown]
 # ## The objective against time
 #
-# The curves are training histories, one point an epoch. Only networks of signs are bound by the black line. Real
+# The curves are training histories, with one point per epoch. The black line bounds only networks of signs. Real
 # weights may go below it; rounding takes them far above.
 
 # %% tags=["thumbnail"]
@@ -107,7 +107,7 @@ plt.show()
 # %% [markdown]
 # ## Any network can be certified
 #
-# The bound does not ask where a network comes from. And improvements of qsdp work on theirs as well: a better
+# The bound does not depend on where a network comes from. The refinements of qsdp also work on other networks: a better
 # second layer for the rounded network, better bits for the straight-through one.
 
 
@@ -135,13 +135,13 @@ row = f"{backprop.history_.loss[-1]:9.1f}{'':14}{M:10d}  {64 * M * 63:7,}"
 print(f"{'backprop, 64-bit':22}  {row}  {backprop.score(X_test, y_test):13.1%}")
 
 # %% [markdown]
-# Rounding afterwards loses most of what was learned, and so does a small network that is only sampled.
-# Straight-through training does well. What it cannot tell is whether it could have done better; the gap can. And a
-# better objective is not the same as a better test accuracy.
+# Rounding afterwards loses most of what was learned, and so does only sampling a small network. Straight-through
+# training does well. It cannot tell whether it could have done better; the gap can. A better objective is not the same
+# as a better test accuracy.
 #
 # ## Five splits
 #
-# One split proves nothing about accuracy. Five, with mean and standard deviation:
+# One split proves nothing about accuracy. Mean and standard deviation over five splits:
 
 # %%
 scores = {}
@@ -165,13 +165,13 @@ for name in sorted(scores):
     print(f"{name:18} {np.mean(scores[name]):6.1%} ± {np.std(scores[name], ddof=1):.1%}")
 
 # %% [markdown]
-# Real weights are a little better than signs. Among the networks of signs the trained, the polished and the
-# refitted ones are within one deviation of each other; qsdp adds the bound, and other sizes for free.
+# Real weights are a little better than signs. Among the networks of signs, the straight-through, polished and refitted
+# ones are within one standard deviation of each other. qsdp adds the bound, and other sizes for free.
 #
 # ## One solve against one training each
 #
-# For another width the others train again; qsdp draws again. The picture compares a network of your choice with the
-# trained ones.
+# For another width, the other methods train again; qsdp draws again. The plot compares a network of your choice with
+# the trained ones.
 
 
 # %%
@@ -204,8 +204,8 @@ _ = interact(
 # %% [markdown]
 # ## Change it
 #
-# Give the others a better chance: more epochs, another learning rate, more neurons. How near to the bound does
-# straight-through training come?
+# Give the others a better chance: more epochs, another learning rate, more neurons. How close to the bound does
+# straight-through training get?
 
 # %%
 n_neurons = 200
