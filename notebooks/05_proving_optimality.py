@@ -108,7 +108,7 @@ print(f"worth / price: {worth.max() / price:.12f} at most, {used.min() / price:.
 
 # %% [markdown]
 # As $\nu$ is feasible, $-\ell^*(-\nu)$ is a lower bound on the objective of every network. For the squared loss it is
-# $\sum_i \nu_i (y_i - \nu_i / 4)$. Nothing else is in the certificate:
+# $\sum_i \nu_i (y_i - \nu_i / 4)$. The certificate has this $\nu$:
 
 # %%
 nu = optimum.certificate.nu

@@ -13,7 +13,7 @@
 #
 # Quantized networks are usually trained by gradient descent on real weights, rounding them at the end or training
 # "straight through" the rounding. This notebook compares them with qsdp on one scale. All networks minimise the same
-# objective, so one lower bound holds for all of them.
+# objective, so one lower bound holds for all quantized ones.
 
 # %%
 import time
