@@ -84,24 +84,24 @@ def solve_relaxation(
         1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict. Each must
         therefore promise to save fifteen sixteenths of the operations, a third in coarse solves, unless samples far
         outnumber matrix entries. If the chosen solver will take long and the loss has no kinks, low rank is tried
-        first with a twentieth or a tenth of its operations: it is often many times as fast on correlated columns. If
-        the interior-point method runs out of digits, "auto" also tries splitting. Given a `time_limit`, solvers
-        expected to finish in time are preferred, and the expected time is reserved for the chosen one.
+        first with a twentieth or a tenth of its operations: on correlated columns it is often many times as fast. If
+        the interior-point method runs out of digits, "auto" also tries splitting. With a `time_limit`, solvers
+        expected to finish in time are preferred, and their time is reserved.
     tol : float, default=1e-6
         > 0. This package's solvers stop at this certified relative gap, for every output. For the others, it is
-        their own accuracy. If one reports success with a certified relative gap above ``100 tol``, it is run again
-        with a hundredth of the tolerance, at most twice and as long as that halves the gap.
+        their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
+        with a hundredth of `tol`, at most twice and while that halves the gap.
     regularization : {"tight", "paper"}, default="tight"
         "paper" halves the regulariser, as printed in (25). It is for reproduction; its bound is looser.
     form : {"two-block", "full"}, default="two-block"
         Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
     max_iter : int, optional
     time_limit : float, optional
-        Seconds, > 0. Exceeded by at most a tenth of it plus half a second, whatever the size: if time is too short for
-        a repair or for the best weights of the bound, the zero point or cheap weights are used instead.
+        Seconds, > 0. Exceeded by at most a tenth plus half a second, whatever the size: if time is short for a repair
+        or for the best weights of a bound, the zero point and cheap weights replace them.
     verbose : bool, default=False
-        Show a progress bar on standard error, or in the notebook: the objective and the gap for this package's
-        solvers, the number of finished outputs for others.
+        Show a progress bar on standard error, or in the notebook: objective and gap for this package's solvers,
+        finished outputs for others.
     n_jobs : int, optional
         Processes for the outputs of a vector problem whose loss adds up over outputs, as in joblib; None means one.
         For solvers through CVXPY; this package's solvers solve all outputs together.
