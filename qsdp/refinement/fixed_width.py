@@ -132,8 +132,8 @@ def train_fixed_width(
         A solved relaxation of the problem, for the bound and for sampling; solved here if not given.
     method : {"polish", "enumerate"}, default="polish"
         "polish" polishes every start, then exchanges neurons of the best ones until no exchange helps: it removes a
-        neuron, finds the best replacement by sign alternation, and polishes again. Finally it kicks the best
-        network `restarts` times, or more often if it is small: it perturbs it or draws a new one, and polishes.
+        neuron, finds the best replacement by sign alternation, and polishes again. Finally it kicks the best network,
+        `restarts` times or more often if that is small: it perturbs the network or draws a new one, and polishes.
         "enumerate" solves the second layers of all sets of m neurons and returns the optimum, for tiny problems.
         The outputs of vector problems must then be independent (shared second layer, loss other than the
         cross-entropy), with the allocation above.
