@@ -94,7 +94,7 @@ class ThresholdEncoder(_Encoder):
     Parameters
     ----------
     n_thresholds : int, default=3
-        Largest number of thresholds per column, >= 1. A column of k distinct values has at most k - 1.
+        Most thresholds per column, >= 1. A column of k distinct values has at most k - 1.
     strategy : {"quantile", "uniform"}, default="quantile"
         Divide columns into parts of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
     bits : {"binary", "bipolar"}, default="binary"
@@ -103,12 +103,12 @@ class ThresholdEncoder(_Encoder):
         "indicator" gives columns in which `fit` sees missing entries (NaN) another bit that marks them. In all other
         bits, a missing entry counts as the median of its column, even if `fit` saw none there.
     dtype : data type, default=numpy.float64
-        Data type of the output; ``numpy.int8`` takes a byte for each bit.
+        Data type of the output; ``numpy.int8`` takes a byte per bit.
 
     Attributes
     ----------
     encoding_ : Encoding
-        The encoding itself, which does not need scikit-learn and can be stored as JSON.
+        The encoding itself. It does not need scikit-learn and can be stored as JSON.
     expressions_ : tuple of Expression
         Definition of every input.
     is_binary_ : bool
@@ -183,19 +183,19 @@ class TableEncoder(_Encoder):
         Columns that hold categories, as a mask, numbers or names. "from_dtype": columns of text, booleans or
         categories, according to the type of the column, or of its entries in an object array.
     max_categories : int, default=50
-        Largest number of categories per column, >= 2. Of more, only the most frequent get bits.
+        Largest number of categories with bits per column, >= 2: the most frequent ones. The others set no bit.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
         What `transform` does about categories that `fit` did not see, or not often enough for a bit: no bit is set.
     cut : float, optional
         Number of deviations from the mean, > 0, at which numbers are clipped: a quadratic function of an outlier can
-        be anything, and bounded inputs suit fixed-point arithmetic.
+        be anything, and bounded inputs suit fixed-point numbers.
     dtype : data type, default=numpy.float64
         Data type of the output; integers only if all inputs are bits.
 
     Attributes
     ----------
     encoding_ : Encoding
-        The encoding itself, which does not need scikit-learn and can be stored as JSON.
+        The encoding itself. It does not need scikit-learn and can be stored as JSON.
     expressions_ : tuple of Expression
         Definition of every input.
     is_binary_ : bool
