@@ -309,8 +309,8 @@ class SufficientStatistics:
     def reduced(self, activation: PolynomialActivation | None = None) -> tuple[FormMap, FloatArray]:
         r"""Return a few rows and targets for which the squared loss is that of all samples.
 
-        They are a pivoted Cholesky factor of the statistics, scaled to unit diagonal, and their number is its rank.
-        The columns of the factor are transformed back to products of the original columns.
+        They are a pivoted Cholesky factor of the statistics, scaled to unit diagonal, and as many as its rank. The
+        columns of the factor are transformed back to products of the original columns.
         """
         self._check_rows("have a problem")
         d, C = self.n_features_in_, self.n_outputs_
