@@ -68,7 +68,7 @@ def restricted_to(
 def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: float = 8.0) -> FloatArray:
     r"""Return a power of two for every column of a solved relaxation's data, according to the worth of the columns.
 
-    With one bound :math:`\rho` for all entries of the weights, every column costs the same. Scales :math:`s_j` mean the
+    With one bound :math:`\rho` for all entries of the weights, every column costs the same. Scales :math:`s_j` set the
     bounds :math:`V_{jj} = W_{jj} = \rho s_j^2`. This is the same problem on scaled columns, so all theory holds. The
     multiplier :math:`z_j` of the constraint, part of the dual bound, is the worth of loosening it. Therefore
 
