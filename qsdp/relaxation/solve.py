@@ -78,21 +78,21 @@ def solve_relaxation(
     ----------
     problem : TrainingProblem
     solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
-        "interior", "splitting" and "low-rank" belong to this package; the others go through CVXPY. "auto" takes the
-        interior-point method if it needs about a second, else the package's solver expected to need the fewest
-        operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
-        1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict. Each must
-        therefore promise to save fifteen sixteenths of the operations, a third in coarse solves, unless samples far
-        outnumber matrix entries. If the chosen solver will take long and the loss has no kinks, low rank is tried
-        first with a twentieth or a tenth of its operations: on correlated columns it is often many times as fast. If
-        the interior-point method runs out of digits, "auto" also tries splitting. With a `time_limit`, solvers
-        expected to finish in time are preferred, and their time is reserved.
+        "interior", "splitting" and "low-rank" are this package's own; the others go through CVXPY. "auto" takes the
+        interior-point method if it needs about a second, else the own solver expected to need the fewest operations:
+        low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from 1e-3 on) of
+        up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each must promise to
+        save fifteen sixteenths of the operations (a third in coarse solves), unless samples far outnumber matrix
+        entries. If the chosen solver will take long and the loss has no kinks, low rank is tried first with a
+        twentieth or a tenth of its operations: on correlated columns it is often many times as fast. If the
+        interior-point method runs out of digits, "auto" also tries splitting. With a `time_limit`, solvers expected to
+        finish in time are preferred, and their time is reserved.
     tol : float, default=1e-6
         > 0. This package's solvers stop at this certified relative gap, for every output. For the others, it is
         their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
         with a hundredth of `tol`, at most twice and while that halves the gap.
     regularization : {"tight", "paper"}, default="tight"
-        "paper" halves the regulariser, as printed in (25). It is for reproduction; its bound is looser.
+        "paper" halves the regulariser, as printed in (25), for reproduction. Its bound is looser.
     form : {"two-block", "full"}, default="two-block"
         Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
     max_iter : int, optional
