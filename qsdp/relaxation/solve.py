@@ -79,11 +79,11 @@ def solve_relaxation(
     problem : TrainingProblem
     solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
         "interior", "splitting" and "low-rank" are this package's own; the others go through CVXPY. "auto" takes the
-        interior-point method if it needs about a second, else the own solver expected to need the fewest operations:
-        low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from 1e-3 on) of
-        up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each must promise to
-        save fifteen sixteenths of the operations (a third in coarse solves), unless samples far outnumber matrix
-        entries. If the chosen solver will take long and the loss has no kinks, low rank is tried first with a
+        interior-point method if it needs about a second, else the one of the three expected to need the fewest
+        operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
+        1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each must
+        promise to save fifteen sixteenths of the operations (a third in coarse solves), unless samples far outnumber
+        matrix entries. If the chosen solver will take long and the loss has no kinks, low rank is tried first with a
         twentieth or a tenth of its operations: on correlated columns it is often many times as fast. If the
         interior-point method runs out of digits, "auto" also tries splitting. With a `time_limit`, solvers expected to
         finish in time are preferred, and their time is reserved.
@@ -113,8 +113,8 @@ def solve_relaxation(
         solvers starts.
     device : str, optional
         Torch device for the heavy products, such as "cuda"; None means NumPy on the processor. Used by "low-rank" and
-        "splitting" (the Gram matrix or kernel, factorisations and products of it with all outputs, and passes over
-        the data; the cones stay on the processor). Every other solver refuses a device.
+        "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
+        data; the cones stay on the processor). Every other solver refuses a device.
 
     Returns
     -------
