@@ -124,8 +124,8 @@ def train_fixed_width(
         Number of starts besides `starts`, >= 0: in turn sampled from the relaxation, built greedily neuron by
         neuron, and random. With 0, `starts` must be given.
     time_limit : float, optional
-        Seconds, > 0; a quarter of them at most go to a relaxation that is not given. At least one start is
-        evaluated; an enumeration is not stopped.
+        Seconds, > 0; with "polish", at most a quarter of them go to a relaxation that is not given. At least one
+        start is evaluated; an enumeration is not stopped.
     starts : iterable of BilinearNetwork, optional
         Further starts: networks of m neurons, with shared second layers if `second_layer` is "shared".
     relaxation : Relaxation, optional
@@ -133,7 +133,7 @@ def train_fixed_width(
     method : {"polish", "enumerate"}, default="polish"
         "polish" polishes every start, then exchanges neurons of the best ones until no exchange helps: it removes a
         neuron, finds the best replacement by sign alternation, and polishes again. Finally it kicks the best network,
-        `restarts` times or more often if that is small: it perturbs the network or draws a new one, and polishes.
+        that is, perturbs it or draws a new one, and polishes: `restarts` times, or more often for few neurons.
         "enumerate" solves the second layers of all sets of m neurons and returns the optimum, for tiny problems.
         The outputs of vector problems must then be independent (shared second layer, loss other than the
         cross-entropy), with the allocation above.
