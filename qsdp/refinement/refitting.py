@@ -89,8 +89,8 @@ def refit(
     Notes
     -----
     Neurons enter the convex problem when their pricing values :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`. Its
-    size is that of the result, so networks of any width can be refitted. For the squared loss and large data, at most
-    4000 neurons and at least twice as many samples, all neurons enter at once through the triangular factor of their
+    size is that of the result, so networks of any width can be refitted. For the squared loss and large data with up to
+    4000 neurons and twice as many samples or more, all neurons enter at once through the triangular factor of their
     values, and no n x m array is formed.
     With ``beta = 0``, weights cost a ten-millionth of what would make zero optimal, which keeps them bounded.
 
