@@ -188,7 +188,7 @@ class TableEncoder(_Encoder):
         What `transform` does about categories that `fit` did not see, or not often enough for a bit: no bit is set.
     cut : float, optional
         Number of deviations from the mean, > 0, at which numbers are clipped: a quadratic function of an outlier can
-        be anything, and bounded inputs suit fixed-point numbers.
+        be anything, and bounded inputs suit fixed-point arithmetic.
     dtype : data type, default=numpy.float64
         Data type of the output; integers only if all inputs are bits.
 
