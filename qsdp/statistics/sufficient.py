@@ -65,7 +65,7 @@ class SufficientStatistics:
         Identifies how the rows were encoded, such as a digest of the encoder. Only equal encodings can be merged.
     device : str, optional
         Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the processor.
-        Results are kept on the processor, in memory and in files. The full matrix from a device takes two more
+        The sums are kept on the processor, in memory and in files. The full matrix from a device takes two more
         triangles there.
 
     Attributes
