@@ -22,20 +22,20 @@ _Network = TypeVar("_Network", BilinearNetwork, PolynomialNetwork)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnGenerationResult(Summarized, Gap):
-    """The best network that was found and the best bound that was proven.
+    """The best network found and the best bound proven.
 
     Attributes
     ----------
     network : BilinearNetwork or PolynomialNetwork
     certificate : Certificate
-        Of bound type "exact" where the largest pricing values behind the bound were computed exactly; that of a
-        bilinear network can be saved and checked by others.
+        Its bound type is "exact" if the largest pricing values behind the bound were computed exactly. The
+        certificate of a bilinear network can be saved and checked by others.
     problem : TrainingProblem
     status : {"optimal", "time limit", "interrupted", "stalled"}
-        Why the loop ended; "optimal" is a relative gap of at most `tol`, recomputed from the data, of an objective
-        whose own rounding is no larger.
+        Why the loop ended. "optimal": the relative gap, recomputed from the data, and the relative rounding error of
+        the objective are at most `tol`.
     history : list of Round
-        Objective, bound, gap, columns, neurons and seconds after every round, and of which output.
+        Objective, bound, gap, columns, neurons and seconds after every round, and the output that it was for.
     seconds : float
     """
 
@@ -83,7 +83,7 @@ class ColumnGenerationResult(Summarized, Gap):
 
 
 def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
-    """Return the network, or that of no neurons where rounding may make its objective the larger one."""
+    """Return the network, or the zero network if rounding may make its objective the larger one."""
     largest = network.objective(problem) + problem.objective_rounding(network)
     if largest <= problem.data_fit.value_at_zero or not np.any(network.alpha):
         return network
@@ -91,6 +91,6 @@ def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
 
 
 def settled_status(status: str, certificate: Certificate, rounding: float, tol: float) -> str:
-    """Return how the loop ended: "optimal" only where the certificate has the gap as well, whatever the rounding."""
+    """Return how the loop ended: "optimal" only if the certificate, too, has the gap, whatever the rounding."""
     closed = certificate.relative_gap <= tol and rounding <= tol * certificate.objective
     return "stalled" if status == "optimal" and not closed else status

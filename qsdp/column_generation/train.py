@@ -53,51 +53,51 @@ def column_generation(
 ) -> ColumnGenerationResult:
     r"""Train to a proven global optimum over all widths.
 
-    The problem is convex in a weight for each of the exponentially many neurons. A restricted one over the
-    neurons in hand is solved exactly; its dual vector :math:`\nu` gives any other neuron its pricing value
+    With a weight for each of the exponentially many neurons, the problem is convex. A restricted problem over the
+    current neurons is solved exactly. Its dual vector :math:`\nu` gives any other neuron the pricing value
     :math:`|u^T M_\nu v|` with :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`. Neurons whose pricing value exceeds their
-    penalty :math:`\beta D` are taken in; when the largest one of all does not, the network is optimal.
+    penalty :math:`\beta D` are added. When even the largest pricing value does not, the network is optimal.
 
     Parameters
     ----------
     problem : TrainingProblem
-        With ``beta > 0``. Outputs of a loss that adds up over them are trained one after the other.
+        With ``beta > 0``. If the loss adds up over outputs, they are trained one after the other.
     neurons : {"bilinear", "polynomial"}, default="bilinear"
         "polynomial" trains :math:`\sum_j \alpha_j \sigma(x^T q_j)` on the objective (12) directly.
     tol : float, default=1e-6
         Relative gap at which to stop, > 0.
     time_limit : float or None, default=60.0
-        Seconds, > 0. When they are over, the best network and the best bound are returned. None: until done.
+        Seconds, > 0. When they are over, the best network and the best bound are returned. None means no limit.
     relaxation : Relaxation, optional
-        Of the same problem: neurons are sampled from it to begin with, and its bound is the first one. Solved here
-        beyond 28 columns if not given (for bilinear neurons), in a quarter of the time at most.
+        Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. If not
+        given, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
     start : BilinearNetwork, optional
         A network whose neurons are tried first.
     random_state : int, Generator, RandomState or None, default=0
-        Of the starts of the searches.
+        For the starts of the searches.
     verbose : bool, default=False
-        Show objective and gap after every round, on the standard error or in the notebook.
+        Show objective and gap after every round, on standard error or in the notebook.
     callback : callable, optional
-        Called with a `Round` after each; raising KeyboardInterrupt ends the loop in good order.
+        Called with a `Round` after each round. Raising KeyboardInterrupt ends the loop cleanly.
 
     Returns
     -------
     ColumnGenerationResult
-        Interrupted with Ctrl-C, too.
+        Also after an interrupt with Ctrl-C.
 
     Raises
     ------
     InvalidInputError
         An argument is not allowed, or `beta` is zero, where no bound but zero holds.
     SolverError
-        The loss is neither a `PiecewiseQuadratic` nor has it a curvature.
+        The loss is not a `PiecewiseQuadratic` and has no curvature.
 
     Notes
     -----
-    Sections 5 and 6 of the theory. The neurons of an optimal network of M + 1 levels have the weights -M and M
-    only: the pricing value is bilinear, its maximum at corners. It is found by sign alternation from many starts and
-    proven by enumeration, beyond about 33 columns by branch and bound (`qsdp.pricing`). Where no such proof is in
-    reach, cutting planes raise the bound of the relaxation instead.
+    See sections 5 and 6 of the theory. The neurons of an optimal network of M + 1 levels only have the weights -M
+    and M, because the pricing value is bilinear and its maximum lies at corners. Sign alternation from many starts
+    finds the maximum. Enumeration, or branch and bound beyond about 33 columns, proves it (`qsdp.pricing`). If no such
+    proof is in reach, cutting planes raise the bound of the relaxation instead.
 
     Examples
     --------

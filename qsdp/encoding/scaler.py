@@ -32,30 +32,30 @@ _TARGETS = ("auto", "continuous", "classes")
 
 
 class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Scale every column by a power of two that suits a target, by what coarse relaxations say it is worth.
+    """Scale every column by a power of two that suits a target, according to its worth in coarse relaxations.
 
     Parameters
     ----------
     norm : float, default=1.5
-        Root mean square of the norms of the rows, see `row_scale`.
+        Root mean square of the row norms, see `row_scale`.
     n_rounds : int, default=1
-        Relaxations to solve; with 0 all columns have the same scale, that of the rows.
+        Number of relaxations to solve. With 0, all columns have the same scale, `row_scale`.
     fraction : float, default=0.05
-        Their beta, as a share of `qsdp.beta_max`; > 0.
+        Beta of the relaxations, as a share of `qsdp.beta_max`; > 0.
     loss : str or Loss, default="squared"
     activation : str, (a, b, c), PolynomialActivation or None, default="relu_like"
     exponent, limit : float, default=0.5, 8.0
         See `supervised_scales`.
     target_type : {"auto", "continuous", "classes"}, default="auto"
-        Whether y holds numbers or classes; "auto" takes anything but fractions for classes.
+        Whether y holds numbers or classes; "auto" treats anything but fractions as classes.
     max_samples : int, default=2000
-        Rows that the relaxations see at most, chosen at random.
+        Largest number of rows for the relaxations, chosen at random.
     tol : float, default=1e-3
-        Of each solve.
+        Tolerance of each solve.
     time_limit : float, optional
-        Seconds of each solve.
+        Seconds for each solve.
     random_state : int, Generator, RandomState or None, default=0
-        Of the choice of rows.
+        For the choice of rows.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
     See Also
     --------
-    supervised_scales : The rule.
+    supervised_scales : The rule for the scales.
     Encoding.scaled : An encoding with these scales.
 
     Examples
@@ -112,7 +112,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SupervisedScaler:
-        """Find the scales for data (n, d) and targets (n,) or (n, C), of samples with weights (n,) >= 0 if given."""
+        """Find the scales for data (n, d) and targets (n,) or (n, C), with sample weights (n,) >= 0 if given."""
         kind = check_choice("target_type", self.target_type, _TARGETS)
         most, loss = check_integer("max_samples", self.max_samples, minimum=2), get_loss(self.loss)
         data, targets = self._checked(X, y=y, multi_output=True, dtype=np.float64)
@@ -147,7 +147,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         return scaled
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Return the columns as they were, exactly."""
+        """Return the original columns, exactly."""
         check_is_fitted(self)
         columns: FloatArray = self._checked(X, dtype=np.float64, reset=False) / self.scales_
         return columns

@@ -21,22 +21,22 @@ NO_GAIN = "no gain"
 
 
 def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
-    r"""Return the power of two that brings the root mean square of the norms of the rows nearest to `norm`.
+    r"""Return the power of two that brings the root mean square of the row norms nearest to `norm`.
 
-    An activation :math:`a t^2 + b t + c` weighs its parts by the size of :math:`t = x^T q`, which grows with the number
-    of columns: on rows that are large it is all but quadratic, on small ones all but linear.
+    In an activation :math:`a t^2 + b t + c`, the balance of the parts depends on the size of :math:`t = x^T q`, which
+    grows with the number of columns. On large rows, the activation is almost quadratic; on small rows, almost linear.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     norm : float, default=1.5
-        > 0. With the activation "relu_like" 0.5 to 1.5 suit most sets of data.
+        > 0. With the activation "relu_like", 0.5 to 1.5 suit most data sets.
     sample_weight : array-like of shape (n,), optional
 
     Returns
     -------
     float
-        One for data that are all zero.
+        1 if the data are all zero.
 
     Examples
     --------
@@ -52,48 +52,48 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
 
 
 def scaled_to_rows(encoding: Encoding, inputs: FloatArray, sample_weight: FloatArray | None = None) -> Encoding:
-    """Return the encoding with all inputs times the `row_scale` of those of training."""
+    """Return the encoding with all inputs multiplied by the `row_scale` of the training inputs."""
     return encoding.scaled(np.full(encoding.width, row_scale(inputs, sample_weight=sample_weight)))
 
 
 def restricted_to(
     encoding: Encoding, inputs: FloatArray, kept: IntArray, sample_weight: FloatArray | None = None
 ) -> tuple[Encoding, dict[str, str]]:
-    """Return the encoding of some of its inputs (n, width), scaled to rows anew, and why columns now have none."""
+    """Return the encoding with some of its inputs (n, width), scaled to rows anew, and why columns now have none."""
     few = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
     unused = sorted(set(encoding.used) - set(few.used))
     return few, {encoding.columns[position].name: NO_GAIN for position in unused}
 
 
 def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: float = 8.0) -> FloatArray:
-    r"""Return a power of two for every column of the data of a solved relaxation, by what the columns are worth.
+    r"""Return a power of two for every column of a solved relaxation's data, according to the worth of the columns.
 
-    With one bound :math:`\rho` for all entries of the weights, every column costs the same. Scales :math:`s_j` are the
-    bounds :math:`V_{jj} = W_{jj} = \rho s_j^2`: the same problem on scaled columns, for which all theory holds. The
-    multiplier :math:`z_j` of that constraint, which the dual bound brings, tells what loosening it is worth, so that
+    With one bound :math:`\rho` for all entries of the weights, every column costs the same. Scales :math:`s_j` set the
+    bounds :math:`V_{jj} = W_{jj} = \rho s_j^2`. This is the same problem on scaled columns, so all theory holds. The
+    multiplier :math:`z_j` of the constraint, part of the dual bound, is the worth of loosening it. Therefore
 
     .. math:: s_j \propto z_j^{1/2}
 
-    is a step towards scales for which all are equal: the best ones with the same sum of squares.
+    is a step towards scales with equal multipliers, which are the best scales with the same sum of squares.
 
     Parameters
     ----------
     relaxation : Relaxation
-        For several outputs their multipliers are added.
+        The multipliers of several outputs are added.
     exponent : float, default=0.5
-        Of the multipliers, >= 0; smaller is more careful.
+        Exponent of the multipliers, >= 0; smaller is more cautious.
     limit : float, default=8.0
-        >= 1. Largest factor of a scale, up or down.
+        Largest factor of a scale, up or down, >= 1.
 
     Returns
     -------
     ndarray of shape (d,)
-        The mean square of the norms of the rows stays, as nearly as powers of two allow.
+        Scales that keep the mean square of the row norms, as nearly as powers of two allow.
 
     Notes
     -----
-    No step of this kind is sure to help: on ten sets of UCI it gained 2 points of accuracy at best and lost 3 at worst,
-    where `row_scale`, which serves all columns at once, gained 1.3 in the mean. Let validation choose.
+    No such step is sure to help. On ten UCI data sets, it gained 2 points of accuracy at best and lost 3 at worst,
+    while `row_scale`, one factor for all columns, gained 1.3 on average. Let validation choose.
 
     Examples
     --------
@@ -137,22 +137,22 @@ def fit_scales(
     tol: float = 1e-3,
     time_limit: float | None = None,
 ) -> FloatArray:
-    """Return a power of two for every column of a problem's data: of the rows first, then of each column in rounds.
+    """Return a power of two for every column of a problem's data: first one for the rows, then one each in rounds.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its beta does not matter.
     norm : float, default=1.5
-        Of the rows, see `row_scale`.
+        Norm of the rows, see `row_scale`.
     n_rounds : int, default=1
-        Relaxations to solve, each on the columns as the last one scales them; none if 0.
+        Number of relaxations to solve, each on the columns as scaled by the last one.
     fraction : float, default=0.05
-        Their beta, as a share of `qsdp.beta_max`; > 0.
+        Beta of the relaxations, as a share of `qsdp.beta_max`; > 0.
     exponent, limit : float
         See `supervised_scales`.
     tol, time_limit
-        Of each solve, see `qsdp.solve_relaxation`.
+        For each solve, see `qsdp.solve_relaxation`.
     """
     rounds, share = check_integer("n_rounds", n_rounds, minimum=0), check_real("fraction", fraction, strict=True)
     scales = np.full(problem.n_features, row_scale(problem.X, norm=norm, sample_weight=problem.sample_weight))

@@ -22,14 +22,14 @@ _UNKNOWN = ("warn", "ignore", "error")
 
 
 class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What the encoders share: an `Encoding` that is learned from rows of positive weight."""
+    """Base of the encoders: an `Encoding` that is learned from rows of positive weight."""
 
     n_features_in_: int
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn the encoding of the columns of X, shape (n, d), of rows with weights (n,) >= 0 if given; y is ignored.
+        """Learn the encoding of the columns of X, shape (n, d), with row weights (n,) >= 0 if given; y is ignored.
 
-        A weight k is the same as k equal rows, and weight zero as a row left out.
+        A row of weight k counts as k equal rows; a row of weight zero is left out.
         """
         rule = self._rule()
         table = self._table(X, fitting=True)
@@ -51,7 +51,7 @@ class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the columns of X, where it had none in `fit`.
+            Names of the columns of X, if it had none in `fit`.
         """
         check_is_fitted(self)
         names = self._names(input_features).tolist()
@@ -59,7 +59,7 @@ class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def expressions_(self) -> tuple[Expression, ...]:
-        """What every input is; see `Expression`."""
+        """Definition of every input; see `Expression`."""
         check_is_fitted(self)
         return self.encoding_.expressions
 
@@ -94,34 +94,34 @@ class ThresholdEncoder(_Encoder):
     Parameters
     ----------
     n_thresholds : int, default=3
-        Thresholds of a column at most, >= 1. A column of k distinct values has k - 1 at most.
+        Most thresholds per column, >= 1. A column of k distinct values has at most k - 1.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Parts of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
+        Divide columns into parts of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
     bits : {"binary", "bipolar"}, default="binary"
         Bits as 0 and 1, or as -1 and +1.
     missing : {"indicator", "fill"}, default="indicator"
-        Whether columns in which `fit` sees missing entries (NaN) have another bit that says so. Whatever is missing,
-        in `transform` also where nothing was in `fit`, stands for the median of its column in all other bits.
+        "indicator" gives columns in which `fit` sees missing entries (NaN) another bit that marks them. In all other
+        bits, a missing entry counts as the median of its column, even if `fit` saw none there.
     dtype : data type, default=numpy.float64
-        Of the output: ``numpy.int8`` takes a byte for each bit.
+        Data type of the output; ``numpy.int8`` takes a byte per bit.
 
     Attributes
     ----------
     encoding_ : Encoding
-        The map itself, which needs no scikit-learn and travels as JSON.
+        The encoding itself. It does not need scikit-learn and can be stored as JSON.
     expressions_ : tuple of Expression
-        What every input is.
+        Definition of every input.
     is_binary_ : bool
         True.
     dropped_ : dict of str to str
-        Columns without an input, and why: "constant", "no values", or "no gain" where an estimator left them out.
+        Columns without an input, and why: "constant", "no values", or "no gain" if an estimator left them out.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
 
     See Also
     --------
-    TableEncoder : Thresholds beside standardised numbers, and categories.
+    TableEncoder : Thresholds, standardised numbers and categories.
 
     Notes
     -----
@@ -170,50 +170,50 @@ class ThresholdEncoder(_Encoder):
 class TableEncoder(_Encoder):
     """Inputs of a network for a table of numbers, categories and missing entries.
 
-    Numbers are standardised, become thermometer bits, or both; categories become a bit each, or one bit where there
-    are two. Columns that do not vary have no input.
+    Numbers are standardised, become thermometer bits, or both. Each category becomes a bit; two categories become one
+    bit. Columns that do not vary have no input.
 
     Parameters
     ----------
     encoding : {"standard", "thresholds", "both"}, default="both"
-        Of numbers: standardised (zero mean, unit variance), bits as by `ThresholdEncoder`, or those beside each other.
+        Encoding of numbers: standardised (zero mean, unit variance), bits as in `ThresholdEncoder`, or both.
     n_thresholds, strategy, bits, missing
-        See `ThresholdEncoder`; `bits` and `missing` hold for categories too.
+        See `ThresholdEncoder`; `bits` and `missing` also apply to categories.
     categorical_features : "from_dtype" or array-like, default="from_dtype"
-        Columns that hold categories, by a mask, numbers or names. "from_dtype": those of text, booleans or categories,
-        by the type of the column, or by its entries in an array of objects.
+        Columns that hold categories, as a mask, numbers or names. "from_dtype": columns of text, booleans or
+        categories, according to the type of the column, or of its entries in an object array.
     max_categories : int, default=50
-        >= 2. Of more, the most frequent have bits; in the others all bits of the column are zero.
+        Largest number of categories with bits per column, >= 2: the most frequent ones. The others set no bit.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
         What `transform` does about categories that `fit` did not see, or not often enough for a bit: no bit is set.
     cut : float, optional
-        Deviations from the mean, > 0, beyond which a number is taken for the last one within: a quadratic function of
-        a far-off entry can be anything, and bounded inputs have a place in fixed-point arithmetic.
+        Number of deviations from the mean, > 0, at which numbers are clipped: a quadratic function of an outlier can
+        be anything, and bounded inputs suit fixed-point arithmetic.
     dtype : data type, default=numpy.float64
-        Of the output; of integers only where all inputs are bits.
+        Data type of the output; integers only if all inputs are bits.
 
     Attributes
     ----------
     encoding_ : Encoding
-        The map itself, which needs no scikit-learn and travels as JSON.
+        The encoding itself. It does not need scikit-learn and can be stored as JSON.
     expressions_ : tuple of Expression
-        What every input is.
+        Definition of every input.
     is_binary_ : bool
         Whether every input is a bit, all as 0 and 1 or all as -1 and +1.
     dropped_ : dict of str to str
-        Columns without an input, and why: "constant", "no values", or "no gain" where an estimator left them out.
+        Columns without an input, and why: "constant", "no values", or "no gain" if an estimator left them out.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
 
     See Also
     --------
-    SupervisedScaler : Powers of two that suit a target, for the inputs made here.
+    SupervisedScaler : Scale these inputs by powers of two that suit a target.
 
     Notes
     -----
-    A missing number stands for the median of its column, a missing category for none. Where `fit` sees missing entries,
-    another bit says so (``missing="indicator"``).
+    A missing number counts as the median of its column, a missing category as none. If `fit` sees missing entries in a
+    column, another bit marks them (``missing="indicator"``).
 
     Examples
     --------

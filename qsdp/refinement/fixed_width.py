@@ -56,7 +56,7 @@ _NEURONS_KICKED, _GAIN = 12, 1e-9
 
 @dataclass(frozen=True)
 class FixedWidthResult(Summarized, Gap):
-    r"""The best network found of a fixed number of neurons.
+    r"""The best network found with a fixed number of neurons.
 
     Attributes
     ----------
@@ -64,14 +64,14 @@ class FixedWidthResult(Summarized, Gap):
     objective : float
         Of `network`, recomputed from the data.
     lower_bound : float
-        Of the relaxation: no network of ANY width has a smaller objective. Few neurons may well be unable to
-        come near it, so that `gap` says how much any other network could gain at most, and not how far `network`
-        is from the best of its size.
+        Of the relaxation: no network of ANY width has a smaller objective. Few neurons may be unable to come near
+        it. So `gap` is the most that any other network could gain, not the distance of `network` from the best of
+        its size.
     starts : tuple of float
         Objective of the network polished from each start, before neurons were exchanged; empty for
         method="enumerate".
     optimal : bool
-        Whether no network of this size is better (up to rounding): for method="enumerate" only.
+        Whether it is proven that no network of this size is better (up to rounding): for method="enumerate" only.
     """
 
     network: BilinearNetwork
@@ -102,44 +102,44 @@ def train_fixed_width(
     random_state: RandomState = None,
     verbose: bool = False,
 ) -> FixedWidthResult:
-    r"""Search the best network of exactly m neurons.
+    r"""Search for the best network with exactly m neurons.
 
     .. math::
 
         \min_{u_j, v_j, \alpha_j}\; \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
         + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
-    For fixed m this is hard already for one neuron, where it contains MaxCut; the relaxation's guarantees are
+    For fixed m, this is hard even for one neuron, where it contains MaxCut. The guarantees of the relaxation are
     about networks of any width.
 
     Parameters
     ----------
     problem : TrainingProblem
     n_neurons : int
-        m >= 1; at least the number of outputs where the second layer is shared.
+        m >= 1; at least the number of outputs if the second layer is shared.
     second_layer : {"shared", "free"}, default="shared"
-        One magnitude per output, whose neurons are allotted in equal numbers as in `sample_network`; or a weight
-        for every neuron and output.
+        "shared": one magnitude per output; outputs get equal numbers of neurons, as in `sample_network`. "free": a
+        weight for every neuron and output.
     restarts : int, default=10
         Number of starts besides `starts`, >= 0: in turn sampled from the relaxation, built greedily neuron by
-        neuron, and random. Without any, there must be a start given.
+        neuron, and random. With 0, `starts` must be given.
     time_limit : float, optional
-        Seconds, > 0, a quarter of them for a relaxation that is not given. At least one start is evaluated;
-        an enumeration is not ended.
+        Seconds, > 0; with "polish", at most a quarter of them go to a relaxation that is not given. At least one
+        start is evaluated; an enumeration is not stopped.
     starts : iterable of BilinearNetwork, optional
-        Networks of m neurons to start from as well; with shared second layers where that is asked for.
+        Further starts: networks of m neurons, with shared second layers if `second_layer` is "shared".
     relaxation : Relaxation, optional
-        A solved relaxation of the problem, else it is solved here: for the bound and for sampling.
+        A solved relaxation of the problem, for the bound and for sampling; solved here if not given.
     method : {"polish", "enumerate"}, default="polish"
-        "polish" polishes every start, then exchanges neurons of the best ones: a neuron is taken out, the best
-        one for what it leaves is found by sign alternation, and the network is polished again; until no
-        exchange helps. In the end the best network is kicked, `restarts` times or, where it is small, more
-        often: perturbed, or drawn anew, and polished. "enumerate" solves the second layers of all sets of m
-        neurons and returns the optimum, for tiny problems; the outputs of vector problems must be independent
-        (shared second layer, loss other than the cross-entropy), with the allocation above.
+        "polish" polishes every start, then exchanges neurons of the best ones until no exchange helps: it removes a
+        neuron, finds the best replacement by sign alternation, and polishes again. Finally it kicks the best network,
+        that is, perturbs it or draws a new one, and polishes: `restarts` times, or more often for few neurons.
+        "enumerate" solves the second layers of all sets of m neurons and returns the optimum, for tiny problems.
+        The outputs of vector problems must then be independent (shared second layer, loss other than the
+        cross-entropy), with the allocation above.
     random_state : int, Generator, RandomState or None
     verbose : bool, default=False
-        Show a bar of the starts, exchanges and kicks that are done, on the standard error or in the notebook.
+        Show a progress bar of starts, exchanges and kicks, on standard error or in the notebook.
 
     Returns
     -------
@@ -148,16 +148,16 @@ def train_fixed_width(
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, a start or the relaxation is of another problem, or there are too many sets of
-        neurons to enumerate.
+        An argument is not allowed, a start or the relaxation belongs to another problem, or there are too many sets
+        of neurons to enumerate.
     SolverError
-        The loss couples outputs and has no curvature, or free second layers are to be enumerated and it is neither a
-        `PiecewiseQuadratic` nor has it a curvature.
+        The loss couples outputs and has no curvature, or free second layers are to be enumerated with a loss that is
+        not a `PiecewiseQuadratic` and has no curvature.
 
     Warns
     -----
     QSDPWarning
-        It was interrupted from the keyboard, and the best network so far is returned.
+        A keyboard interrupt ended the search, and the best network so far is returned.
 
     Examples
     --------

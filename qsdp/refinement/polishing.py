@@ -45,14 +45,14 @@ _SMALL_DATA = 2**17
 
 @dataclass(frozen=True)
 class Trial:
-    """After how many sweeps it is decided whether to go on with a network: the better of it and the one given."""
+    """Whether to go on after some sweeps, decided on the better of the network polished so far and the one given."""
 
     sweeps: int
     goes_on: Callable[[BilinearNetwork], bool]
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt from the keyboard in the midst of a polish that has gained something: the best network so far."""
+    """A keyboard interrupt of a polish that has lowered the objective; it holds the best network so far."""
 
     def __init__(self, network: BilinearNetwork, problem: TrainingProblem) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def polish(
     device: str | None = None,
     verbose: bool = False,
 ) -> BilinearNetwork:
-    r"""Lower a network's objective by single changes of its weights, at equal storage.
+    r"""Lower a network's objective by changes of single weights, at equal storage.
 
     Coordinate descent on
 
@@ -81,69 +81,68 @@ def polish(
         \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y\Big) + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
     over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second
-    layer between sweeps. The slopes of all moves of one side of a neuron are one product with the data; moves
-    are accepted only if the loss, evaluated, falls. If it stops by itself, no single move lowers the loss by more than
-    rounding: a share of 1e-12 of it, 1e-9 on data of more than 131,072 entries.
+    layer between sweeps. One product with the data gives the slopes of all moves of one side of a neuron. A move is
+    accepted only if the loss, evaluated, falls. If the descent stops by itself, no single move lowers the loss by more
+    than rounding: a share of 1e-12 of it, 1e-9 on data of more than 131,072 entries.
 
     Parameters
     ----------
     network : BilinearNetwork
-        Where to start. Width, levels and activation stay, and so does the kind of the second layer: one
-        magnitude an output stays one (its value is set to the best), free weights stay free.
+        Network to start from. Its width, levels, activation and kind of second layer are kept: a single magnitude
+        per output stays single (and gets its best value), free weights stay free.
     problem : TrainingProblem
     max_sweeps : int, default=50
         Sweeps over all neurons from each start, >= 1.
     restarts : int, default=0
-        How often a random share of the weights of the best network is perturbed and polished again.
+        How often a random share of the best network's weights is perturbed and the network polished again.
     time_limit : float, optional
-        Seconds, > 0; checked before every evaluation of the loss, so that on large data it is passed by a few
-        products of the data with 64 neurons at most, and the evaluation of the result.
+        Seconds, > 0. Checked before every evaluation of the loss, so on large data it is exceeded by at most a few
+        products of the data with 64 neurons and the evaluation of the result.
     random_state : int, Generator, RandomState or None
         For restarts, and for neurons whose second-layer weight is zero.
     callback : callable, optional
         Called as ``callback(sweep, objective)`` after every sweep, numbered from 1 over all starts.
     n_jobs : int, optional
-        Threads for outputs that do not interact (one magnitude an output, and a loss that adds up over outputs), as
-        in joblib; None is one. Without a time limit the result is the same for any number.
+        Threads for outputs that do not interact (one magnitude per output, and a loss that adds up over outputs), as
+        in joblib; None means one. Without a time limit, the result does not depend on it.
     device : str, optional
-        Device of torch on which the products of batches of neurons with the data, or with their Gram matrix, run, such
-        as "cuda"; None is NumPy on the processor. The network is as a rule the same; moves that rounding decides may
-        differ.
+        Torch device for the products of batches of neurons with the data or with their Gram matrix, such as "cuda";
+        None means NumPy on the processor. The network is usually the same, but moves decided by rounding may differ.
     verbose : bool, default=False
-        Show objective and sweeps on the standard error, or in the notebook.
+        Show objective and sweeps on standard error, or in the notebook.
 
     Returns
     -------
     BilinearNetwork
-        Of the same width and storage. Its objective, recomputed from the data, is at most the input's: where
-        there is no gain the input itself is returned.
+        Of the same width and storage. Its objective, recomputed from the data, is at most that of the input. Without
+        a gain, the input itself is returned.
 
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, the network is of another kind than the problem's, or torch has no such device.
+        An argument is not allowed, the network does not fit the problem, or torch has no such device.
     SolverError
         The loss couples outputs and has no curvature.
     UnavailableSolverError
-        A device is asked for, and torch is not installed.
+        A device is requested, and torch is not installed.
 
     Warns
     -----
     QSDPWarning
-        It was interrupted from the keyboard, and the best network so far is returned. Where there is none
-        better than the input, the interrupt goes on.
+        A keyboard interrupt ended polishing, and the best network so far is returned. If none is better than the
+        input, the interrupt is raised again.
 
     Notes
     -----
-    Memory beyond the data, a rescaled copy of it unless its largest entry is between 0.71 and 1.41, and the network
-    is bounded whatever the width: about ten arrays of 32 MiB a thread, and a few of the predictions' size. A sweep
-    costs six to eight products of the data with all neurons and as a rule a few evaluations of the loss a batch.
+    Besides the network, the data and a rescaled copy of it (unless its largest entry is between 0.71 and 1.41), memory
+    is bounded whatever the width: about ten arrays of 32 MiB per thread, and a few of the size of the predictions. A
+    sweep costs six to eight products of the data with all neurons and usually a few evaluations of the loss per batch.
 
-    On data of more than 131,072 entries these products, and a copy of the data for them, are in single precision,
-    unless targets, weights or single rows are too large or small for its range. Losses are in double, and so are the
-    predictions that every sweep begins with, and the returned objective.
+    On data of more than 131,072 entries, these products and a copy of the data for them are in single precision,
+    unless targets, weights or single rows are too large or small for its range. Losses, the predictions at the start
+    of every sweep and the returned objective are in double precision.
 
-    For a squared loss of more samples than :math:`N^3`, N up to 64, and for problems from statistics, moves are found
+    For a squared loss of more than :math:`N^3` samples, N up to 64, and for problems from statistics, moves are found
     from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost that does not depend on the number of samples.
 
     Examples
@@ -192,14 +191,14 @@ def improve(
     verbose: bool = False,
     trial: Trial | None = None,
 ) -> BilinearNetwork:
-    """Return what `polish` does, for a method of which it is a part and which must know of an interrupt.
+    """Polish as `polish` does, within a method that must know of an interrupt.
 
-    A trial ends it early where its network of that time is not worth more sweeps.
+    A trial ends polishing early if the network at that time is not worth more sweeps.
 
     Raises
     ------
     Interrupted
-        It has gained something.
+        A keyboard interrupt came after the objective had been lowered.
     """
     check_fits(network, problem)
     check_descends(problem.loss)
@@ -246,7 +245,7 @@ def improve(
 
 
 def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProblem) -> BilinearNetwork:
-    """Return the best of the networks that there are at an interrupt, and warn."""
+    """Return the best of the networks available at an interrupt, and warn."""
     objectives = [problem.objective(network) for network in networks]
     least = min(objectives)
     warn(f"interrupted: the network of objective {least:.6g}, the best so far, is returned")
@@ -254,7 +253,7 @@ def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProb
 
 
 class BestNetwork:
-    """The best network met so far, the first of equal ones, and its objective."""
+    """The best network so far, the first of equal ones, and its objective."""
 
     def __init__(self, problem: TrainingProblem, network: BilinearNetwork) -> None:
         self.problem, self.network, self.objective = problem, network, problem.objective(network)
@@ -269,7 +268,7 @@ class BestNetwork:
 class Run:
     """Coordinate descent from one start: one descent, or one per output where outputs do not interact.
 
-    Outputs with neurons of their own and a loss that adds up over them are scalar problems of their own.
+    Outputs that have their own neurons, with a loss that adds up over outputs, are separate scalar problems.
     """
 
     def __init__(
@@ -302,11 +301,11 @@ class Run:
 
     @property
     def objective(self) -> float:
-        """Objective as it stands."""
+        """Current objective."""
         return self.constant + sum(part.objective for part in self.parts)
 
     def sweeps(self, limit: int, n_jobs: int = 1) -> Iterator[float]:
-        """Sweep until no single move helps, the limit or the deadline, and yield the objective after each."""
+        """Sweep until no single move helps or a limit is reached, and yield the objective after each sweep."""
         sweeping = [steps(part, self.shared, limit, self.rng) for part in self.parts]
         running = set(range(len(self.parts)))
 
@@ -320,7 +319,7 @@ class Run:
                 yield self.objective
 
     def network(self) -> BilinearNetwork:
-        """Return the network as it stands."""
+        """Return the current network."""
         origin = self.origin
         U, V, alpha = origin.U.copy(), origin.V.copy(), origin.alpha.copy()
         for part, rows in zip(self.parts, self.rows, strict=True):

@@ -63,36 +63,36 @@ def refit(
     network : BilinearNetwork
     problem : TrainingProblem
     second_layer : {"free", "shared"}, default="free"
-        "free" chooses every weight; at most n neurons of an output survive, the others are left out. "shared"
+        "free" chooses every weight; at most n neurons per output survive, and the others are dropped. "shared"
         keeps all neurons and one magnitude per output, the storage of a sampled network; signs of weights
         move into the first layer.
     tol : float, default=1e-9
         Relative duality gap of the convex problem, > 0.
     time_limit : float, optional
-        Seconds, > 0, after which free weights are the best found by then; those of `network` where none are better.
+        Seconds, > 0. Free weights are the best found by then, or those of `network` if none are better.
     verbose : bool, default=False
-        Show objective and gap on the standard error, or in the notebook.
+        Show objective and gap on standard error, or in the notebook.
 
     Returns
     -------
     BilinearNetwork
-        Its objective is never larger than that of `network`, unless a shared magnitude is asked for a network
+        Its objective is never larger than that of `network`, unless a shared magnitude is requested for a network
         whose magnitudes differ.
 
     Raises
     ------
     InvalidInputError
-        The network does not fit the problem, or a shared magnitude is asked for neurons of several outputs.
+        The network does not fit the problem, or a shared magnitude is requested for neurons that serve several outputs.
     SolverError
-        The loss is neither a `PiecewiseQuadratic` nor has it a curvature.
+        The loss is not a `PiecewiseQuadratic` and has no curvature.
 
     Notes
     -----
-    Neurons enter the convex problem as their pricing values :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`, so its
-    size is that of the result: networks of any width can be refitted. For the squared loss and large data with more
-    samples than neurons all neurons enter at once, by the triangular factor of their values, and no n x m array is
-    formed.
-    With ``beta = 0`` weights cost a ten-millionth of what would make zero optimal, which keeps them bounded.
+    Neurons enter the convex problem when their pricing values :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`. Its
+    size is that of the result, so networks of any width can be refitted. For the squared loss and large data with up to
+    4000 neurons and twice as many samples or more, all neurons enter at once through the triangular factor of their
+    values, and no n x m array is formed.
+    With ``beta = 0``, weights cost a ten-millionth of what would make zero optimal, which keeps them bounded.
 
     Examples
     --------

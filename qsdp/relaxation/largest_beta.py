@@ -26,13 +26,13 @@ _ALTERNATIONS = 20
 
 
 def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_limit: float | None = None) -> float:
-    r"""Return the smallest beta for which zero solves the relaxation, and no larger one has another solution.
+    r"""Return the smallest beta for which zero solves the relaxation; no larger beta has another solution.
 
-    Zero is optimal if minus the gradient of the loss there, :math:`\nu_0`, is feasible in the dual, that is, if
+    Zero is optimal if minus the gradient of the loss at zero, :math:`\nu_0`, is feasible in the dual, that is, if
 
     .. math:: \beta D \ge \min \Big\{ \sum_j z_j : \mathrm{Diag}(z) \pm \sum_i \nu_{0i} \mathcal{X}_i \succeq 0 \Big\},
 
-    of every output. From that beta on zero is the best network, too; below it some network may still be none.
+    for every output. From that beta on, the zero network is the best network, too; below, it may still be.
 
     Parameters
     ----------
@@ -40,17 +40,17 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
         Its beta does not matter.
     regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
-        Seconds, > 0; what has been found by then is larger.
+        Seconds, > 0. If they run out, the result is larger.
 
     Returns
     -------
     float
-        Rounded up, to a relative 1e-9 as a rule: zero is proven optimal there. It is 0 where zero is always optimal.
+        Rounded up, usually to a relative 1e-9, so that zero is proven optimal there. 0 if zero is always optimal.
 
     Notes
     -----
-    Where the loss has a kink at zero (the absolute loss of targets that are exactly 0), other subgradients may prove
-    zero optimal for a smaller beta; then the result is an upper bound.
+    If the loss has a kink at zero (the absolute loss of targets that are exactly 0), other subgradients may prove
+    zero optimal for a smaller beta. The result is then an upper bound.
 
     Examples
     --------
@@ -67,10 +67,11 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
 
 
 def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
-    """Return `beta_max`, 0 where it is no more than rounding: of targets that the inputs say nothing about.
+    """Return `beta_max`, or 0 if it is mere rounding since the inputs say nothing about the targets.
 
-    Of data so wide that a proof would take longer than the deadline, it is where sign alternation finds no neuron that
-    lowers the objective: no more than beta_max, and 0.56 of it where the neurons found are the best.
+    If a proof would take longer than the deadline because the data are wide, return the beta from which on sign
+    alternation finds no neuron that lowers the objective. It is at most beta_max, and at least 0.56 of it if the
+    neurons found are the best.
     """
     proof = problem.n_outputs * (_PROOF * float(problem.size) ** 3 + _PASSES * float(problem.size) ** 2)
     largest = beta_max(problem, time_limit=deadline.time_limit) if deadline.affords(proof) else _found_beta_max(problem)
@@ -80,7 +81,7 @@ def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> flo
 
 
 def _found_beta_max(problem: TrainingProblem) -> float:
-    """Return the beta from which on no neuron that sign alternation finds, for any output, lowers the objective."""
+    """Return the beta from which on no neuron found by sign alternation, for any output, lowers the objective."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
     instance, units = scaled.instance, scaled.units
     values, nu = [], instance.zero_dual

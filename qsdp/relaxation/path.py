@@ -58,8 +58,7 @@ class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
     Attributes
     ----------
     betas : ndarray of shape (K,)
-        In the order in which they were given, those of a grid from large to small. Fewer than were asked for where
-        the path was stopped.
+        In the given order; a grid goes from large to small. Fewer than requested if the path was stopped.
     relaxations : tuple of K Relaxation
     """
 
@@ -78,7 +77,7 @@ class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
 
     @property
     def relative_gap(self) -> FloatArray:
-        """Gaps between the two as shares of the objectives, shape (K,)."""
+        """Gaps between objective and bound as shares of the objective, shape (K,)."""
         return np.array([relaxation.relative_gap for relaxation in self.relaxations])
 
     def predict(self, X: Any) -> FloatArray:
@@ -136,33 +135,33 @@ def relaxation_path(
 ) -> RelaxationPath:
     r"""Solve the relaxation for many betas, from large to small, each started from the last if that is near.
 
-    The optimal value :math:`d(\beta)` is nondecreasing and concave. What depends on the data alone, such as the Gram
-    matrix of a squared loss of many samples, is computed once.
+    The optimal value :math:`d(\beta)` is nondecreasing and concave. Quantities that depend on the data alone, such as
+    the Gram matrix of a squared loss with many samples, are computed once.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its own beta does not matter.
     betas : int or array-like of shape (K,), default=20
-        Positive, finite and distinct, in any order; zero is refused, since no bound depends on it continuously and
-        no path leads to it. Or their number, at least 2: those of a geometric grid from `beta_max` down.
+        Positive, finite and distinct values in any order, or the number of values, at least 2, of a geometric grid
+        from `beta_max` down. Zero is refused: bounds are not continuous there, and no path leads to it.
     fraction : float, default=1e-3
-        Of the largest beta of a grid, what the smallest is; above 0 and below 1.
+        Smallest beta of a grid as a fraction of the largest; above 0 and below 1.
     solver : str, default="auto"
-        See `solve_relaxation`. Only this package's own start from the last solution, and where its beta is at most
-        four times the next one; from further away a cold start takes fewer iterations.
+        See `solve_relaxation`. Only this package's solvers start from the last solution, and only if its beta is at
+        most four times the next one; from further away, a cold start needs no more iterations.
     tol : float, default=1e-6
     regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
         Seconds, > 0, for all betas together.
     callback : callable, optional
-        As of `solve_relaxation`, called in every solve; returning True ends the path.
+        As in `solve_relaxation`; called in every solve. Returning True ends the path.
     verbose : bool, default=False
-        Show a bar of the betas that are solved, on the standard error or in the notebook.
+        Show a progress bar of the solved betas, on standard error or in the notebook.
     n_jobs : int, optional
         Processes; see `solve_relaxation`.
     device : str, optional
-        Device of torch on which heavy products run; see `solve_relaxation`.
+        Torch device for the heavy products; see `solve_relaxation`.
 
     Returns
     -------
@@ -176,8 +175,8 @@ def relaxation_path(
     Warns
     -----
     QSDPWarning
-        The path was stopped, by the time limit, the callback or the keyboard: it holds the betas that were solved
-        before, and at least the first, whatever its gap. Or some certified gaps are larger than was asked for.
+        The time limit, the callback or the keyboard stopped the path: it holds the betas solved before, and at least
+        the first, whatever its gap. Or some certified gaps are larger than requested.
 
     Examples
     --------
@@ -223,9 +222,9 @@ def path_with(
     n_jobs: int | None = None,
     bar: ProgressBar = NO_BAR,
 ) -> tuple[RelaxationPath, str | None]:
-    """Return `relaxation_path` of arguments that are checked, without warnings, and why betas are missing, if any are.
+    """Return `relaxation_path` for checked arguments, without warnings, and why betas are missing, if any are.
 
-    Reductions that the settings have are used.
+    Reductions in the settings are reused.
     """
     deadline = settings.deadline
     settings = replace(settings, reductions=settings.reductions or Reductions())
@@ -267,13 +266,13 @@ def path_with(
 
 
 def geometric(largest: float, fraction: float, number: int) -> FloatArray:
-    """Return betas from `largest` down to a fraction of it; from 1 where zero is optimal for all of them."""
+    """Return betas from `largest` down to a fraction of it; from 1 if zero is optimal for every beta."""
     betas: FloatArray = (largest or 1.0) * fraction ** (np.arange(number) / (number - 1))
     return betas
 
 
 def check_betas(betas: Any) -> int | FloatArray:
-    """Return the number of betas, or those given as an array of its own."""
+    """Return the number of betas, or a new array of the given ones."""
     if isinstance(betas, Integral) and not isinstance(betas, bool):
         return check_integer("betas", betas, minimum=2, maximum=_MOST_BETAS)
     allowed = "an integer >= 2 or positive, finite and distinct numbers of shape (K,)"
@@ -316,7 +315,7 @@ def _why_stopped(relaxation: Relaxation, deadline: Deadline) -> str | None:
 
 
 def warn_of_gaps(path: RelaxationPath) -> None:
-    """Warn of gaps that are larger than was asked for."""
+    """Warn of gaps that are larger than requested."""
     loose = [relaxation for relaxation in path if relaxation.status != "optimal"]
     if loose:
         worst = max(loose, key=lambda relaxation: relaxation.relative_gap)

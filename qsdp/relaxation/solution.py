@@ -36,7 +36,7 @@ _POOR = 0.5
 class Relaxation(Summarized, Gap):
     r"""A feasible point of the semidefinite relaxation and a lower bound that holds for every network.
 
-    ``lower_bound <= p_b*`` whatever the solver did; ``objective`` is that of the point held here, which is
+    ``lower_bound <= p_b*`` whatever the solver did. ``objective`` belongs to the point held here, which is
     exactly feasible. The true value of the relaxation lies between the two.
 
     Attributes
@@ -44,33 +44,33 @@ class Relaxation(Summarized, Gap):
     problem : TrainingProblem
     Z, V, W : ndarray of shape (N, N), or lists of C of them for vector outputs
         ``[[V, Z], [Z', W]]`` is positive semidefinite with constant diagonal `rho`. The data matrices are
-        symmetric, so Z is symmetric and W equals V. For M + 1 levels they belong to data scaled by M.
+        symmetric, so Z is symmetric and W equals V. For M + 1 levels, they belong to data scaled by M.
     rho : float, or list of C of them
     Z_stack, V_stack, rho_stack : ndarray of shape (C, N, N) or (C,)
-        The same, whatever the number of outputs.
+        The same as stacks, whatever the number of outputs.
     objective : float
         Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`
         (summed over outputs; "paper": half the latter).
     lower_bound : float
         Bound on the global optimum :math:`p_b^*` over all networks of any width.
     dual : DualBound
-        What proves the bound.
+        Proof of the bound.
     status : {"optimal", "inaccurate", "failed"}
-        Judged by `relative_gap`, not by the solver: at most `tol` (``100 tol`` for solvers whose `tol` is an
-        accuracy of their own) is optimal, and failed means that the solver left no usable point.
+        Judged by `relative_gap`, not by the solver. "optimal": the gap is at most `tol` (``100 tol`` for solvers with
+        an accuracy of their own). "failed": the solver left no usable point.
     solver, solver_status : str
         Back end, and the status that it reports.
     objectives, lower_bounds : ndarray of shape (C,) or (1,)
-        Those of every output, where the loss adds up over outputs and every beta; else the sums alone.
+        One per output if the loss adds up over outputs, for every beta; otherwise only the sums.
     residuals : dict of str to float
-        By how much the solver's point missed: "asymmetry" and "negative_eigenvalue" (relative to the
-        largest entry) and "diagonal" (its spread, relative). Empty when it left no point, and for solvers of
-        this package, whose points are feasible by construction.
+        Infeasibility of the solver's point: "asymmetry" and "negative_eigenvalue" (relative to the largest
+        entry) and "diagonal" (its relative spread). Empty if the solver left no point, and for this package's
+        solvers, whose points are feasible by construction.
     compile_time, solve_time : float
-        Seconds, added over outputs that were solved apart.
+        Seconds, summed over outputs that were solved separately.
     regularization : {"tight", "paper"}
     tol : float
-        Accuracy that was asked for.
+        Requested accuracy.
     """
 
     problem: TrainingProblem
@@ -94,12 +94,12 @@ class Relaxation(Summarized, Gap):
 
     @property
     def Z(self) -> Any:  # noqa: N802 (the paper's name of the block)
-        """Off-diagonal block, or the list of those of all outputs."""
+        """Off-diagonal block, or a list with one per output."""
         return list(self.Z_stack) if self.problem.vector else self.Z_stack[0]
 
     @property
     def V(self) -> Any:  # noqa: N802
-        """Upper diagonal block, or the list of those of all outputs."""
+        """Upper diagonal block, or a list with one per output."""
         return list(self.V_stack) if self.problem.vector else self.V_stack[0]
 
     @property
@@ -109,7 +109,7 @@ class Relaxation(Summarized, Gap):
 
     @property
     def rho(self) -> Any:
-        """Common diagonal, or the list of those of all outputs."""
+        """Common diagonal entry, or a list with one per output."""
         rhos = [float(rho) for rho in self.rho_stack]
         return rhos if self.problem.vector else rhos[0]
 
@@ -121,10 +121,10 @@ class Relaxation(Summarized, Gap):
         return np.stack(columns, axis=1) if self.problem.vector else columns[0]
 
     def with_levels(self, levels: int) -> Relaxation:
-        r"""Return a feasible point and a bound for the problem of another number of levels, without a solve.
+        r"""Return a feasible point and a bound for the problem with another number of levels, without a solve.
 
-        Predictions stay; the point is rescaled to the new columns and the bound recomputed from the same
-        dual vector, so both are valid but in general no longer optimal.
+        The point is rescaled to the new columns, so predictions stay the same. The bound is recomputed from the
+        same dual vector. Both are valid, but in general no longer optimal.
         """
         if check_levels(levels) == self.problem.levels:
             return self
@@ -172,12 +172,12 @@ def finish(
     certified: bool = False,
     deadline: Deadline = NEVER,
 ) -> Relaxation:
-    """Repair the solver's point and recompute everything from the data, of every output apart if they do not interact.
+    """Repair the solver's point and recompute everything from the data, separately for outputs that do not interact.
 
-    Bounds that share no scale are tighter. Unless `stretch` is False the point may be rescaled, see `repair`, and
-    replaced by zero where that is better. The gap of `certified` candidates, those of a method of this package, is
-    recomputed all the same, but further candidates are tried only where it is larger than `tol`. Once the deadline has
-    passed for good, points become zero, and weights the row sums.
+    Bounds that share no scale are tighter. Unless `stretch` is False, the point may be rescaled (see `repair`) and is
+    replaced by zero if that is better. The gap of `certified` candidates, from this package's solvers, is recomputed,
+    too, but further candidates are tried only if it is larger than `tol`. Long after the deadline, points become zero
+    and weights become row sums.
     """
     n_parts = len(scaled.parts)
     parts = [
@@ -255,12 +255,12 @@ def _better_bound(
     deadline: Deadline,
     following: int,
 ) -> DualBound:
-    """Return the best of the bound of a solver that its time has ended and those of gradients, as far as time allows.
+    """Return the best of a timed-out solver's bound and the bounds of gradients, as far as time allows.
 
-    It has to suffice for as many outputs as follow, too.
+    The time must also suffice for the outputs that follow.
 
-    Bounds of a method rise late: that of the gradient where it stopped is often several times the best it has met, and
-    early on that of the gradient at zero is. Weights are searched for, see `instance_bound`: those at hand belong to
+    A solver's bound rises late: the bound of the gradient where it stopped is often several times the best so far, and
+    early on, that of the gradient at zero is. Weights are searched for, see `instance_bound`: those at hand belong to
     another dual vector.
     """
     for candidate, share in ((minus_gradient, 1.0), (instance.zero_dual, _POOR)):
@@ -278,7 +278,7 @@ def _operations(instance: Instance) -> float:
 
 
 def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certified: bool = False) -> Relaxation:
-    """Return the relaxation of a vector problem whose outputs are independent, from one of each."""
+    """Return the relaxation of a vector problem with independent outputs, from one relaxation per output."""
     first = parts[0]
     objective = sum(part.objective for part in parts)
     bound = sum(part.lower_bound for part in parts)

@@ -70,51 +70,51 @@ def solve_relaxation(
         \min_{V, Z, W, \rho}\; \ell(2 \langle \mathcal{X}_i, Z \rangle, y) + 2 \beta D \rho \quad\text{s.t.}\quad
         \begin{bmatrix} V & Z \\ Z^T & W \end{bmatrix} \succeq 0,\; V_{jj} = W_{jj} = \rho
 
-    Its optimum bounds that of every network from below, and is at least the optimum for ``beta / 1.783``.
-    The solver's answer is repaired to exact feasibility, and objective and lower bound are recomputed from
-    the data: both hold at any tolerance and after any early stop.
+    Its optimal value is a lower bound on the objective of every network, and at least the optimum for
+    ``beta / 1.783``. The solver's answer is repaired to exact feasibility, and the objective and the lower bound
+    are recomputed from the data. Both hold at any tolerance and after any early stop.
 
     Parameters
     ----------
     problem : TrainingProblem
     solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
-        The first three are this package's own. "auto" takes the interior-point method where that is a matter of a
-        second, else the one of the three that is expected to need the fewest operations: low rank for hundreds of
-        columns and losses without kinks, splitting for coarse solves (`tol` from 1e-3 on) of up to 199 columns or 20000
-        samples. Iterations of the other two are hard to foresee, so that each must promise to save all but a sixteenth,
-        a third in coarse solves, unless samples are many times the weights. Where the chosen one will take long, and
-        the loss has no kinks, low rank is tried first with a twentieth or a tenth of its operations: on correlated
-        columns it is often many times as fast. Where the interior-point method runs out of digits, "auto" tries
-        operator splitting as well. With a `time_limit` one that is expected to end in time comes before one that is
-        not, and has that time. The others go through CVXPY.
+        "interior", "splitting" and "low-rank" are this package's own; the others go through CVXPY. "auto" takes the
+        interior-point method if it needs about a second, else the one of the three expected to need the fewest
+        operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
+        1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each must
+        promise to save fifteen sixteenths of the operations (a third in coarse solves), unless samples far outnumber
+        matrix entries. If the chosen solver will take long and the loss has no kinks, low rank is tried first with a
+        twentieth or a tenth of its operations: on correlated columns it is often many times as fast. If the
+        interior-point method runs out of digits, "auto" also tries splitting. With a `time_limit`, solvers expected to
+        finish in time are preferred, and their time is reserved.
     tol : float, default=1e-6
-        > 0. For this package's own solvers the relative certified gap, of every output, at which they stop. For
-        the others their own accuracy: one that reports success with a certified relative gap above ``100 tol``
-        is asked again at a hundredth of it, twice at most and while that halves the gap.
+        > 0. This package's solvers stop at this certified relative gap, for every output. For the others, it is
+        their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
+        with a hundredth of `tol`, at most twice and while that halves the gap.
     regularization : {"tight", "paper"}, default="tight"
-        "paper" halves the regulariser, as printed in (25): for reproduction, its bound is looser.
+        "paper" halves the regulariser, as printed in (25), for reproduction. Its bound is looser.
     form : {"two-block", "full"}, default="two-block"
-        Equivalent programs; see `build_two_block` and `build_full`. For solvers through CVXPY.
+        Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
     max_iter : int, optional
     time_limit : float, optional
-        Seconds, > 0; kept but for a tenth and half a second, whatever the size: where time is short for a repair or for
-        the best weights of a bound, the zero point and cheap weights take their place.
+        Seconds, > 0. Exceeded by at most a tenth plus half a second, whatever the size: if time is short for a repair
+        or for the best weights of a bound, the zero point and cheap weights replace them.
     verbose : bool, default=False
-        Show a progress bar on the standard error, or in the notebook: objective and gap of this package's own solvers,
-        the outputs that are done of others.
+        Show a progress bar on standard error, or in the notebook: objective and gap for this package's solvers,
+        finished outputs for others.
     n_jobs : int, optional
-        Processes for the outputs of a vector problem whose loss adds up over them, as in joblib; None is one. For
-        solvers through CVXPY; this package's own solve the outputs together.
+        Processes for the outputs of a vector problem whose loss adds up over outputs, as in joblib; None means one.
+        For solvers through CVXPY; this package's solvers solve all outputs together.
     callback : callable, optional
         Called with a `Progress` (iteration, objective, lower_bound, relative_gap, elapsed) whenever one of this
-        package's own solvers has certified its best pair; returning True stops it.
+        package's solvers has certified its best pair. Returning True stops the solver.
     start : Relaxation, optional
-        Solution of a problem with the same data, as for another beta, to start one of this package's own solvers
-        from.
+        Solution of a problem with the same data, such as one with another beta, from which one of this package's
+        solvers starts.
     device : str, optional
-        Device of torch on which heavy products run, such as "cuda"; None is NumPy on the processor. Of "low-rank", and
-        of "splitting" (its Gram matrix or kernel, their factorisations and products with all outputs, and its passes
-        over the data; the cones stay on the processor): every other solver refuses a device.
+        Torch device for the heavy products, such as "cuda"; None means NumPy on the processor. Used by "low-rank" and
+        "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
+        data; the cones stay on the processor). Every other solver refuses a device.
 
     Returns
     -------
@@ -123,25 +123,25 @@ def solve_relaxation(
     Raises
     ------
     UnavailableSolverError, SolverError
-        The solver is not installed, has no licence, cannot express the loss, or takes no such limit; or a device is
-        asked for and torch is not installed.
+        The solver is not installed, has no licence, cannot express the loss or does not support the limit, or a
+        device is requested and torch is not installed.
     InvalidInputError
-        An argument is not allowed, or the solve takes more than the main memory.
+        An argument is not allowed, or the solve needs more than the main memory.
 
     Warns
     -----
     QSDPWarning
-        The certified gap is much larger than was asked for, or `beta` is so large that zero is optimal.
+        The certified gap is much larger than requested, or `beta` is so large that zero is optimal.
 
     Notes
     -----
-    Equations (25) and (67) of Bartan and Pilanci with the factor of the regulariser corrected. The problem for
-    M + 1 levels is the binary one on columns scaled by M. A squared loss with more than N(N + 1)/2 samples is
-    reduced to that many rows first. In coarse solves operator splitting keeps large matrices in single precision (3 GB
-    for 197 columns); objective and bound are computed in double precision from the data all the same.
+    This is equations (25) and (67) of Bartan and Pilanci with the factor of the regulariser corrected. The problem
+    for M + 1 levels is the binary one on columns scaled by M. A squared loss with more than N(N + 1)/2 samples is
+    first reduced to that many rows. In coarse solves, splitting keeps large matrices in single precision (3 GB for
+    197 columns). The objective and the bound are still computed in double precision from the data.
 
-    Stopped by a limit, the callback or the keyboard, this package's own solvers return the best certified pair;
-    `Relaxation.solver_status` says why.
+    When a limit, the callback or the keyboard stops one of this package's solvers, it returns the best certified
+    pair. `Relaxation.solver_status` gives the reason.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def solve_with(
     quiet: bool = False,
     bar: ProgressBar = NO_BAR,
 ) -> Relaxation:
-    """Solve as `solve_relaxation` does, for arguments that are checked; a gap is not warned of, nor zero if `quiet`."""
+    """Solve as `solve_relaxation` does, for checked arguments; do not warn of a gap, nor of zero if `quiet`."""
     check_solver(solver, problem.loss)
     check_memory(problem, solver)
     scaled = ScaledProblem.of(problem, regularization)

@@ -45,48 +45,48 @@ _TRIANGLES, _FULL = 3, 2
 
 
 class SufficientStatistics:
-    r"""Accumulate the second-order statistics of data, a batch of rows after the other.
+    r"""Accumulate the second-order statistics of data, batch by batch.
 
     .. math:: \sum_i w_i\, m_i m_i^T, \qquad m_i = (\text{all products of two of } x_{i1}, \dots, x_{id}, 1;\; y_i)
 
-    They are all that a squared loss of a quadratic network depends on, for every beta, activation and number of levels,
-    and those of parts of the data add up: see `TrainingProblem.from_statistics`.
+    The squared loss of a quadratic network depends on nothing else, for every beta, activation and number of levels.
+    Statistics of parts of the data add up. See `TrainingProblem.from_statistics`.
 
     Parameters
     ----------
     max_memory : int, default=2**31
-        Bytes that the statistics may take: 12 q (q + 1) for q = (d + 1)(d + 2)/2 + C, 319 MB for 100 columns. More is
-        refused before any work.
+        Largest memory in bytes. The statistics take 12 q (q + 1) for q = (d + 1)(d + 2)/2 + C, 319 MB for 100 columns.
+        If that is too much, they are refused before any work.
     keep : int, default=0
-        Rows of which a uniform sample is kept, see `kept_problem`.
+        Number of rows in a uniform sample that is kept, see `kept_problem`.
     random_state : int, default=0
-        Seed of that sample.
+        Seed of the sample.
     encoding : str, optional
-        Tells how rows were made of data, such as a digest of the encoder: statistics of another one are not merged.
+        Identifies how the rows were encoded, such as a digest of the encoder. Only equal encodings can be merged.
     device : str, optional
-        Device of torch on which the products of rows run, such as "cuda", in double precision; None is NumPy on the
-        processor. What is kept, in memory and in files, is on the processor, which takes two triangles more for the
-        full matrix that a device gives.
+        Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the processor.
+        The sums are kept on the processor, in memory and in files. The full matrix from a device takes two more
+        triangles there.
 
     Attributes
     ----------
     n_samples_seen_ : int
-        Rows so far, those of weight zero included.
+        Number of rows so far, including those of weight zero.
     total_weight_ : float
         Sum of the weights of all rows.
     n_features_in_ : int
-        Number of columns d; this and those below exist once there are rows.
+        Number of columns d. This and the attributes below exist once there are rows.
     n_outputs_ : int or None
-        C of targets of shape (n, C), None for those of shape (n,).
+        C for targets of shape (n, C), None for targets of shape (n,).
     feature_names_in_ : tuple of str or None
-        Columns of the first batch where that is a data frame; other frames must have the same.
+        Columns of the first batch if that is a data frame; other frames must have the same.
 
     Notes
     -----
-    Columns are centred at round numbers near their means, where these are far from zero, and divided by powers of two;
-    products of thirty thousand rows at a time enter a compensated sum. So the sums have an error of a few roundoffs
-    of the sizes of the (centred) products, for any number, division and order of rows. They are kept as one packed
-    triangle, and their products are those of level-3 BLAS.
+    Columns are centred at round numbers near their means, if these are far from zero, and divided by powers of two.
+    Products of thirty thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
+    roundoffs of the sizes of the (centred) products, for any number, division and order of rows. They are kept as one
+    packed triangle and computed with level-3 BLAS.
 
     Examples
     --------
@@ -129,21 +129,21 @@ class SufficientStatistics:
 
     @staticmethod
     def memory(n_features: int, n_outputs: int = 1, device: str | None = None) -> int:
-        """Return the bytes of main memory that statistics of so many columns and outputs take."""
+        """Return the bytes of main memory that statistics of this many columns and outputs take."""
         triangles = _TRIANGLES if device is None else _TRIANGLES + _FULL
         return triangles * 8 * packed_size(n_monomials(n_features) + n_outputs)
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SufficientStatistics:
-        """Take in rows; where they are refused, what was taken before stays.
+        """Add a batch of rows; if it is refused, the statistics stay as they were.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
         y : array-like of shape (n,) or (n, C)
         sample_weight : array-like of shape (n,), optional
-            As of `TrainingProblem`.
+            As in `TrainingProblem`.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            An argument is not finite, of another shape than earlier rows, or statistics would take more than
+            An argument is not finite or has another shape than earlier rows, or the statistics would take more than
             `max_memory`.
         """
         self._check_whole()
@@ -222,12 +222,12 @@ class SufficientStatistics:
             self._basis = basis
 
     def merge(self, other: SufficientStatistics) -> SufficientStatistics:
-        """Add the statistics of other rows, which stay as they are, to these, and return these.
+        """Add the statistics of other rows, which stay unchanged, to this object, and return it.
 
         Raises
         ------
         InvalidInputError
-            They are of other columns, outputs or encodings, or keep another number of rows.
+            The columns, outputs, encodings or numbers of kept rows differ.
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
@@ -278,24 +278,24 @@ class SufficientStatistics:
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
-            As `partial_fit` takes them; see `row_batches` for arrays, which may be mapped from a file.
+            Arguments of `partial_fit`. For arrays, which may be memory-mapped, see `row_batches`.
         max_memory, keep, random_state, encoding
-            As of the class.
+            As in the class.
         checkpoint : path, optional
-            File to which the statistics are saved, whole or not at all, in between and at the end. Where it exists, the
-            pass goes on from it: the stream must be the same, and its first rows are passed over.
+            File to which the statistics are saved atomically, during the pass and at the end. If it exists, the pass
+            continues from it: the stream must be the same, and its first rows are skipped.
         every : int, default=10**7
-            Rows from one save to the next.
+            Number of rows between saves.
         verbose : bool, default=False
-            Show how many rows there have been, on the standard error or in the notebook.
+            Show the number of rows so far, on standard error or in the notebook.
         device : str, optional
-            As of the class.
+            As in the class.
 
         Raises
         ------
         InvalidInputError
-            There is no row; or a batch is refused, which the message names by its number and rows. The file holds what
-            came before it.
+            There is no row, or a batch is refused; the message names its number and rows. The file holds the rows
+            before it.
         """
         every = check_integer("every", every, minimum=1)
         options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
@@ -307,10 +307,10 @@ class SufficientStatistics:
     # -- use ------------------------------------------------------------------------------------------------------
 
     def reduced(self, activation: PolynomialActivation | None = None) -> tuple[FormMap, FloatArray]:
-        r"""Return rows and targets, a few, for which the squared loss is that of all samples.
+        r"""Return a few rows and targets for which the squared loss is that of all samples.
 
-        They are a Cholesky factor, with pivots, of the statistics with unit diagonal: as many as these have rank. Its
-        columns are taken back to the products of the columns as they were.
+        They are a pivoted Cholesky factor of the statistics, scaled to unit diagonal, and as many as its rank. The
+        columns of the factor are transformed back to products of the original columns.
         """
         self._check_rows("have a problem")
         d, C = self.n_features_in_, self.n_outputs_
@@ -325,17 +325,17 @@ class SufficientStatistics:
         activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
     ) -> TrainingProblem:
-        """Return the problem of the rows kept, weighted to stand for all: for what needs rows, such as verified bounds.
+        """Return the problem of the kept rows, weighted to stand for all; verified bounds, for example, need rows.
 
         Parameters
         ----------
         beta, loss, activation, levels
-            As of `TrainingProblem`; beta is that of all rows.
+            As in `TrainingProblem`; beta is that of all rows.
 
         Raises
         ------
         InvalidInputError
-            There are no rows, none are kept, or arguments are not allowed.
+            There are no rows, none are kept, or an argument is not allowed.
         """
         self._check_rows("have a problem of the rows kept")
         if not self.keep:
@@ -351,7 +351,7 @@ class SufficientStatistics:
     # -- files ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the statistics to a file, whole or not at all; without pickle.
+        """Write the statistics to a file, atomically and without pickle.
 
         Raises
         ------
@@ -375,7 +375,7 @@ class SufficientStatistics:
     def load(
         cls, path: str | os.PathLike[str], *, max_memory: int = 2**31, device: str | None = None
     ) -> SufficientStatistics:
-        """Return the statistics that were saved to `path`, to go on with on a device or none.
+        """Return the statistics saved to `path`, to continue with or without a device.
 
         Raises
         ------
@@ -424,12 +424,12 @@ def begun(
     encoding: str | None = None,
     device: str | None = None,
 ) -> SufficientStatistics:
-    """Return the statistics of a checkpoint, or those of no row where there is none.
+    """Return the statistics of a checkpoint, or empty statistics if there is none.
 
     Raises
     ------
     InvalidInputError
-        The checkpoint keeps another number of rows, or is of rows of another encoding.
+        The checkpoint keeps another number of rows, or its rows have another encoding.
     """
     if checkpoint is None or not os.path.exists(checkpoint):
         return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding, device=device)
