@@ -184,19 +184,17 @@ def run_pipeline(
 def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
     """Do what `solve_and_sample` does for all rows that statistics summarise.
 
-    The problem `few` has a sample of the rows, weighted to stand for all. It determines beta, and networks with many
-    inputs are polished on it.
+    `few`, a sample weighted to stand for all rows, determines beta. Networks with many inputs are polished on it.
     """
     return run_pipeline(few, options, statistics=statistics)
 
 
 def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:
-    """Do what `solve_and_sample` does for a sample of the rows, and certify the network on all rows.
+    """Do what `solve_and_sample` does for `few` rows, weighted to stand for all, and certify the network on all rows.
 
     Parameters
     ----------
     few : TrainingProblem
-        Problem with the sample, weighted to stand for all rows.
     batches : callable
         Returns an iterator over batches of all rows; see `certify`.
     options : TrainingOptions
@@ -238,8 +236,7 @@ def sample_from(
 ) -> QSDPResult:
     """Do what follows the relaxation in `solve_and_sample`, until the deadline.
 
-    `kept` is as in `QSDPResult`. `expected_loss`, the loss expected on new rows, helps to decide how many neurons are
-    enough, if it is known.
+    `kept` is as in `QSDPResult`. The loss expected on new rows, if known, helps to decide how many neurons are enough.
     """
     problem, verbose = relaxation.problem, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}

@@ -52,9 +52,8 @@ class QSDPResult(Summarized):
     exact : ColumnGenerationResult or None
         Result of the search for the global optimum, for ``refine="exact"``.
     kept : TrainingProblem or None
-        Problem with a sample of the rows, weighted to stand for all, if the certificate refers to rows that are not
-        held. For losses other than the squared loss, it is `problem` itself, and a pass over all rows has certified
-        the network.
+        Problem of a sample, weighted to stand for all rows, if the certificate is for rows that are not held. It is
+        `problem` itself if the loss is not squared; a pass over all rows has then certified the network.
     """
 
     network: BilinearNetwork
@@ -186,15 +185,14 @@ def refined(
     kept: TrainingProblem | None,
     trial: Trial | None = None,
 ) -> BilinearNetwork:
-    """Return the refined network.
+    """Return the refined network, polished on the kept rows if statistics do not suit a polish.
 
-    If the statistics do not suit a polish, polish on the kept rows, and return that network if it is better on all
-    rows. `trial` is passed to the polish.
+    Such a network is returned only if it is better on all rows. `trial` is passed to the polish.
 
     Raises
     ------
     Interrupted
-        Holds the best network so far; on the kept rows if these are polished on.
+        It holds the best network so far, measured on the kept rows if the polish uses them.
     """
     if options.refine == "refit":
         return refit(network, problem, time_limit=limit.time_limit, verbose=options.verbose)
