@@ -69,7 +69,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         \sum_{i=1}^n w_i\, \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
         + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
-    For the bilinear activation, :math:`\mathcal{X} = x x^T`, and the entries of :math:`u_j, v_j` are levels
+    For the bilinear activation, :math:`\mathcal{X} = x x^T` and the entries of :math:`u_j, v_j` are levels
     -M, -M + 2, ..., M. For a polynomial activation, :math:`\mathcal{X}` is the lift of x (see `QuadraticMap`); if it
     has a linear or constant part, :math:`u_j, v_j` have one more, binary entry. The loss is a sum over the samples,
     not a mean. The optimal value over all widths ``m`` is called :math:`p_b^*` throughout.
