@@ -328,8 +328,8 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
 
     Notes
     -----
-    For the squared loss and many samples, the Gram matrix of a training part is the sum of the Gram matrices of the
-    other folds. All paths together then take one pass over the data.
+    For the squared loss, many samples and folds that divide the data, the Gram matrix of a training part is the sum of
+    the Gram matrices of the other folds. All paths together then take one pass over the data.
 
     With m = 1000 or ``refine="refit"``, both values of `evaluate` led to equal accuracies on held-out rows, up to the
     noise of the splits. Scoring networks costs sampling and refinement for every beta and fold. A small sample that is
