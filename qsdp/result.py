@@ -53,7 +53,7 @@ class QSDPResult(Summarized):
         Result of the search for the global optimum, for ``refine="exact"``.
     kept : TrainingProblem or None
         Problem of a sample, weighted to stand for all rows, if the certificate is for rows that are not held. It is
-        `problem` itself if the loss is not squared; a pass over all rows has then certified the network.
+        `problem` itself if the loss is not squared; passes over all rows have then certified the network.
     """
 
     network: BilinearNetwork
@@ -116,7 +116,7 @@ class QSDPResult(Summarized):
         Raises
         ------
         InvalidInputError
-            The network was certified by a pass over rows that are not held. A new network would need one as well.
+            The network was certified by passes over rows that are not held. A new network would need them as well.
         """
         if self.kept is self.problem:
             raise InvalidInputError(
