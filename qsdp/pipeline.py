@@ -93,19 +93,19 @@ def solve_and_sample(
 
         \min \sum_i w_i\, \ell\Big(\sum_j \alpha_j\, u_j^T \mathcal{X}_i v_j, y_i\Big) + \beta D \sum_j \|\alpha_j\|_1,
 
-    shapes a covariance from its solution, samples the neurons from it and refines them if asked to.
+    shapes a covariance from its solution, samples the neurons from that covariance and refines them if requested.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Data. A bilinear network is even, :math:`f(-x) = f(x)`: append a column of ones where that is not
-        wanted (the estimators do).
+        Data. A bilinear network is even, :math:`f(-x) = f(x)`. If that is not wanted, append a column of ones, as
+        the estimators do.
     y : array-like of shape (n,) or (n, C)
-        Targets; -1 and +1 for the losses of labels, class numbers or one-hot rows for the cross-entropy.
+        Targets. Losses for labels take -1 and +1; the cross-entropy takes class numbers or one-hot rows.
     n_neurons, beta, loss
         See `TrainingOptions`.
     sample_weight : array-like of shape (n,), optional
-        Weights :math:`w_i` >= 0; None is one for each. See `TrainingProblem`.
+        Weights :math:`w_i` >= 0; None gives every sample weight one. See `TrainingProblem`.
     activation, levels, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
 
@@ -116,7 +116,7 @@ def solve_and_sample(
     Warns
     -----
     QSDPWarning
-        It was interrupted from the keyboard while networks were drawn and refined: the best so far is returned.
+        A keyboard interrupt stopped the sampling and refinement. The best network found so far is returned.
 
     Notes
     -----
@@ -145,10 +145,10 @@ def run_pipeline(
     start: Relaxation | None = None,
     statistics: SufficientStatistics | None = None,
 ) -> QSDPResult:
-    """Do what `solve_and_sample` does for a problem of the options, see `TrainingOptions.problem`.
+    """Do what `solve_and_sample` does for a problem made by `TrainingOptions.problem`.
 
-    Or for that of statistics, of which the problem's rows are a sample. The relaxation starts from another one, such as
-    that of other data, if it is of the same shape and not zero.
+    With `statistics`, train on them; the rows of `problem` are then a sample of those that they summarise. The solver
+    starts from the relaxation `start`, such as that of other data, if it has the same shape and is not zero.
     """
     deadline = options.deadline()
     rng = check_random_state(options.random_state)
@@ -182,21 +182,21 @@ def run_pipeline(
 
 
 def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
-    """Do what `solve_and_sample` does for the rows that statistics have seen.
+    """Do what `solve_and_sample` does for all rows that statistics summarise.
 
-    A problem of `few` of the rows, weighted to stand for all, tells beta; networks of many inputs are polished on it.
+    `few`, a sample weighted to stand for all rows, determines beta. Networks with many inputs are polished on it.
     """
     return run_pipeline(few, options, statistics=statistics)
 
 
 def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:
-    """Do what `solve_and_sample` does for a problem of `few` rows, weighted to stand for all, and certify it on all.
+    """Do what `solve_and_sample` does for `few` rows, weighted to stand for all, and certify the network on all rows.
 
     Parameters
     ----------
     few : TrainingProblem
     batches : callable
-        Returns an iterator over all rows, see `certify`.
+        Returns an iterator over batches of all rows; see `certify`.
     options : TrainingOptions
     """
     if options.refine == "exact":
@@ -234,9 +234,9 @@ def sample_from(
     kept: TrainingProblem | None = None,
     expected_loss: float = 0.0,
 ) -> QSDPResult:
-    """Do what follows the relaxation in `solve_and_sample`, until the deadline; `kept` is as of the result.
+    """Do what follows the relaxation in `solve_and_sample`, until the deadline.
 
-    The loss that is expected of new rows, if it is known, tells how many neurons are enough.
+    `kept` is as in `QSDPResult`. The loss expected on new rows, if known, helps to decide how many neurons are enough.
     """
     problem, verbose = relaxation.problem, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}

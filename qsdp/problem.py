@@ -42,7 +42,7 @@ _MAX_LEVELS = 128
 
 
 class SecondLayer(Protocol):
-    """What the objective needs to know of a network."""
+    """Interface of a network that the objective needs."""
 
     @property
     def alpha(self) -> FloatArray:
@@ -54,10 +54,10 @@ class SecondLayer(Protocol):
 
 @runtime_checkable
 class Statistics(Protocol):
-    """What a problem needs of `qsdp.SufficientStatistics`."""
+    """Interface of `qsdp.SufficientStatistics` that a problem needs."""
 
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
-        """Return rows and targets, a few, for which the squared loss is that of all samples."""
+        """Return a few rows and targets that have the same squared loss as all samples."""
 
 
 class TrainingProblem(Summarized, ReadOnlyArrays):
@@ -69,39 +69,39 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         \sum_{i=1}^n w_i\, \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
         + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
-    For the bilinear activation :math:`\mathcal{X} = x x^T` and the entries of :math:`u_j, v_j` are levels
-    -M, -M + 2, ..., M; for a polynomial activation :math:`\mathcal{X}` is the lift of x (see
-    `QuadraticMap`) and :math:`u_j, v_j` have one more, binary entry. The loss is a sum over the samples, not a
-    mean. The optimal value over all widths ``m`` is called :math:`p_b^*` throughout.
+    For the bilinear activation, :math:`\mathcal{X} = x x^T` and the entries of :math:`u_j, v_j` are levels
+    -M, -M + 2, ..., M. For a polynomial activation, :math:`\mathcal{X}` is the lift of x (see `QuadraticMap`); if it
+    has a linear or constant part, :math:`u_j, v_j` have one more, binary entry. The loss is a sum over the samples,
+    not a mean. The optimal value over all widths ``m`` is called :math:`p_b^*` throughout.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Data, one sample a row; finite, dense, at least one row and one column. All zeros, or a largest
-        magnitude within 1e-100 .. 1e100.
+        Data, one sample per row; finite and dense, with at least one row and one column. The entries are all zero,
+        or the largest magnitude is within 1e-100 .. 1e100.
     y : array-like of shape (n,) or (n, C)
-        Targets; -1 and +1, both present, for the losses of labels (logistic, hinge, squared hinge). For the
-        cross-entropy class numbers 0 .. C - 1, each present, or one-hot rows.
+        Targets. Losses for labels (logistic, hinge, squared hinge) take -1 and +1, both present. The cross-entropy
+        takes class numbers 0 .. C - 1, each present, or one-hot rows.
     beta : float
-        Regularisation, finite and >= 0.
+        Regularisation strength, finite and >= 0.
     loss : str or Loss, default="squared"
-        A name of `qsdp.losses.LOSSES` or a loss object such as ``Huber(delta=0.5)``.
+        A name in `qsdp.losses.LOSSES` or a loss object such as ``Huber(delta=0.5)``.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
         None is the bilinear activation; otherwise :math:`\sigma(t) = a t^2 + b t + c`.
     levels : int, default=2
-        M + 1, the number of values of a first-layer weight, 2 .. 128; 2 is binary.
+        Number M + 1 of values of a first-layer weight, 2 .. 128; 2 is binary.
     sample_weight : array-like of shape (n,), optional
-        Weights :math:`w_i` >= 0 of the samples, finite and not all zero; None is one for each. A weight k is the same
-        as k equal rows. Rows of weight zero are left out: `X`, `y` and `n_samples` do not have them.
+        Weights :math:`w_i` >= 0 of the samples, finite and not all zero; None gives every sample weight one. A row of
+        weight k counts as k equal rows. `X`, `y` and `n_samples` do not include rows of weight zero.
 
     Attributes
     ----------
     n_samples, n_features, n_outputs : int
         n, d, C (1 for scalar targets).
     dimension : int
-        ``D``, the number of binary weights on one side of a neuron: d M, and one more if lifted.
+        Number ``D`` of binary weights on one side of a neuron: d M, plus one if lifted.
     size : int
-        Side N of the matrices of the relaxation: d, and one more if lifted, whatever M.
+        Side N of the matrices of the relaxation: d, plus one if lifted, for every M.
 
     Raises
     ------
@@ -110,8 +110,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     Notes
     -----
-    Equations (24), (57) and Theorem 1 of Bartan and Pilanci. The arrays are copied and read-only: a
-    relaxation or certificate computed from a problem stays true.
+    Equations (24), (57) and Theorem 1 of Bartan and Pilanci. The arrays are copied and read-only, so a
+    relaxation or certificate computed from a problem stays valid.
 
     Examples
     --------
@@ -168,20 +168,20 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
     ) -> TrainingProblem:
-        """Return the problem of a squared loss of all samples that statistics have seen.
+        """Return the problem with the squared loss for all samples that the statistics summarise.
 
-        It has no rows: its targets `y` are those of at most (d + 1)(d + 2)/2 + C rows of a factor, for which every
-        network has the objective that it has on the data, up to the rounding of the statistics. Dual vectors are in
-        their shape. What needs the samples themselves, as `train_fixed_width` and verified bounds do, says so.
+        The problem has no rows. Its targets `y` belong to at most (d + 1)(d + 2)/2 + C rows of a factor, on which every
+        network has the same objective as on the data, up to the rounding of the statistics. Dual vectors have the shape
+        of `y`. Operations that need the samples, such as `train_fixed_width` or verified bounds, raise an error.
 
         Parameters
         ----------
         statistics : qsdp.SufficientStatistics
-            Of one row at least.
+            Statistics of at least one row.
         beta, activation, levels
-            As of a problem of rows.
+            As for a problem with rows.
         loss : str or Loss, default="squared"
-            No other one depends on the data by these statistics alone.
+            No other loss depends on the data through these statistics alone.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return problem
 
     def require_rows(self, what: str) -> None:
-        """Raise `InvalidInputError` where there are no rows of data."""
+        """Raise `InvalidInputError` if the problem has no rows of data."""
         if self._forms is not None:
             raise InvalidInputError(
                 f"{what} needs the rows of the data, and a problem from statistics has none: "
@@ -241,12 +241,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     @property
     def separable(self) -> bool:
-        """Whether there are several outputs that do not interact: each is a scalar problem of its own."""
+        """Whether targets have the shape (n, C) and outputs do not interact: each is a scalar problem of its own."""
         return self.vector and not self.loss.coupled
 
     @property
     def parts(self) -> list[TrainingProblem]:
-        """The problems that do not interact: one an output where it is separable, else itself."""
+        """Independent problems: one per output if the problem is separable, otherwise the problem itself."""
         return [self.output(k) for k in range(self.n_outputs)] if self.separable else [self]
 
     @property
@@ -322,13 +322,13 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(beta=check_real("beta", beta))
 
     def with_repetitions(self, repetitions: FloatArray | None) -> TrainingProblem:
-        """Return the problem whose samples stand for so many rows each; None leaves it to their weights."""
+        """Return the problem with the number of rows that each sample stands for; None takes the weights."""
         return self._replaced(repetitions=repetitions)
 
     def take(self, rows: Any) -> TrainingProblem:
         """Return the problem of some of the samples, given by their row numbers in `X`, with their weights.
 
-        There must be one at least; a class may be without.
+        At least one sample is required. A class may have none.
         """
         X, y = read_only(self.X[rows]), read_only(self.y[rows])
         if not len(y):
@@ -339,7 +339,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(X=X, y=y, sample_weight=weights, repetitions=repetitions)
 
     def reweighted(self, sample_weight: FloatArray) -> TrainingProblem:
-        """Return the problem with other weights, positive."""
+        """Return the problem with other, positive weights."""
         return self._replaced(sample_weight=read_only(sample_weight))
 
     def output(self, k: int) -> TrainingProblem:
@@ -367,12 +367,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     @cached_property
     def map(self) -> DataMap:
-        """Return the data as a map of the relaxation's N x N matrices: on columns scaled by M."""
+        """Return the data as a map of the relaxation's N x N matrices, for columns scaled by M."""
         return self.weight_map.with_levels(self.levels - 1.0)
 
     @property
     def weight_map(self) -> DataMap:
-        r"""Return the data as a map of :math:`\sum_j \alpha_j u_j v_j^T` for weights of true levels."""
+        r"""Return the data as a map of :math:`\sum_j \alpha_j u_j v_j^T`, for weights at their true levels."""
         return quadratic_map(self.X, self.activation) if self._forms is None else self._forms
 
     def forward(self, S: FloatArray) -> FloatArray:
@@ -395,7 +395,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def objective_rounding(self, network: SecondLayer) -> float:
         """Return by how much the true objective of `network` can exceed `objective`, which is computed in floats.
 
-        That is much where weights are so large that their products cancel: no digit of the objective may be right then.
+        The excess is large if weights are so large that their products cancel. Possibly no digit is right then.
         """
         alpha = np.abs(network.alpha)
         terms = EPS * (len(alpha) + 2 * self.size + 16) * float(alpha.sum(axis=0).max(initial=0.0))
@@ -405,7 +405,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return rounding if rounding >= 0.0 else math.inf
 
     def predictions(self, network: SecondLayer) -> FloatArray:
-        """Return what `network` predicts for the targets `y`, in their shape."""
+        """Return the predictions of `network` for the targets `y`, in the shape of `y`."""
         # A form is made where it is looked at, of wide data a matrix that nobody needs.
         form = None if self._forms is None else getattr(network, "quadratic_form", None)
         if self._forms is None or form is None:
@@ -456,13 +456,13 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
 
 def check_problem(problem: object) -> None:
-    """Raise an error unless it is a `TrainingProblem`."""
+    """Raise an error unless `problem` is a `TrainingProblem`."""
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
 
 
 def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:
-    """Return the map of weight matrices for data and activation; bilinear where that is None."""
+    """Return the map of weight matrices for data and an activation; None is the bilinear one."""
     if activation is None:
         return QuadraticMap(X)
     return QuadraticMap(X, activation.coefficients, activation.lifted)

@@ -45,15 +45,15 @@ class QSDPResult(Summarized):
     covariance : SignCovariance, or a list of one for each output
     problem : TrainingProblem
     timings : dict of str to float
-        Seconds of the stages "encoding" (if it is chosen, beta included), "beta" (if that is chosen), "compile",
-        "solve", "shape", "sample", "refine" (if any) and "certify".
+        Seconds spent in the stages "encoding" (if it is chosen), "beta" (if it is chosen or a share of `beta_max`),
+        "compile", "solve", "shape", "sample", "refine" (if any) and "certify".
     refine : {"none", "refit", "polish", "exact"}
-        What was done to the sampled network.
+        Refinement applied to the sampled network.
     exact : ColumnGenerationResult or None
-        How the global optimum was found, for ``refine="exact"``.
+        Result of the search for the global optimum, for ``refine="exact"``.
     kept : TrainingProblem or None
-        Of a sample of the rows, weighted to stand for all, where the certificate is of rows that are not held. It is
-        `problem` itself where the loss is not squared: then a pass over all rows has certified the network.
+        Problem of a sample, weighted to stand for all rows, if the certificate is for rows that are not held. It is
+        `problem` itself if the loss is not squared; passes over all rows have then certified the network.
     """
 
     network: BilinearNetwork
@@ -68,7 +68,7 @@ class QSDPResult(Summarized):
 
     @property
     def rows(self) -> TrainingProblem:
-        """The problem, or that of the rows kept: one that has rows."""
+        """Problem that has rows: `kept`, or `problem` if that is None."""
         return self.problem if self.kept is None else self.kept
 
     def predict(self, X: Any) -> FloatArray:
@@ -89,24 +89,24 @@ class QSDPResult(Summarized):
         device: str | None = TrainingOptions.device,
         verbose: bool = TrainingOptions.verbose,
     ) -> QSDPResult:
-        """Draw another network, of any size and number of levels, from the same solution: no solve.
+        """Draw another network, of any size and number of levels, from the same solution, without another solve.
 
         Parameters
         ----------
         n_neurons : int
-            m >= 1.
+            Number of neurons, m >= 1.
         random_state : int, Generator, RandomState or None, default=0
-            Seed; None draws a new one. Of two networks with the same seed the smaller one's neurons are the first of
-            the larger one's (for one output).
+            Seed; None draws a new one. With one output and the same seed, the neurons of a smaller network are the
+            first neurons of a larger one.
         levels : int, optional
-            Another number of levels than that of this result. The solution is carried over to the new problem
-            (same data, loss and beta) and its lower bound recomputed from the same dual vector: valid, but
-            looser than that of a solve for these levels.
+            Number of levels, if not that of this result. The solution is carried over to the new problem (same
+            data, loss and beta), and its lower bound is recomputed from the same dual vector. The bound is valid,
+            but looser than that of a solve for these levels.
         allocation, time_limit, n_jobs, device, verbose
             See `TrainingOptions`.
         refine : {"none", "refit", "polish"}, optional
-            Refinement of the new network; by default that of this result, and none where that is "exact": the
-            global optimum does not depend on a sample.
+            Refinement of the new network; by default that of this result. If that is "exact", the default is "none",
+            because the global optimum does not depend on a sample.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class QSDPResult(Summarized):
         Raises
         ------
         InvalidInputError
-            The network was certified by a pass over rows that are not held, which another one would need as well.
+            The network was certified by passes over rows that are not held. A new network would need them as well.
         """
         if self.kept is self.problem:
             raise InvalidInputError(
@@ -169,7 +169,7 @@ class QSDPResult(Summarized):
         return Summary("QSDPResult", [*rows, self._timings_row()])
 
     def timed(self, stage: str, seconds: float) -> QSDPResult:
-        """Return the result with the seconds of a stage before the others."""
+        """Return the result with the seconds of a stage put first in `timings`."""
         return replace(self, timings={stage: seconds, **self.timings})
 
     def _timings_row(self) -> tuple[str, str]:
@@ -185,14 +185,14 @@ def refined(
     kept: TrainingProblem | None,
     trial: Trial | None = None,
 ) -> BilinearNetwork:
-    """Return the refined network; where statistics do not suit a polish, that of rows kept if it is better on all.
+    """Return the refined network, polished on the kept rows if statistics do not suit a polish.
 
-    A trial is that of a polish.
+    Such a network is returned only if it is better on all rows. `trial` is passed to the polish.
 
     Raises
     ------
     Interrupted
-        With the best network so far, of the rows kept if they are what is polished on.
+        It holds the best network so far, measured on the kept rows if the polish uses them.
     """
     if options.refine == "refit":
         return refit(network, problem, time_limit=limit.time_limit, verbose=options.verbose)
@@ -213,7 +213,7 @@ def refined(
 
 @contextmanager
 def timed_stage(timings: dict[str, float], stage: str) -> Iterator[None]:
-    """Add seconds to those of a stage."""
+    """Add the seconds spent in the context to those of a stage."""
     start = time.perf_counter()
     try:
         yield

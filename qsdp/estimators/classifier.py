@@ -43,12 +43,12 @@ __all__ = ["QuantizedNetworkClassifier"]
 class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
-    Two classes: fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
+    For two classes, fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
     :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x = (x, c)`, to the labels coded as -1 (first class in sorted
-    order) and +1, and predicts by its sign. More classes: one output for each, fitted to one-hot rows ("squared",
-    "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge", "squared_hinge") or jointly
-    ("cross_entropy"), and predicts by the largest. Several labels (y of zeros and ones, a column for each): an output
-    for each, as for two classes.
+    order) and +1, and predicts by the sign of f. More classes, or the cross-entropy, have one output per class, fitted
+    to one-hot rows ("squared", "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge",
+    "squared_hinge") or jointly ("cross_entropy"). The largest output decides. Several labels (y of zeros and
+    ones, one column per label) have one output per label, each fitted as for two classes.
 
     Parameters
     ----------
@@ -59,29 +59,29 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-        Labels of the samples of positive weight, sorted; numbers of the columns of multi-label targets.
+        Sorted labels of the samples with positive weight; column numbers for multi-label targets.
     network_ : BilinearNetwork
-        The fitted network; with the constant column it has one input more than the data.
+        Fitted network on the encoded inputs; the constant column, if appended, is one more input.
     constant_ : float
         Entry of the constant column: the power of two nearest to the largest root mean square of an input.
     encoder_ : transformer or None
-        Fitted, from columns to inputs.
+        Fitted transformer of columns to inputs.
     target_scaling_ : TargetScaling
-        From outputs of the network to targets.
+        Map from outputs of the network to targets.
     certificate_ : Certificate
-        Its objective and the lower bound on that of every network.
+        Objective of the network and the lower bound on the objective of every network.
     result_ : QSDPResult
         Relaxation, covariance and timings.
     calibration_ : Calibration
-        From scores to log odds, unless the loss has those; see `predict_proba`.
+        Map from scores to log odds, for losses that do not give log odds; see `predict_proba`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
 
     Notes
     -----
-    Units of columns do not matter, but with ``encoding="none"`` or a transformer: columns of very different scale make
-    quantized weights unequal.
+    Units of columns do not matter, except with ``encoding="none"`` or a transformer: columns of very different scale
+    then give quantized weights unequal effects.
 
     Examples
     --------
@@ -122,10 +122,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         self._keep(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkClassifier:
-        """Fit the network to data (n, d) and labels (n,), of samples with weights (n,) >= 0 if given.
+        """Fit the network to data (n, d) and labels (n,), with sample weights (n,) >= 0 if given.
 
-        Labels are of any kind, and of two classes or more among the samples of positive weight; or zeros and ones of
-        shape (n, k), for k labels of which a sample may have any number. All may be collections of Dask.
+        Labels may be of any kind, with at least two classes among the samples with positive weight. Zeros and ones of
+        shape (n, k) stand for k labels, of which a sample may have any number. All may be Dask collections.
         """
         return self._fit_to(X, y, sample_weight)
 
@@ -190,9 +190,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
 
     def decision_function(self, X: Any) -> Any:
-        """Return scores: (n,) for two classes, positive ones meaning ``classes_[1]``; (n, C) for more.
+        """Return scores of shape (n,) for two classes, positive for ``classes_[1]``, or (n, C) for more.
 
-        Of several labels (n, k), positive ones meaning that a sample has the label.
+        For several labels, the shape is (n, k), and a positive score means that a sample has the label.
         """
         if is_collection(X):
             width = len(self.classes_) if self._several or len(self.classes_) > 2 else None
@@ -203,7 +203,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def predict(self, X: Any) -> Any:
         """Return the predicted labels of shape (n,), or zeros and ones of shape (n, k) for several labels.
 
-        Of a Dask array or data frame an array, or a series or data frame with its index; so do the others.
+        A Dask array gives an array, a Dask data frame a series or data frame with its index, as in other methods.
         """
         if is_collection(X):
             kind = np.int64 if self._several else self.classes_.dtype
@@ -218,9 +218,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities of shape (n, C) in the order of ``classes_``, or (n, k) of the labels.
 
-        For the cross-entropy the softmax of the outputs; for the logistic loss the logistic function of the output.
-        The outputs of other losses are calibrated on samples held out, as Platt has it, when probabilities are asked
-        for first. With more than two classes the probabilities of one against the rest are divided by their sum.
+        For the cross-entropy, they are the softmax of the outputs; for the logistic loss, the logistic function of
+        the output. For other losses, outputs are calibrated on held-out rows by Platt's method when probabilities are
+        first requested. With more than two classes, probabilities of one against the rest are divided by their sum.
         """
         if is_collection(X):
             return self._by_blocks("predict_proba", X, np.float64, len(self.classes_))
@@ -229,7 +229,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         return probabilities
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithms of what `predict_proba` returns, finite where those are zero."""
+        """Return the logarithms of the probabilities of `predict_proba`, finite where those are zero."""
         if is_collection(X):
             return self._by_blocks("predict_log_proba", X, np.float64, len(self.classes_))
         logits = self._logits(X)

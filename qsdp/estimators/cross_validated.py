@@ -101,9 +101,9 @@ class _CrossValidated:
         X : array-like of shape (n, d)
         y : array-like of shape (n,), for regression also (n, C)
         sample_weight : array-like of shape (n,), optional
-            Weights >= 0 of the samples, in training and in the scores; None is one for each.
+            Weights >= 0 of the samples, in training and in the scores; None gives every sample weight one.
         **params
-            Metadata for the splitter and the scorer, such as ``groups``, where scikit-learn's metadata routing is on.
+            Metadata for the splitter and the scorer, such as ``groups``, if scikit-learn's metadata routing is on.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class _CrossValidated:
         return self._fit_to(X, y, sample_weight, split=routed.splitter.split, score=score)
 
     def get_metadata_routing(self: Any) -> MetadataRouter:
-        """Return what is routed: weights to `fit`, metadata to the splitter and, if there is one, the scorer."""
+        """Return the routing: weights to `fit`, metadata to the splitter and, if there is one, the scorer."""
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         if self.scoring is not None:
@@ -263,7 +263,7 @@ def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> di
 
 @dataclass(frozen=True)
 class RelaxationOutputs:
-    """A relaxation with the interface of a network, whose scores are those of the relaxation."""
+    """A relaxation with the interface of a network, for scores of the relaxation."""
 
     relaxation: Relaxation
 
@@ -303,11 +303,11 @@ def _fold_scores(
 
 @documented(ClassifierCrossValidationOptions)
 class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
-    r"""Classification by a network with quantized first-layer weights, of a beta chosen by cross-validation.
+    r"""Classification by a network with quantized first-layer weights, with beta chosen by cross-validation.
 
-    For every fold one regularisation path, see `qsdp.relaxation_path`; the beta of the largest mean score is that of
-    the network, which is fitted to all data. The same beta in every fold, as a grid search has it, whatever the number
-    of samples: the loss is a sum.
+    Computes one regularisation path per fold (see `qsdp.relaxation_path`), takes the beta with the largest mean score
+    and fits the network with it to all data. As in a grid search, beta is the same in every fold. It is not scaled with
+    the number of samples, although the loss is a sum.
 
     Parameters
     ----------
@@ -318,22 +318,22 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     Attributes
     ----------
     beta_ : float
-        The beta chosen; of equal scores the largest.
+        Chosen beta; the largest one if scores are equal.
     betas_ : ndarray of shape (K,)
     scores_ : ndarray of shape (K, n_folds)
     best_score_ : float
-        The mean score of `beta_`.
+        Mean score of `beta_`.
     classes_, network_, encoder_, target_scaling_, constant_, certificate_, result_, n_features_in_, feature_names_in_
         See `QuantizedNetworkClassifier`.
 
     Notes
     -----
-    For a squared loss of many samples the Gram matrix of a training part is the sum of those of the other folds: all
-    paths together take one pass over the data.
+    For the squared loss, many samples and folds that divide the data, the Gram matrix of a training part is the sum of
+    the Gram matrices of the other folds. All paths together then take one pass over the data.
 
-    Both ways to evaluate led to equal accuracies on held-out data, but for the noise of the splits, with m = 1000 or
-    with ``refine="refit"``; a network costs its sampling and refinement for every beta and fold. A small sample that
-    is not refined is mostly noise, which a larger beta makes smaller: score networks then.
+    With m = 1000 or ``refine="refit"``, both values of `evaluate` led to equal accuracies on held-out rows, up to the
+    noise of the splits. Scoring networks costs sampling and refinement for every beta and fold. A small sample that is
+    not refined is mostly noise, which a larger beta reduces. In that case, score networks.
 
     Examples
     --------
@@ -377,10 +377,10 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
 
 @documented(CrossValidationOptions)
 class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
-    r"""Regression by a network with quantized first-layer weights, of a beta chosen by cross-validation.
+    r"""Regression by a network with quantized first-layer weights, with beta chosen by cross-validation.
 
-    For every fold one regularisation path, see `qsdp.relaxation_path`; the beta of the largest mean score is that of
-    the network, which is fitted to all data.
+    Computes one regularisation path per fold (see `qsdp.relaxation_path`), takes the beta with the largest mean score
+    and fits the network with it to all data.
 
     Parameters
     ----------

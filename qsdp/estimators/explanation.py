@@ -23,7 +23,7 @@ __all__ = ["Explained", "explained_form"]
 
 
 class Explained:
-    """Mixin of estimators over a network: a polynomial of degree two, which explains itself."""
+    """Mixin that explains estimators whose network is a polynomial of degree two."""
 
     result_: QSDPResult
     network_: BilinearNetwork
@@ -36,11 +36,11 @@ class Explained:
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of every column in the effects on the training data, of sum one, shape (d,).
+        """Share of every column in the effects on the training set, of sum one, shape (d,).
 
-        The variance of its main effect and half of those of its interactions, over the sum of all; several targets
-        count as if they had the same variance. Zeros for a network that is constant. Not there where inputs of the
-        network are made of several columns, as those of a principal component analysis.
+        A share is the variance of the column's main effect plus half the variances of its interactions, divided by the
+        sum over all columns. Several targets count as if they had the same variance. A constant network has zeros. Not
+        available if an input of the network is made of several columns, as in principal component analysis.
         """
         check_is_fitted(self)
         form = self._form()
@@ -52,20 +52,20 @@ class Explained:
         return self._effects(form).importances
 
     def effects(self, X: Any = None, *, sample_weight: Any = None, names: Sequence[str] | None = None) -> Effects:
-        """Return main effects of the columns and interactions of pairs, of which predictions are the sum.
+        """Return main effects of the columns and interactions of pairs, which with a constant add up to predictions.
 
-        What is explained is `predict` of a regressor, in the units of the targets, and `decision_function` of a
-        classifier. All inputs that are made of a column count as this column. Where a transformer mixes columns,
-        effects are those of its outputs.
+        The effects explain `predict` of a regressor, in the units of the targets, or `decision_function` of a
+        classifier. All inputs made of a column count as that column. If a transformer mixes columns, the effects are
+        those of its outputs.
 
         Parameters
         ----------
         X : array-like of shape (n, d), optional
-            Data over which effects are centred and their sizes taken; by default those of training, with their weights.
+            Data on which effects are centred and their sizes computed; by default the training set, with its weights.
         sample_weight : array-like of shape (n,), optional
             Weights >= 0 of the rows of X.
         names : sequence of str, optional
-            Names of the columns; by default those of the data frame of `fit`, else x0, x1, ...
+            Names of the columns; by default those of the data frame given to `fit`, otherwise x0, x1, ...
         """
         check_is_fitted(self)
         if X is None and sample_weight is not None:
@@ -73,27 +73,27 @@ class Explained:
         return self._effects(self._form(self.target_scaling_), X, sample_weight, names)
 
     def contributions(self, X: Any) -> FloatArray:
-        """Return what each effect adds to the predictions for rows of X, shape (n, T) or (n, C, T).
+        """Return the contribution of each effect to the predictions for rows of X, shape (n, T) or (n, C, T).
 
-        The effects are those on the training data, ``effects()``, in the order of its `terms`; with its `constant` they
-        add up to `predict` of a regressor, and to `decision_function` of a classifier.
+        The effects are those on the training set, ``effects()``, in the order of its `terms`. With its `constant`,
+        they add up to `predict` of a regressor or `decision_function` of a classifier.
         """
         effects = self.effects()
         return effects.contributions(self._rows(X))
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return `predict` or `decision_function` as a formula in the columns, or a list of one for each output.
+        """Return `predict` or `decision_function` as a formula in the columns, or a list with one for each output.
 
-        Standardised columns are written with their means, as ``(age - 40.2)``, bits of an encoding as
-        ``(age > 42.5)``, which is 0 or 1. A number beyond the limits of the encoding, `Expression.low` and
+        Standardised columns are written with their means, as ``(age - 40.2)``, and bits of an encoding as
+        ``(age > 42.5)``, which is 0 or 1. A number outside the limits of the encoding, `Expression.low` and
         `Expression.high`, counts as the nearer limit.
 
         Parameters
         ----------
         names : sequence of str, optional
-            Names of the columns; by default those of the data frame of `fit`, else x0, x1, ...
+            Names of the columns; by default those of the data frame given to `fit`, otherwise x0, x1, ...
         digits : int, default=4
-            Significant digits of coefficients and means; what rounding takes from means is in the coefficients.
+            Significant digits of coefficients and means. The coefficients make up for the rounding of the means.
         threshold : float, default=0
             Terms whose coefficient is at most this in magnitude are left out.
         """
@@ -153,9 +153,9 @@ class Explained:
 def explained_form(
     network: BilinearNetwork, constant: float | None, scaling: TargetScaling | None, *, of_difference: bool
 ) -> QuadraticForm:
-    """Return what a network computes of its encoded columns, without the constant one, in units of a scaling.
+    """Return the quadratic form of a network in its encoded columns, without the constant one, in units of a scaling.
 
-    Two outputs may stand for their difference, as those of two classes do.
+    With `of_difference`, two outputs become their difference, as for two classes.
     """
     form = network.to_quadratic_form()
     if constant is not None:

@@ -45,7 +45,7 @@ __all__ = ["QuantizedNetworkRegressor"]
 
 
 def named_copy(function: Any, owner: str) -> Any:
-    """Return a copy of a method that errors of calls name as one of another class."""
+    """Return a copy of a method that error messages attribute to the class `owner`."""
     copied = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -231,7 +231,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         Parameters
         ----------
         n_neurons : int
-            m >= 1. The parameters of the estimator stay as they were.
+            Number of neurons, m >= 1. The parameters of the estimator do not change.
         random_state : int, Generator, RandomState or None
         levels, refine : optional
             See `QSDPResult.resample`.
@@ -306,8 +306,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ignore[misc]
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
-    Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D`,
-    where :math:`\tilde x` is the lift of the activation for encoded and scaled x, to standardised targets.
+    Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D` to
+    standardised targets, where :math:`\tilde x` is the activation's lift of the encoded and scaled x.
 
     Parameters
     ----------
@@ -318,16 +318,16 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     Attributes
     ----------
     network_ : BilinearNetwork
-        The fitted network of encoded inputs; with the constant column it has one more.
+        Fitted network on the encoded inputs; the constant column, if appended, is one more input.
     encoder_ : transformer or None
-        Makes inputs of columns, see `encoding`.
+        Fitted transformer of columns to inputs; see `encoding`.
     target_scaling_ : TargetScaling
         Offset and scale of the targets in training.
     constant_ : float
-        Entry of the constant column, where there is one: the power of two nearest to the largest root mean square of an
+        Entry of the constant column, if there is one: the power of two nearest to the largest root mean square of an
         input.
     certificate_ : Certificate
-        Its objective and the lower bound on that of every network, for the same inputs and scaled targets.
+        Objective of the network and lower bound for every network on the same inputs and scaled targets.
     result_ : QSDPResult
         Problem, relaxation, covariance and timings.
     n_features_in_ : int
@@ -336,7 +336,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     See Also
     --------
-    qsdp.solve_and_sample : The same for data and targets as they are, with the defaults of the paper.
+    qsdp.solve_and_sample : The same for unchanged data and targets, with the defaults of the paper.
 
     Examples
     --------
@@ -354,9 +354,9 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d) and targets (n,) or (n, C), of samples with weights (n,) >= 0 if given.
+        """Fit the network to data (n, d) and targets (n,) or (n, C), with sample weights (n,) >= 0 if given.
 
-        All may be collections of Dask.
+        All may be Dask collections.
         """
         return self._fit_to(X, y, sample_weight)
 
@@ -379,7 +379,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     def predict(self, X: Any) -> Any:
         """Return predictions of shape (n,) or (n, C).
 
-        Of a Dask array or data frame an array, or a series or data frame with its index.
+        A Dask array gives an array, a Dask data frame a series or data frame with its index.
         """
         if is_collection(X):
             return self._by_blocks("predict", X, np.float64, self.network_.n_outputs if self.network_.vector else None)
