@@ -8,8 +8,8 @@ come first. The beta that the paper prints for backpropagation, and for the ReLU
 Seconds are those of the processor, of the fit at the chosen parameters; the search is timed apart, and one search of a
 gradient method serves all its roundings.
 
-Gradients are 32-bit, in batches of 64, for as many epochs as samples held out of the fit improve, 300 at most; the last
-fit is to all rows, for as many. "backprop" trains real weights with the second layer fixed; "backprop, signs" rounds
+Gradients are 32-bit, in batches of 64, in searches for as many epochs as samples held out of the fit improve, 300 at
+most; the last fit is to all rows, for 300 epochs, of which the least objective counts. "backprop" trains real weights with the second layer fixed; "backprop, signs" rounds
 them with one scale (section 5.1); "backprop, SDP" matches the trained network's outputs on the training rows by one
 from the relaxation (`qsdp.distill`); "straight-through" trains signs, from trained real weights. "ReLU" is a two-layer
 network of 2 m neurons, the same number of first-layer weights, "ReLU, signs" the same with that layer rounded, a scale

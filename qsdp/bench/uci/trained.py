@@ -67,7 +67,7 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_whole(self, X: FloatArray, y: npt.NDArray[Any]) -> _Trained:
-        """Train on all samples, those that say when to stop included."""
+        """Train on all samples, for all epochs."""
         return self.fit(X, y, whole=True)
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
