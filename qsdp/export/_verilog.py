@@ -83,7 +83,7 @@ class VerilogSource(Summarized):
     def simulate(
         self, rows: npt.NDArray[Any], *, columns: bool = False, registered: bool = False
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp] | None]:
-        """Simulate a module with Icarus Verilog and return outputs of shape (n, C) and its decisions, or None.
+        """Simulate with Icarus Verilog and return outputs of shape (n, C) and the decisions of `BitModel.description`.
 
         Parameters
         ----------
