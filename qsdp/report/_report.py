@@ -87,14 +87,14 @@ RENDERINGS: dict[str, Callable[[Report], str]] = {".html": Report.to_html, ".md"
 def make_report(
     model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
 ) -> Report:
-    """Return a report on the file of a model of `qsdp fit`, a network, a certificate or statistics.
+    """Report on the file of a `qsdp fit` model, a network, a certificate or statistics, and on what the file lacks.
 
     Parameters
     ----------
     model_file : str or path-like
     data_file : str or path-like, optional
         Table with columns and target, for a model of `qsdp fit`. With the table used for training, the report tells
-        training rows from held-out rows and includes gaps. With another table, it scores all rows. Without a table, it
+        training rows from held-out rows and computes gaps. With another table, it scores all rows. Without a table, it
         leaves out accuracy, other sizes and effects.
     n_draws : int, default=5
         Number of networks sampled for each size, to show gap and accuracy against the number of neurons.
