@@ -24,7 +24,7 @@ class CovarianceDisplay(PairDisplay):
 
     The matrix before is :math:`[[V, Z], [Z^T, W]] / \rho`, the solution of the relaxation with unit diagonal. The
     matrix after is Q with :math:`\arcsin Q_{12} = c Z / \rho`, so that the signs u and v of a Gaussian with covariance
-    Q have correlations proportional to Z.
+    Q have correlations with each other that are proportional to Z.
 
     Parameters
     ----------
