@@ -38,7 +38,7 @@ def run_experiment(
     `interrupted` set to True.
 
     `n_jobs` cases are measured in parallel by a joblib back end: "loky" (the default), "threading", or one registered
-    with ``joblib.register_parallel_backend``. The back end must return each result as soon as it is there, so that an
+    with ``joblib.register_parallel_backend``. The back end must return each result as soon as it is ready, so that an
     interrupt loses few of them.
 
     Raises
