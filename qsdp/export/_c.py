@@ -166,8 +166,9 @@ def to_c(
     ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
     header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
     ``NAME_labels(column, label)`` writes 0 or 1 per label. The class agrees with the model's where scores are farther
-    apart than the bounds in the header. Second-layer weights that are multiples of the smallest one, such as weights of
-    equal magnitude, are exact. Then outputs for integer inputs and a bilinear or quadratic activation are exact, too.
+    apart than the bounds in the header. Second-layer weights are exact if they are multiples of the smallest one that
+    fit into the bits of rounding (see `width`), as weights of equal magnitude do. Then outputs for integer inputs and a
+    bilinear or purely quadratic activation are exact, too, if the bias is also such a multiple.
 
     Examples
     --------
