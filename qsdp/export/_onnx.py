@@ -47,7 +47,8 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     onnx.ModelProto
         A network alone has the input "X" of shape (n, d) and two outputs of shape (n, C): "outputs", int64, and
         "scores", which are "outputs" times the metadata "unit", in double precision. The metadata "error" bounds the
-        distance of the scores from the network's. It is 0 if second-layer weights have a common unit.
+        distance of the scores from the network's. It is 0 for a bilinear or purely quadratic activation if second-layer
+        weights are small multiples of a common unit, and so is the bias.
 
         Other models have the input "X" of shape (n, d) in double precision, with nan for missing entries. If some
         column holds text, each column in use is instead an input of shape (n, 1) with the column's name, and missing
