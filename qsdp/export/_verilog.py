@@ -166,7 +166,7 @@ def to_verilog(
     Parameters
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
-        All inputs of the network must be bits for thresholds, categories and missing entries, as made by
+        All inputs of the network must be bits, such as those for thresholds, categories and missing entries made by
         ``encoding="thresholds"``. The module ``NAME`` takes these bits; ``NAME_columns`` takes the columns of the
         table. The head of the file describes both. The bits of a column must come from one entry: no entry is above a
         threshold but below a smaller one.
