@@ -23,7 +23,7 @@ Split = tuple[FloatArray, FloatArray, AnyArray, AnyArray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Summarized):
-    """Samples, targets and their description, which unpack as ``X, y = dataset``.
+    """Samples and targets with their description; unpacks as ``X, y = dataset``.
 
     Attributes
     ----------
