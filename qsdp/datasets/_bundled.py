@@ -82,8 +82,8 @@ def load_bundled(name: str) -> Dataset:
     Parameters
     ----------
     name : {"breast-cancer-wisconsin", "diabetes", "digits", "iris", "wine"}
-        "breast-cancer-wisconsin" is binary with malignant = +1 and benign = -1. (In scikit-learn itself, malignant is
-        0.) "diabetes" is a regression task. The others have classes 0, 1, ...
+        "breast-cancer-wisconsin" is binary with malignant = +1 and benign = -1 (scikit-learn itself codes malignant
+        as 0). "diabetes" is a regression task. The others have classes 0, 1, ...
 
     Returns
     -------
