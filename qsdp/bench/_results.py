@@ -24,13 +24,13 @@ _ANEW = re.compile(r"second|_time|rows_a_|mib|cpu|reading|onnxruntime|^(predict|
 
 
 def key_of(case: Case) -> str:
-    """Return the key of a case, equal for equal cases."""
+    """Return the key of a case; equal cases have equal keys."""
     return json.dumps(case, sort_keys=True, default=_plain)
 
 
 @dataclass
 class Results:
-    """Records of one version of an experiment, and the machines that they were measured on."""
+    """Records of one version of an experiment, and the machines on which they were measured."""
 
     experiment: str
     version: int
@@ -44,7 +44,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> Results:
-        """Read a file; a `StorageError` says that it is not a results file, damaged, or of a later format."""
+        """Read a file; raise `StorageError` if it is not a results file, is damaged or has another format."""
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             if stored["format"] != _FORMAT:
@@ -72,9 +72,10 @@ class Results:
         write_whole(path, text.encode())
 
     def add_machine(self, source: str = "") -> int:
-        """Return the index of this machine and these sources, added if new; date and load do not tell machines apart.
+        """Return the index of this machine with these sources, and add it if it is new.
 
-        Whether it was loaded does.
+        Machines that differ only in date and load are the same. Machines that differ in whether they were loaded are
+        not.
         """
         here = {**describe_machine(), "source": source}
         ignored = {"date": "", "load": None}
@@ -85,12 +86,12 @@ class Results:
         return len(self.machines) - 1
 
     def state(self, experiment: Experiment) -> str:
-        """Return how many records are stale; "current" if none is, empty without records."""
+        """Return how many records are stale, "current" if none are, or an empty string if there are no records."""
         stale = len(self.stale(experiment))
         return f"{stale} of {len(self.records)} stale" if stale else "current" if self.records else ""
 
     def stale(self, experiment: Experiment) -> list[Record]:
-        """Return the records whose sources have changed since, or were not recorded."""
+        """Return the records whose sources have changed since the measurement or were not recorded."""
         source = sources_of(experiment)
         return [record for record in self.records if self.machines[record.machine].get("source") != source]
 
@@ -100,16 +101,16 @@ class Results:
         return [case for case in cases if key_of(case) not in known]
 
     def of(self, cases: Sequence[Case]) -> list[Record]:
-        """Return the records of cases in the order of the cases."""
+        """Return the records of the given cases, in the order of the cases."""
         known = {key_of(record.case): record for record in self.records}
         return [known[key] for key in map(key_of, cases) if key in known]
 
 
 def load_results(experiment: Experiment, path: Path, quick: bool | None = None) -> Results:
-    """Return the records in a file of the current version of an experiment; none if there is no file.
+    """Return the records in a file for the current version of an experiment, or none if there is no file.
 
-    If `quick` is given those of a quick or of a full run are wanted, otherwise those in the file. A `StorageError` says
-    that the file is damaged, of a later format, or of another experiment.
+    `quick` selects the records of a quick or of a full run; if None, those in the file are returned. `StorageError` is
+    raised if the file is damaged, has another format or belongs to another experiment.
     """
     if not path.is_file():
         return Results(experiment.name, experiment.version, bool(quick))
@@ -123,7 +124,7 @@ def load_results(experiment: Experiment, path: Path, quick: bool | None = None) 
 
 
 def differences(old: Any, new: Any, place: str = "") -> list[str]:
-    """Return where two measurements of a case differ by more than rounding, but for times and memory."""
+    """Return where two measurements of a case differ by more than rounding, except in times and memory."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [name for name in {**old, **new} if not _ANEW.search(name)]
         return [one for name in names for one in differences(old.get(name), new.get(name), f"{place}/{name}")]

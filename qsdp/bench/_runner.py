@@ -30,23 +30,23 @@ def run_experiment(
     verbose: bool = True,
     limit: int | None = None,
 ) -> tuple[Results, list[tuple[Case, str]]]:
-    """Measure the cases that are missing in a file, at most `limit` of them, and return all results, and failures.
+    """Measure the cases missing from a file, at most `limit` of them, and return all results and the failures.
 
-    The file is written during the run. It replaces records of another version of the experiment, and those of a quick
-    run by those of a full one. Failures are the cases that raised an error, with its message; the next run tries them
-    again. After Ctrl-C the records of finished cases are kept, with a warning, and `interrupted` of the results is
-    true.
+    The file is written during the run. Its new records replace those of another version of the experiment, and those of
+    a full run replace those of a quick run. Failures are the cases that raised an error, with the message; the next run
+    tries them again. After Ctrl-C, the records of finished cases are kept, a warning is issued, and the results have
+    `interrupted` set to True.
 
-    `n_jobs` cases are measured at a time, by joblib's "loky", the default, "threading", or a back end that was
-    registered with ``joblib.register_parallel_backend``; it has to return results as they come, so that an interrupt
-    loses few of them.
+    `n_jobs` cases are measured in parallel by a joblib back end: "loky" (the default), "threading", or one registered
+    with ``joblib.register_parallel_backend``. The back end must return each result as soon as it is ready, so that an
+    interrupt loses few of them.
 
     Raises
     ------
     InvalidInputError
         `n_jobs` is zero, or the back end is unknown or returns all results at the end.
     StorageError
-        The file is damaged, or of another experiment.
+        The file is damaged or belongs to another experiment.
     """
     check_jobs(n_jobs)
     parallel = _parallel(n_jobs, backend)
@@ -79,9 +79,9 @@ def run_experiment(
 
 
 def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case, list[str]]]:
-    """Measure some stale cases again, drawn at random; return each with the places where it differs.
+    """Measure up to `count` stale cases again, drawn at random, and return each with the places where it differs.
 
-    Records that do not differ are replaced by the new ones, which are current; the others stay as they are.
+    A record that does not differ is replaced by the new, current record. The other records stay unchanged.
     """
     results = load_results(experiment, path)
     stale = {id(record) for record in results.stale(experiment)}

@@ -82,13 +82,13 @@ def load_bundled(name: str) -> Dataset:
     Parameters
     ----------
     name : {"breast-cancer-wisconsin", "diabetes", "digits", "iris", "wine"}
-        "breast-cancer-wisconsin" is binary with malignant = +1 and benign = -1 (scikit-learn itself
-        numbers malignant 0); "diabetes" is a regression; the others have classes 0, 1, ...
+        "breast-cancer-wisconsin" is binary with malignant = +1 and benign = -1 (scikit-learn itself codes malignant
+        as 0). "diabetes" is a regression task. The others have classes 0, 1, ...
 
     Returns
     -------
     Dataset
-        Without missing values.
+        The set, which has no missing values.
 
     Examples
     --------

@@ -23,20 +23,20 @@ Split = tuple[FloatArray, FloatArray, AnyArray, AnyArray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Summarized):
-    """Samples, targets and what is known about them; unpacks as ``X, y = dataset``.
+    """Samples and targets with their description; unpacks as ``X, y = dataset``.
 
     Attributes
     ----------
     name : str
-        Name under which the set is loaded.
+        Name by which the set is loaded.
     X : ndarray of shape (n, d), float64
         One row per sample.
     y : ndarray of shape (n,)
-        Binary: -1.0 and +1.0. Multiclass: integers from 0. Regression: real numbers.
+        Targets. Binary: -1.0 and +1.0. Multiclass: integers from 0. Regression: real numbers.
     feature_names : tuple of str
         Names of the d columns.
     target_names : tuple of str
-        Binary: the negative, then the positive class. Multiclass: the class of each integer. Regression: the
+        Binary: the negative class, then the positive class. Multiclass: the class of each integer. Regression: the
         target.
     task : {"binary", "multiclass", "regression"}
         Kind of `y`.
@@ -45,7 +45,8 @@ class Dataset(Summarized):
     network : BilinearNetwork or None
         Planted network that generated `y`, if any.
     n_train : int or None
-        Number of leading rows on which the literature trains, testing on the others; None without such a split.
+        Number of leading rows that the literature uses for training; the other rows are for testing. None if there is
+        no such split.
     """
 
     name: str
@@ -60,12 +61,12 @@ class Dataset(Summarized):
 
     @property
     def data(self) -> FloatArray:
-        """Samples `X`, under scikit-learn's name."""
+        """Samples `X`, under the name that scikit-learn uses."""
         return self.X
 
     @property
     def target(self) -> AnyArray:
-        """Targets `y`, under scikit-learn's name."""
+        """Targets `y`, under the name that scikit-learn uses."""
         return self.y
 
     def __iter__(self) -> Iterator[AnyArray]:
@@ -98,11 +99,11 @@ class Dataset(Summarized):
         return Summary("Dataset", rows)
 
     def split(self, random_state: object = 0) -> Split:
-        """Return ``X_train, X_test, y_train, y_test`` as `paper_split` does."""
+        """Return ``X_train, X_test, y_train, y_test`` of `paper_split`."""
         return paper_split(self, random_state=random_state)
 
     def usual_split(self) -> Split:
-        """Return ``X_train, X_test, y_train, y_test``: copies of the first `n_train` rows, and of the others.
+        """Return ``X_train, X_test, y_train, y_test``: copies of the first `n_train` rows and of the other rows.
 
         Raises
         ------
@@ -118,16 +119,16 @@ class Dataset(Summarized):
 def paper_split(X: Dataset | Any, y: Any = None, random_state: object = 0) -> Split:
     """Split into 80 percent training and 20 percent test rows, with the sizes of the paper.
 
-    The rows are permuted by ``numpy.random.default_rng(random_state).permutation(n)``; the first
-    ``int(0.8 * n)`` of them are for training. For the four UCI sets of the paper this gives its
-    228/58, 280/71, 552/138 and 676/170 rows.
+    The rows are permuted by ``numpy.random.default_rng(random_state).permutation(n)``. The first ``int(0.8 * n)``
+    permuted rows are for training. For the four UCI sets of the paper, this gives the paper's 228/58, 280/71, 552/138
+    and 676/170 rows.
 
     Parameters
     ----------
     X : Dataset or array-like of shape (n, d), n >= 2
         Samples.
     y : array-like of shape (n,) or (n, C), optional
-        Targets; omitted exactly if `X` is a `Dataset`.
+        Targets. Omit them if `X` is a `Dataset`; they are required otherwise.
     random_state : None, int, Generator or RandomState, default 0
         Seed or generator of the permutation of the rows.
 

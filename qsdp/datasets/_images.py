@@ -151,14 +151,14 @@ def load_mnist(part: str = "train") -> Images:
     Returns
     -------
     images : ndarray of shape (n, 784), uint8
-        One row per image, its pixels row by row, 0 (background) to 255.
+        One row per image, with its pixels in row-major order, from 0 (background) to 255.
     labels : ndarray of shape (n,), int64
         The digits.
 
     Raises
     ------
     DatasetError
-        A file is not found, cannot be downloaded, or is not the expected one.
+        A file is not found, cannot be downloaded, or does not have the expected contents.
 
     Examples
     --------
@@ -173,8 +173,8 @@ def load_mnist(part: str = "train") -> Images:
 def load_fashion_mnist(part: str = "train") -> Images:
     """Load a part of Fashion-MNIST: 28 x 28 images of ten kinds of clothing.
 
-    It has the parts, shapes and errors of `load_mnist`; the files are those of ``$QSDP_DATA/fashion_mnist/``. The
-    labels 0 to 9 are T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot.
+    The parts, shapes and errors are those of `load_mnist`. The files are those in ``$QSDP_DATA/fashion_mnist/``. The
+    labels 0 to 9 are T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag and ankle boot.
 
     Examples
     --------
@@ -224,8 +224,8 @@ def load_training_part(name: str) -> Dataset:
 def parse_idx(path: Path, content: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     """Return the array of unsigned bytes in an IDX file, which must have the given shape.
 
-    The format: two zero bytes, the type code (8: unsigned byte), the number of dimensions, each dimension as a
-    big-endian 32-bit integer, then the entries in row-major order.
+    An IDX file holds two zero bytes, the type code (8: unsigned byte), the number of dimensions, each dimension as a
+    big-endian 32-bit integer, and then the entries in row-major order.
     """
     start = 4 + 4 * len(shape)
     magic = bytes((0, 0, 8, len(shape)))

@@ -12,11 +12,11 @@ from qsdp.networks import BilinearNetwork
 def make_planted(
     n: int = 100, d: int = 20, n_neurons: int = 10, *, noise: float = 0.0, random_state: object = 0
 ) -> Dataset:
-    """Make the planted data of the paper's section 5.1: Gaussian samples, targets from a binary network.
+    """Make the planted data of the paper's section 5.1: Gaussian samples with targets from a binary network.
 
-    ``y = f(X) + noise * N(0, 1)`` with ``f(x) = sum_j alpha_j (x.u_j)(x.v_j)``, where the rows of `X` are
-    standard Gaussian, ``u_j`` and ``v_j`` are uniform in ``{-1, +1}^d`` and ``alpha_j`` is the absolute
-    value of a standard Gaussian (the paper says no more than real and non-negative).
+    The targets are ``y = f(X) + noise * N(0, 1)`` with ``f(x) = sum_j alpha_j (x.u_j)(x.v_j)``. The rows of `X` are
+    standard Gaussian, ``u_j`` and ``v_j`` are uniform in ``{-1, +1}^d``, and ``alpha_j`` is the absolute value of a
+    standard Gaussian. (The paper says only that it is real and non-negative.)
 
     Parameters
     ----------
@@ -25,14 +25,14 @@ def make_planted(
     n_neurons : int >= 1
         Number of planted neurons.
     noise : float >= 0, default 0.0
-        Standard deviation of the noise. Samples and network of a seed do not depend on it.
+        Standard deviation of the noise. For a given seed, the samples and the network do not depend on it.
     random_state : None, int, Generator or RandomState, default 0
         Seed or generator of all random numbers.
 
     Returns
     -------
     Dataset
-        With the planted network as `network`, whose `predict` gives noiseless targets of further samples.
+        Its `network` is the planted network, whose `predict` computes noiseless targets for further samples.
 
     Examples
     --------

@@ -25,7 +25,7 @@ def make_xor(encoding: str = "bipolar") -> Dataset:
     Parameters
     ----------
     encoding : {"bipolar", "binary"}, default="bipolar"
-        Inputs of -1 and +1 as in the paper, or of 0 and 1.
+        Whether inputs are -1 and +1, as in the paper, or 0 and 1.
 
     Examples
     --------
@@ -48,18 +48,18 @@ def make_xor(encoding: str = "bipolar") -> Dataset:
 
 
 def make_nonlinear_clusters(n_per_class: int = 2000, *, random_state: object = 0) -> Dataset:
-    """Return six Gaussian clusters in the plane, one a class.
+    """Return six Gaussian clusters in the plane, one for each class.
 
     Parameters
     ----------
     n_per_class : int, default=2000
-        As in the paper's training set; its test set has 500.
+        Number of samples of each class. The paper has 2000 in its training set and 500 in its test set.
     random_state : None, int, Generator or RandomState, default=0
 
     Notes
     -----
-    Noel, Muthiah-Nakarajan and Oswal, Table 3. A linear layer with the largest output as read-out reaches the accuracy
-    of a quadratic one; single neurons do not, see `sign_code`.
+    Noel, Muthiah-Nakarajan and Oswal, Table 3. A linear layer whose largest output decides the class reaches the
+    accuracy of a quadratic layer. Single neurons do not: see `sign_code`.
     """
     n_per_class = check_integer("n_per_class", n_per_class, minimum=1)
     rng = check_random_state(random_state)
@@ -83,7 +83,7 @@ def make_nonlinear_clusters(n_per_class: int = 2000, *, random_state: object = 0
 def split_digits(n_train: int = 1200) -> tuple[FloatArray, npt.NDArray[np.intp], FloatArray, npt.NDArray[np.intp]]:
     """Return ``X_train, y_train, X_test, y_test`` of scikit-learn's digits, with pixels in [0, 1].
 
-    597 images test, and the first `n_train` of the other 1200 train; which is which never changes.
+    The test set has 597 images, and the training set has the first `n_train` of the other 1200. The split is fixed.
     """
     from sklearn.datasets import load_digits
 

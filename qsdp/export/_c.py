@@ -35,11 +35,11 @@ class CSource(Summarized):
     Attributes
     ----------
     name : str
-        Of the files, and what the names of functions and macros begin with.
+        Name of the files and prefix of functions and macros.
     header, source : str
         Contents of ``NAME.h`` and ``NAME.c``.
     model : IntegerModel
-        What the code computes, exactly: `IntegerModel.columns` and `IntegerModel.outputs`.
+        Exactly what the code computes: see `IntegerModel.columns` and `IntegerModel.outputs`.
     packed : bool
         Whether weights are packed into bits.
     """
@@ -52,45 +52,45 @@ class CSource(Summarized):
 
     @property
     def unit(self) -> FloatArray:
-        """Scores of the model are these, of shape (C,), times the integer outputs."""
+        """Factors of shape (C,) that convert the integer outputs to scores of the model."""
         return self.model.network.unit
 
     @property
     def error(self) -> FloatArray:
-        """Bounds of shape (C,) on the distance of these scores from the model's, for the same fixed-point columns."""
+        """Bounds of shape (C,) on the distance of these scores from the model's at the same fixed-point columns."""
         return self.model.network.error
 
     @property
     def rounding_error(self) -> FloatArray:
-        """The same bounds where columns are rounded to fixed-point numbers, on the same side of all thresholds."""
+        """Bounds like `error`, for columns that are rounded to fixed-point numbers without crossing a threshold."""
         return self.model.network.rounding_error
 
     def files(self) -> dict[str, bytes]:
-        """Return names and contents of the files."""
+        """Return the contents of the files by name."""
         return {f"{self.name}.h": self.header.encode("ascii"), f"{self.name}.c": self.source.encode("ascii")}
 
     def write(self, directory: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
-        """Write both files, or none, to a directory that exists, and return their paths.
+        """Write both files, or neither, to an existing directory and return their paths.
 
         Raises
         ------
         InvalidInputError
-            One of them exists, unless `force` allows to overwrite it.
+            One of the files exists and `force` is False. With `force`, existing files are overwritten.
         """
         return write_into(directory, self.files(), force=force)
 
     def compile(self, *, compiler: str | None = None) -> CompiledModel:
-        """Return the model as functions of Python over the compiled code.
+        """Compile the code and return the model as Python functions.
 
         Parameters
         ----------
         compiler : str, optional
-            Path of a C compiler; by default ``cc``, ``gcc`` or ``clang``, whichever is found first.
+            Path of a C compiler. By default, the first of ``cc``, ``gcc`` and ``clang`` that is found.
 
         Raises
         ------
         MissingPackageError
-            There is no compiler.
+            No compiler is found.
         """
         # Bits are read one by one, whatever is tried; tables of integers go into vectors.
         return compile_model(self.name, self.files(), self.model, compiler, "-O2" if self.packed else "-O3")
@@ -99,7 +99,7 @@ class CSource(Summarized):
         return Summary(f"CSource {self.name!r}", [("columns", str(self.model.description.n_columns)), *self.facts()])
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return labels and texts on weights, sums and bounds, for people."""
+        """Return a readable summary of weights, sums and bounds, as pairs of label and text."""
         layout, worst = self.model.layout, int(self.error.argmax())
         facts = [
             ("weights", _stored(self.model, self.packed)),
@@ -127,34 +127,34 @@ def to_c(
     layout: str = "auto",
     packed: bool = True,
 ) -> CSource:
-    """Return a model as C99 without floats, allocation and library calls.
+    """Return a model as C99 code without floats, allocation or library calls.
 
     Parameters
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
-        A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, whose inputs are integers; a fitted
-        `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, also at the end of a pipeline, whose columns are
+        A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm` takes integer inputs. A fitted
+        `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, takes columns:
         fixed-point numbers and codes of categories.
     name : str, default="qsdp_model"
-        Of the files, and what names of functions and macros begin with; a C identifier.
+        Name of the files and prefix of functions and macros; a C identifier.
     input_range : (int, int), optional
-        Smallest and largest input of a network alone; by default those of 16 bits. Larger inputs may overflow.
+        Smallest and largest input of a network alone; by default, those of 16 bits. Inputs outside it may overflow.
     scales : mapping of str to float, optional
-        Scales of columns by name: the fixed-point number of an entry is the nearest integer to scale times it. By
-        default the power of ten that divides the range of a number into 6554 steps at least, and has one decimal more
-        than its thresholds, as far as `column_width` holds it.
+        Scale of each column, by name. The fixed-point number of an entry is the integer nearest to the entry times the
+        scale. The default is a power of ten: as far as 2^20 steps and `column_width` allow, it divides the range of a
+        number into at least 6554 steps and keeps one decimal more than the thresholds.
     column_width : {16, 32}, optional
-        Bits of the columns of an estimator; 32 by default. With 16 the code is smaller, and most on machines of 8
-        bits; decimals that do not fit are rounded, within ``rounding_error``.
+        Bits of the columns of an estimator; 32 by default. 16 makes the code smaller, most of all on 8-bit machines.
+        Decimals that do not fit are rounded; ``rounding_error`` bounds the effect.
     width : {16, 32, 64}
-        Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to as many bits, 15
-        at most and 6 at least, as every sum provably fits into.
+        Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to between 6 and 15
+        bits: the most with which every sum provably fits.
     layout : {"auto", "neurons", "form"}
-        Weights of neurons, of one bit each if binary; or the integer quadratic form that computes the same. "auto" is
-        the smaller one.
+        Whether to store the weights of the neurons, of one bit each if binary, or the integer quadratic form that
+        computes the same outputs. "auto" picks the smaller one.
     packed : bool, default=True
-        Whether weights are packed into bits. Else they take the narrowest integers, of 8 bits at least, which suits
-        processors with vector instructions.
+        Whether weights are packed into bits. Otherwise they are stored as the narrowest integers that hold them, of at
+        least 8 bits, which suits processors with vector instructions.
 
     Raises
     ------
@@ -163,11 +163,12 @@ def to_c(
 
     Notes
     -----
-    Functions: ``NAME_outputs(column, output)`` gives integer outputs, scores in multiples of a unit that the header
-    names, and ``NAME_class(column)`` the number of the class; of several labels ``NAME_labels(column, label)``. The
-    class is that of the model wherever scores are farther apart than the bounds that the header names. Second-layer
-    weights that are multiples of the smallest are exact, as those of one magnitude are; then the outputs for
-    integer inputs and a bilinear or quadratic activation are exact too.
+    ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
+    header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
+    ``NAME_labels(column, label)`` writes 0 or 1 per label. The class agrees with the model's where scores are farther
+    apart than the bounds in the header. Second-layer weights are exact if they are multiples of the smallest one that
+    fit into the bits of rounding (see `width`), as weights of equal magnitude do. Then outputs for integer inputs and a
+    bilinear or purely quadratic activation are exact, too, if the bias is also such a multiple.
 
     Examples
     --------

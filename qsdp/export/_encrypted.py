@@ -27,17 +27,17 @@ _SIGMA = 3.2
 
 @dataclass(frozen=True)
 class EncryptionParameters(Summarized):
-    """What both sides know, derived by `encrypted` from depth, range and the error asked for.
+    """Parameters known to both sides, which `encrypted` derives from the depth, the range and the requested error.
 
     Attributes
     ----------
     n_inputs, n_outputs : int
     bound : float
-        Of the magnitudes of inputs.
+        Bound on the magnitudes of inputs.
     degree : int
-        N of the ring: a ciphertext has N / 2 slots.
+        Degree N of the ring; a ciphertext has N / 2 slots.
     moduli : tuple of int
-        Bits of the moduli: one for the result, one for the only multiplication, one for keys.
+        Bits of the moduli: one for the result, one for the only multiplication and one for keys.
     scale : int
         Bits of the scale of fixed-point numbers.
     error : float
@@ -54,7 +54,7 @@ class EncryptionParameters(Summarized):
 
     @property
     def slots(self) -> int:
-        """Numbers in a ciphertext."""
+        """Number of slots in a ciphertext, each of which holds a number."""
         return self.degree // 2
 
     def _summary(self) -> Summary:
@@ -71,13 +71,13 @@ class EncryptionParameters(Summarized):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EncryptedNetwork(ReadOnlyArrays):
-    """The side that evaluates, with the network and without the secret; made by `encrypted`.
+    """The evaluating side, which has the network but not the secret key; made by `encrypted`.
 
     Attributes
     ----------
     parameters : EncryptionParameters
     weights : ndarray of shape (C, P)
-        Of the P products of inputs, of the inputs, and constants: outputs are linear in these.
+        Weights of the P features in which outputs are linear: products of inputs, the inputs, and a constant.
     """
 
     parameters: EncryptionParameters
@@ -91,12 +91,12 @@ class EncryptedNetwork(ReadOnlyArrays):
         public : bytes
             `EncryptedClient.public`.
         rows : sequence of sequences of bytes
-            What `EncryptedClient.encrypt` returns.
+            Rows as returned by `EncryptedClient.encrypt`.
 
         Raises
         ------
         InvalidInputError
-            The context holds a secret key, which must stay with the client.
+            `public` holds the secret key, which must stay with the client.
         """
         ts = _tenseal()
         context = ts.context_from(public)
@@ -118,7 +118,7 @@ class EncryptedNetwork(ReadOnlyArrays):
 
 
 class EncryptedClient:
-    """The side that has inputs and the secret, and needs only the parameters.
+    """The client, which has the inputs and the secret key and needs only the parameters.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class EncryptedClient:
     Attributes
     ----------
     public : bytes
-        Keys for the side that evaluates, tens of MiB, sent once; the secret is not among them.
+        Keys for the evaluating side, sent once: tens of MiB, without the secret key.
     """
 
     def __init__(self, parameters: EncryptionParameters) -> None:
@@ -143,7 +143,7 @@ class EncryptedClient:
         self.public: bytes = self._context.serialize(save_secret_key=False)
 
     def encrypt(self, X: Any) -> list[list[bytes]]:
-        """Return the ciphertexts of each row of X, shape (n, n_inputs), within the bound of the parameters."""
+        """Return the ciphertexts of each row of X, of shape (n, n_inputs), with entries within the bound."""
         ts, parameters = _tenseal(), self.parameters
         data = check_matrix("X", X, n_columns=parameters.n_inputs)
         if np.abs(data).max(initial=0.0) > parameters.bound:
@@ -159,45 +159,45 @@ class EncryptedClient:
         ]
 
     def decrypt(self, replies: Sequence[Sequence[bytes]]) -> FloatArray:
-        """Return the outputs of shape (n, C), within `EncryptionParameters.error` of the network's."""
+        """Decrypt outputs of shape (n, C), which are within `EncryptionParameters.error` of the network's."""
         ts = _tenseal()
         values = [[ts.ckks_vector_from(self._context, part).decrypt()[0] for part in reply] for reply in replies]
         return np.array(values).reshape(len(replies), self.parameters.n_outputs)
 
 
 def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> EncryptedNetwork:
-    r"""Return a network for encrypted inputs, with parameters of 128 bits of security.
+    r"""Return a network for encrypted inputs, with parameters for 128 bits of security.
 
     Parameters
     ----------
     network : BilinearNetwork, PolynomialNetwork, QuadraticForm or IntegerForm
-        Anything with `to_quadratic_form`.
+        Network, or any object with `to_quadratic_form`.
     bound : float, default=1
         Largest magnitude of an input.
     error : float, default=1e-4
-        Largest error of an output wanted, as a share of the largest output that inputs within the bound can have.
+        Largest acceptable error of an output, relative to the largest output that inputs within `bound` can have.
 
     Returns
     -------
     EncryptedNetwork
-        For the side that evaluates; its `parameters` are all that an `EncryptedClient` needs.
+        The evaluating side. Its `parameters` are all that an `EncryptedClient` needs.
 
     Raises
     ------
     ExportError
-        No parameters of that security reach the error.
+        No parameters with this security reach the error.
 
     Notes
     -----
     A quadratic function is linear in the products of inputs, as in the convex formulation of training. The client
-    encrypts these, d (d + 1) / 2 for d inputs, which costs it next to nothing, and the evaluation is one multiplication
-    by numbers and a sum over slots: depth one for any number of neurons.
+    encrypts these products, d (d + 1) / 2 for d inputs, at next to no cost. The evaluation is one multiplication by
+    plaintext numbers and a sum over slots, so its depth is one for any number of neurons.
 
-    The error is that of encryption, encoding, rescaling and switching of keys, each at six standard deviations in the
-    canonical embedding (Cheon, Kim, Kim and Song, 2017, Lemmas 1 to 4), and all at their worst together: what was
-    measured is thirty times smaller.
+    The error bound covers encryption, encoding, rescaling and key switching. It takes each at six standard deviations
+    in the canonical embedding (Cheon, Kim, Kim and Song, 2017, Lemmas 1 to 4) and assumes that all are at their worst
+    together. Measured errors are thirty times smaller.
 
-    Decrypted outputs of CKKS tell of its noise: whoever passes them on to the evaluating side weakens the secret
+    Outputs decrypted by CKKS reveal its noise. Passing them on to the evaluating side weakens the secret key
     (Li and Micciancio, 2021).
 
     Examples

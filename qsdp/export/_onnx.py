@@ -26,47 +26,48 @@ _X = "X"
 def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str = "auto") -> Any:
     """Return a model as ONNX.
 
-    A network alone is a graph of integers, whose widths are proven: every runtime computes the same. Estimators,
-    pipelines and models of `qsdp fit` are graphs in double precision, from columns as they are to labels and
-    probabilities.
+    A network alone becomes a graph of integers. Their widths are proven, so every runtime computes the same outputs.
+    Estimators, pipelines and models of `qsdp fit` become graphs in double precision, from unencoded columns to labels
+    and probabilities.
 
     Parameters
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`; a fitted `QuantizedNetworkClassifier` or
-        `QuantizedNetworkRegressor`, also at the end of a pipeline.
+        `QuantizedNetworkRegressor`, alone or at the end of a pipeline.
     input_range : (int, int), optional
-        Smallest and largest input of a network alone; by default those of 16 bits. The input has the narrowest type
-        that holds them: uint8, int8, int16 or int32. Other inputs may overflow.
+        Smallest and largest input of a network alone; by default, those of 16 bits. The input has the narrowest type
+        that holds them: uint8, int8, int16 or int32. Inputs outside the range may overflow.
     layout : {"auto", "neurons", "form"}, default="auto"
-        Whether neurons are evaluated or the quadratic form that they add up to. "auto" takes what is smaller for a
-        network alone, else what takes fewer multiplications.
+        Whether to evaluate the neurons or the quadratic form that they add up to. "auto" picks the smaller graph for a
+        network alone, and the layout with fewer multiplications for other models.
 
     Returns
     -------
     onnx.ModelProto
-        Of a network alone, the input "X" of shape (n, d), and the outputs "outputs" of shape (n, C), int64, and
-        "scores", which are these times the metadata "unit" in double precision; "error" bounds the distance of the
-        scores from the network's. Second-layer weights with a common unit have the error 0.
+        A network alone has the input "X" of shape (n, d) and two outputs of shape (n, C): "outputs", int64, and
+        "scores", which are "outputs" times the metadata "unit", in double precision. The metadata "error" bounds the
+        distance of the scores from the network's. It is 0 for a bilinear or purely quadratic activation if second-layer
+        weights are small multiples of a common unit, and so is the bias.
 
-        Of others, the input "X" of shape (n, d) in double precision, nan where missing; or, if some column holds text,
-        an input of shape (n, 1) for each column in use, by its name, with empty text where missing. See `onnx_inputs`.
-        The outputs are "predictions" of shape (n, C) for numbers; for classes "label" of shape (n,), or (n, k) for
-        labels of which a sample may have any number, "scores" and, where there are any, "probabilities" of shape
-        (n, C).
+        Other models have the input "X" of shape (n, d) in double precision, with nan for missing entries. If some
+        column holds text, each column in use is instead an input of shape (n, 1) with the column's name, and missing
+        text is empty. See `onnx_inputs`. A regressor has the output "predictions" of shape (n, C). A classifier has
+        "label" of shape (n,), or (n, k) if it is multilabel, "scores" of shape (n, C) and, if the model has them,
+        "probabilities" of shape (n, k), for k classes or labels.
 
     Raises
     ------
     ExportError
-        Sums exceed 64 bits, or a part of the model has no place in ONNX.
+        Sums exceed 64 bits, or a part of the model cannot be expressed in ONNX.
     MissingPackageError
         onnx is not installed.
 
     Notes
     -----
-    Graphs do not check: what the model itself refuses, such as infinite numbers, gives outputs without meaning.
+    Graphs do not check inputs. Those that the model itself refuses, such as infinite numbers, give meaningless outputs.
 
-    Models have the versions 7 of ONNX's format and 13 of its operators. onnxruntime 1.15 is the oldest that was tested.
+    Models use version 7 of the ONNX format and version 13 of its operators. The oldest onnxruntime tested is 1.15.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
 
 
 def onnx_inputs(model: Any, X: Any, *, input_range: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
-    """Return an array or a data frame as the inputs of `to_onnx(model)`, by name.
+    """Convert an array or a data frame to the inputs of `to_onnx(model)`, by name.
 
     Parameters
     ----------

@@ -37,28 +37,28 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
     r"""Return a network as QONNX, which hls4ml and FINN turn into circuits.
 
     The outputs are :math:`\sum_j A_{jk} (u_j^T x)(v_j^T x) + b_k^T x + c_k` with integers A, b, c. Weights of two
-    levels are ``BipolarQuant`` nodes of scale 1, other integers ``Quant`` nodes. All tensors are single precision, and
-    exact: every intermediate value is proven to be an integer below 2^24 in magnitude.
+    levels are ``BipolarQuant`` nodes of scale 1; other integers are ``Quant`` nodes. All tensors are in single
+    precision, and exact: every intermediate value is proven to be an integer below 2^24 in magnitude.
 
     Parameters
     ----------
     model : BilinearNetwork or PolynomialNetwork
-        QONNX has no place for the columns of estimators: take their ``network_``.
+        QONNX cannot express how estimators encode columns: pass the ``network_`` of an estimator.
     input_range : (int, int), optional
-        Smallest and largest input, integers; by default those of 8 bits. Inputs are quantized to as many bits as it
-        needs.
+        Smallest and largest input, integers; by default, those of 8 bits. Inputs are quantized to as many bits as this
+        range needs.
 
     Returns
     -------
     onnx.ModelProto
-        With the input "X" of shape (1, d) and the output "outputs" of shape (1, C): integers that times the metadata
-        "unit" are the network's outputs, up to the metadata "error". It is 0 where second-layer weights are multiples
-        of a unit, and so are the linear and constant part.
+        The input is "X" of shape (1, d). The output "outputs" of shape (1, C) holds integers; times the metadata
+        "unit", they are the network's outputs up to the metadata "error". The error is 0 if second-layer weights and
+        the linear and constant parts are multiples of one unit.
 
     Raises
     ------
     ExportError
-        An intermediate value may reach 2^24, or the model is no network alone.
+        An intermediate value may reach 2^24, or the model is not a network alone.
     MissingPackageError
         onnx is not installed.
 

@@ -26,9 +26,9 @@ __all__ = ["register_skl2onnx"]
 def register_skl2onnx() -> None:
     """Make skl2onnx convert the estimators and encoders of this package, alone and in pipelines.
 
-    Those take columns of any types of skl2onnx, in the order of training: numbers with nan where missing, and text,
-    empty where missing. What they compute in double precision is given back in the type of the first column of
-    numbers; labels are integers or text, as everywhere in skl2onnx.
+    The converted models take columns of any skl2onnx types, in the order of training. A missing number is nan, and
+    missing text is empty. Models compute in double precision and return numbers in the type of the first numeric
+    column. Labels are integers or text, as everywhere in skl2onnx.
 
     Raises
     ------

@@ -35,14 +35,14 @@ class VerilogSource(Summarized):
     Attributes
     ----------
     name : str
-        Of the file and of the module from bits; ``NAME_columns`` is the one from columns, and the two that end in
-        ``_registered`` have registers.
+        Name of the file and of the module that takes bits. The module ``NAME_columns`` takes columns. The names of the
+        two modules with registers end in ``_registered``.
     source : str
         Contents of ``NAME.v``, Verilog-2001.
     model : BitModel
-        What the module computes, exactly: `BitModel.bits` and `BitModel.outputs`.
+        Exactly what the module computes: see `BitModel.bits` and `BitModel.outputs`.
     words : Words or None
-        What columns are for ``NAME_columns``: `Words.columns` and `Words.bits`; None for a network alone.
+        How ``NAME_columns`` represents columns: see `Words.columns` and `Words.bits`. None for a network alone.
     """
 
     name: str
@@ -52,12 +52,12 @@ class VerilogSource(Summarized):
 
     @property
     def width(self) -> int:
-        """Bits of an output, a signed integer: enough for any inputs."""
+        """Number of bits of an output, a signed integer; enough for any inputs."""
         return output_width(self.model)
 
     @property
     def unit(self) -> float:
-        """Scores of the model are this times the integer outputs."""
+        """Factor that converts the integer outputs to scores of the model."""
         return self.model.unit
 
     @property
@@ -66,16 +66,16 @@ class VerilogSource(Summarized):
         return self.model.error
 
     def files(self) -> dict[str, bytes]:
-        """Return name and contents of the file."""
+        """Return the contents of the file by name."""
         return {f"{self.name}.v": self.source.encode("ascii")}
 
     def write(self, directory: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Write the file to a directory that exists, and return its path.
+        """Write the file to an existing directory and return its path.
 
         Raises
         ------
         InvalidInputError
-            It exists, unless `force` allows to overwrite it.
+            The file exists and `force` is False. With `force`, an existing file is overwritten.
         """
         (path,) = write_into(directory, self.files(), force=force)
         return path
@@ -83,23 +83,23 @@ class VerilogSource(Summarized):
     def simulate(
         self, rows: npt.NDArray[Any], *, columns: bool = False, registered: bool = False
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp] | None]:
-        """Return outputs of shape (n, C), and what `BitModel.description` decides, as Icarus Verilog simulates them.
+        """Simulate with Icarus Verilog and return outputs of shape (n, C) and the decisions of `BitModel.description`.
 
         Parameters
         ----------
         rows : array of shape (n, d)
-            As `BitModel.bits` returns them, or with `columns` as `Words.columns` does.
+            Bits as returned by `BitModel.bits` or, with `columns`, words as returned by `Words.columns`.
         columns : bool, default=False
-            Whether to simulate the module from columns.
+            Whether to simulate the module that takes columns.
         registered : bool, default=False
             Whether to simulate the module with registers.
 
         Raises
         ------
         MissingPackageError
-            There is no ``iverilog``.
+            ``iverilog`` is not installed.
         InvalidInputError
-            A network alone has no columns, or rows have another shape.
+            `columns` is True for a network alone, which has no columns, or `rows` has another shape.
         """
         if shutil.which("iverilog") is None:
             raise MissingPackageError("simulate needs Icarus Verilog: install iverilog")
@@ -135,7 +135,7 @@ class VerilogSource(Summarized):
         return np.array([int(choice, 2) for choice in choices], dtype=np.intp)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return labels and texts on inputs, outputs and bounds, for people."""
+        """Return a readable summary of inputs, outputs and bounds, as pairs of label and text."""
         products = int((np.count_nonzero(self.model.pairs, axis=(1, 2))).sum())
         columns = [] if self.words is None else [("columns", f"{len(self.words.words)}, {self.words.width} bits")]
         return [
@@ -161,36 +161,36 @@ def to_verilog(
     values: tuple[float, float] = (0.0, 1.0),
     scales: Mapping[str, float] | None = None,
 ) -> VerilogSource:
-    """Return a model whose inputs are bits as Verilog-2001: combinational modules, and the same with registers.
+    """Return a model whose inputs are bits as Verilog-2001 modules, combinational and with registers.
 
     Parameters
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
-        All inputs of the network are bits: of thresholds, categories and missing entries, as ``encoding="thresholds"``
-        makes them. The module ``NAME`` takes these bits, ``NAME_columns`` the columns of the table; the head of the
-        file says which is which. Bits of one column must come from one entry, so no entry is above a threshold but
-        below a smaller one.
+        All inputs of the network must be bits, such as those for thresholds, categories and missing entries made by
+        ``encoding="thresholds"``. The module ``NAME`` takes these bits; ``NAME_columns`` takes the columns of the
+        table. The head of the file describes both. The bits of a column must come from one entry: no entry is above a
+        threshold but below a smaller one.
     name : str, default="qsdp_model"
-        Of the module and the file; an identifier that begins with a letter.
+        Name of the module and the file; an identifier that begins with a letter.
     digits : int, default=8
-        Bits of the magnitude of coefficients, 1 to 30: fewer make a smaller circuit and a larger `error`.
+        Bits of the magnitude of coefficients, 1 to 30. Fewer bits make a smaller circuit and a larger `error`.
     values : (float, float), default=(0, 1)
-        Inputs of a network alone that stand for the bits 0 and 1, such as -1 and 1.
+        For a network alone, the inputs that the bits 0 and 1 stand for, such as -1 and 1.
     scales : mapping of str to float, optional
-        Scales of columns by name: the word of an entry is the nearest integer to scale times it. By default the power
-        of ten that has one decimal more than the thresholds.
+        Scale of each column, by name. The word of an entry is the integer nearest to the entry times the scale. The
+        default is the power of ten that keeps one decimal more than the thresholds.
 
     Raises
     ------
     ExportError
-        An input of the network is no bit.
+        An input of the network is not a bit.
 
     Notes
     -----
-    A quadratic function of bits is a sum of bits and of products of two bits, with integer coefficients. The bits of
-    these are counted by their weight, and counts are added: there is neither a multiplication nor a memory. The number
-    of products does not depend on the number of neurons. The word of a column has the fewest bits that tell its
-    thresholds, or categories, apart.
+    A quadratic function of bits is a sum of bits and of products of two bits, with integer coefficients. The circuit
+    counts the bits of the coefficients by their weight and adds the counts. It needs no multiplication and no memory.
+    The number of products does not depend on the number of neurons. The word of a column has as few bits as suffice to
+    tell its thresholds or categories apart.
 
     Examples
     --------

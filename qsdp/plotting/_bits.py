@@ -32,12 +32,12 @@ __all__ = ["BitsDisplay"]
 
 
 class BitsDisplay(Display):
-    """Score of networks against the bits that store them.
+    """Score of networks against their size in bits.
 
     Parameters
     ----------
     curves : mapping of str to (bits, scores)
-        Bits of shape (K,) and, for each of them, the scores of R networks, shape (K,) or (K, R).
+        Sizes in bits, of shape (K,), and the scores of R networks of each size, of shape (K,) or (K, R).
     score_name : str, default="accuracy"
         Label of the vertical axis.
     reference : float, optional
@@ -47,9 +47,9 @@ class BitsDisplay(Display):
     Attributes
     ----------
     lines_ : list of Line2D
-        Means over the networks of one size, a line per curve.
+        Mean scores of the networks of each size, one line per curve.
     bands_ : list of PolyCollection
-        From the smallest to the largest score, for curves of several networks each.
+        Bands from the smallest to the largest score, for curves with several networks of each size.
     reference_ : Line2D or None
     ax_ : Axes
     figure_ : Figure
@@ -102,20 +102,20 @@ class BitsDisplay(Display):
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> BitsDisplay:
-        """Sample networks of several sizes from a fitted estimator's solution and plot their scores.
+        """Sample networks of several sizes from the solution of a fitted estimator and plot their scores.
 
         Parameters
         ----------
         estimator : QuantizedNetworkClassifier, QuantizedNetworkRegressor, or one with cross-validation
-            Fitted, or a pipeline that ends in one; it is not changed.
+            Fitted estimator, or a pipeline that ends in one. It is not changed.
         X, y : array-like
             Data to score on, usually held out from the fit.
         sizes : sequence of int, optional
-            Numbers of neurons; by default 10, 30, ..., 10000.
+            Numbers of neurons; by default, 10, 30, ..., 10000.
         levels : sequence of int, optional
-            Numbers of levels, one curve each; by default that of the fit.
+            Numbers of levels, one curve each; by default, the number used in the fit.
         n_draws : int, default=5
-            Networks of each size, refined as in the fit.
+            Number of networks of each size. They are refined as in the fit.
         random_state : int, Generator, RandomState or None, default=0
         ax : Axes, optional
         **line_kw
@@ -124,7 +124,7 @@ class BitsDisplay(Display):
         Returns
         -------
         BitsDisplay
-            Its reference is the score of the relaxation, the limit for many neurons.
+            The reference line is the score of the relaxation, the limit for many neurons.
         """
         check_axes(ax)
         if hasattr(estimator, "steps"):
@@ -169,7 +169,7 @@ class BitsDisplay(Display):
         Parameters
         ----------
         networks : iterable of networks, or mapping of str to such iterables
-            Objects with `n_bits`; a mapping gives one curve per name. They are sorted by their bits.
+            Objects with `n_bits`, which are sorted by size. A mapping gives one curve per name.
         score : callable
             ``score(network)`` returns a float.
         score_name : str, default="accuracy"

@@ -38,7 +38,7 @@ class Display(ABC):
     figure_: Figure | SubFigure
 
     def plot(self: AnyDisplay, ax: Axes | None = None, **style: Any) -> AnyDisplay:
-        """Draw on given axes, or on those of a new figure, and return the display."""
+        """Draw on the given axes, or on those of a new figure, and return the display."""
         self.ax_, self.figure_ = axes_to_draw_on(ax)
         self.ax_.grid(True, color="#B0B0B0", linewidth=0.5, alpha=0.5)
         self.ax_.set_axisbelow(True)
@@ -52,7 +52,7 @@ class Display(ABC):
 
 
 class PairDisplay(ABC):
-    """Base class of displays with two pairs of axes beside each other."""
+    """Base class of displays with two pairs of axes side by side."""
 
     ax_: npt.NDArray[Any]
     figure_: Figure | SubFigure
@@ -60,7 +60,7 @@ class PairDisplay(ABC):
     _size = (8.4, 4.0)
 
     def plot(self: AnyPair, ax: Sequence[Axes] | None = None, **image_kw: Any) -> AnyPair:
-        """Draw on two given axes, or on those of a new figure, and return the display."""
+        """Draw on the two given axes, or on those of a new figure, and return the display."""
         check_pair(ax)
         if ax is None:
             _, ax = require_matplotlib().subplots(1, 2, figsize=self._size, layout="constrained")

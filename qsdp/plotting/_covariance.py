@@ -22,9 +22,9 @@ __all__ = ["CovarianceDisplay"]
 class CovarianceDisplay(PairDisplay):
     r"""Covariance before and after shaping, as two images on one colour scale.
 
-    Before: :math:`[[V, Z], [Z^T, W]] / \rho`, the solution of the relaxation, of unit diagonal. After: Q with
-    :math:`\arcsin Q_{12} = c Z / \rho`, so that the signs of a Gaussian of covariance Q have correlations between
-    u and v in proportion to Z.
+    The matrix before is :math:`[[V, Z], [Z^T, W]] / \rho`, the solution of the relaxation with unit diagonal. The
+    matrix after is Q with :math:`\arcsin Q_{12} = c Z / \rho`, so that the signs u and v of a Gaussian with covariance
+    Q have correlations with each other that are proportional to Z.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class CovarianceDisplay(PairDisplay):
     def from_result(
         cls, result: QSDPResult, *, output: int = 0, ax: Sequence[Axes] | None = None, **image_kw: Any
     ) -> CovarianceDisplay:
-        """Plot the covariance of one output of a result; the parameters are those of `from_relaxation`."""
+        """Plot the covariance of one output of a result, with the parameters of `from_relaxation`."""
         check_pair(ax)
         check_instance("result", result, QSDPResult)
         return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **image_kw)

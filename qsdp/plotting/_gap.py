@@ -23,14 +23,14 @@ __all__ = ["GapDisplay"]
 
 
 class GapDisplay(Display):
-    """Relative gap between the best objective and the best bound so far, against seconds.
+    """Relative gap between the best objective and the best lower bound so far, against time in seconds.
 
     Parameters
     ----------
     curves : mapping of str to (seconds, gaps)
         Two sequences of equal length per curve.
     floor : float, default=1e-16
-        Smaller gaps are drawn as this one, since a logarithmic axis has no zero.
+        Smallest gap drawn. Smaller gaps are drawn at this value, since a logarithmic axis has no zero.
 
     Attributes
     ----------
@@ -72,8 +72,8 @@ class GapDisplay(Display):
         Parameters
         ----------
         records : iterable, or mapping of str to iterables
-            Arguments of the calls of a callback by `qsdp.solve_relaxation` or `qsdp.column_generation`; a mapping
-            gives one curve per name.
+            Records that `qsdp.solve_relaxation` or `qsdp.column_generation` passed to a callback. A mapping gives one
+            curve per name.
         ax : Axes, optional
         **line_kw
             Passed to ``Axes.plot`` for every line.
@@ -92,18 +92,18 @@ class GapDisplay(Display):
         line_kw: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> GapDisplay:
-        """Solve the relaxation of a problem with this package's own solvers and plot their gaps.
+        """Solve the relaxation of a problem with the package's own solvers and plot their gaps.
 
         Parameters
         ----------
         problem : TrainingProblem
         solvers : iterable of str, default=("auto",)
-            Solvers that report their progress, one curve each.
+            Solvers that report progress, one curve each.
         ax : Axes, optional
         line_kw : mapping, optional
             Passed to ``Axes.plot`` for every line.
         **options
-            Passed to `qsdp.solve_relaxation`, such as `tol` and `time_limit`.
+            Options such as `tol` and `time_limit`, passed to `qsdp.solve_relaxation`.
         """
         check_axes(ax)
         own = ["auto", *(name for name, backend in BACKENDS.items() if backend.certified)]
@@ -115,7 +115,7 @@ class GapDisplay(Display):
 
     @classmethod
     def from_result(cls, result: ColumnGenerationResult, *, ax: Axes | None = None, **line_kw: Any) -> GapDisplay:
-        """Plot the rounds of column generation, one curve per output where they were trained one after the other.
+        """Plot the rounds of column generation, one curve per output if outputs were trained one after the other.
 
         Parameters
         ----------

@@ -24,16 +24,16 @@ _LETTERS, _WRITTEN = 24, 10
 
 
 class InteractionDisplay(PairDisplay):
-    """Sizes of main effects as bars, and of interactions as a triangle: a row for each column.
+    """Sizes of main effects as bars and of interactions as a triangle, with one row for each column.
 
-    Columns are ranked by their importance, main effect and interactions together.
+    Columns are ranked by importance: their main effect and interactions together.
 
     Parameters
     ----------
     effects : Effects
     output : int, default=0
     n_columns : int, default=16
-        Columns shown at most, the most important ones.
+        Largest number of columns shown, the most important ones.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class InteractionDisplay(PairDisplay):
         Parameters
         ----------
         effects : Effects
-            Such as ``estimator.effects()``.
+            Effects, as returned by ``estimator.effects()``.
         output : int, default=0
         n_columns : int, default=16
         ax : sequence of two Axes, optional
@@ -102,12 +102,13 @@ class InteractionDisplay(PairDisplay):
         ax: Sequence[Axes] | None = None,
         **image_kw: Any,
     ) -> InteractionDisplay:
-        """Plot the effects of a fitted estimator over data.
+        """Compute the effects of a fitted estimator over data and plot them.
 
         Parameters
         ----------
         estimator : QuantizedNetworkClassifier, QuantizedNetworkRegressor, or one with cross-validation
-            Fitted; or a pipeline that ends in one: the effects are those of the columns that its last step is given.
+            Fitted estimator, or a pipeline that ends in one. The effects are those of the columns that the last step
+            receives.
         X : array-like of shape (n, d), optional
         sample_weight : array-like of shape (n,), optional
         names : sequence of str, optional

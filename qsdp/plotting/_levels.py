@@ -25,14 +25,14 @@ class LevelsDisplay(Display):
     Parameters
     ----------
     levels : array-like of shape (L,)
-        Values of a weight, increasing.
+        Values that a weight can take, in increasing order.
     counts : mapping of str to array-like of shape (L,)
-        Number of weights with each value, for every group of weights.
+        Number of weights with each value, for each group of weights.
 
     Attributes
     ----------
     bars_ : list of BarContainer
-        One per group; heights are shares of its weights.
+        Bars of each group. Their heights are shares of the weights in the group.
     ax_ : Axes
     figure_ : Figure
 
@@ -54,14 +54,14 @@ class LevelsDisplay(Display):
     def from_network(
         cls, network: BilinearNetwork | PolynomialNetwork, *, ax: Axes | None = None, **bar_kw: Any
     ) -> LevelsDisplay:
-        """Plot the levels of a network's first layer; the binary last entries of a lift are left out.
+        """Plot the levels of the first-layer weights of a network, without the binary last entries of a lift.
 
         Parameters
         ----------
         network : BilinearNetwork or PolynomialNetwork
         ax : Axes, optional
         **bar_kw
-            Passed to ``Axes.bar``, such as ``log=True`` where a few levels have nearly all weights.
+            Passed to ``Axes.bar``. For example, ``log=True`` helps if nearly all weights are on a few levels.
         """
         check_axes(ax)
         if isinstance(network, BilinearNetwork):
@@ -85,7 +85,7 @@ class LevelsDisplay(Display):
 
     @classmethod
     def from_result(cls, result: QSDPResult, *, ax: Axes | None = None, **bar_kw: Any) -> LevelsDisplay:
-        """Plot the levels of a result's network; the other parameters are those of `from_network`."""
+        """Plot the levels of the network of a result, with the other parameters of `from_network`."""
         check_axes(ax)
         check_instance("result", result, QSDPResult)
         return cls.from_network(result.network, ax=ax, **bar_kw)

@@ -30,7 +30,7 @@ __all__ = ["ObjectiveDisplay"]
 
 
 class ObjectiveDisplay(Display):
-    r"""Objective of sampled networks against their number of neurons m, with the lower bound for every network.
+    r"""Objective of sampled networks against their number of neurons m, with the lower bound for all networks.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ObjectiveDisplay(Display):
     objectives : array-like of shape (K, R)
         Objectives of R networks of each size.
     lower_bound : float
-        Bound on the objective of networks of any width.
+        Lower bound on the objective of networks of any width.
     limit : float, optional
         Limit of the objective of sampled networks as m grows.
     network : (int, float), optional
@@ -48,9 +48,9 @@ class ObjectiveDisplay(Display):
     Attributes
     ----------
     line_ : Line2D
-        Means over the networks of one size.
+        Mean objectives of the networks of each size.
     band_ : PolyCollection or None
-        From the smallest to the largest objective; None for one network of each size.
+        Band from the smallest to the largest objective; None if there is one network of each size.
     bound_, limit_, point_ : Line2D or None
     ax_ : Axes
     figure_ : Figure
@@ -93,15 +93,15 @@ class ObjectiveDisplay(Display):
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> ObjectiveDisplay:
-        """Sample networks of several sizes from one solution and plot their objectives.
+        """Sample networks of several sizes from the solution of a result and plot their objectives.
 
         Parameters
         ----------
         result : QSDPResult
         sizes : sequence of int, optional
-            Numbers of neurons; by default 10, 30, ..., 10000.
+            Numbers of neurons; by default, 10, 30, ..., 10000.
         n_draws : int, default=5
-            Networks of each size.
+            Number of networks of each size.
         refine : {"none", "refit", "polish"}, default="none"
             Refinement of each network.
         random_state : int, Generator, RandomState or None, default=0

@@ -32,9 +32,9 @@ class DecisionRegionDisplay(Display):
     classes : sequence, optional
         Labels of the classes; None for a regressor.
     points : ndarray of shape (n, 2), optional
-        Samples drawn over the regions.
+        Samples to draw over the regions.
     targets : ndarray of shape (n,), optional
-        Class indices of the points, or targets.
+        Class indices of the points, or their targets for a regressor.
     names : (str, str), default=("column 0", "column 1")
         Labels of the axes.
 
@@ -44,14 +44,14 @@ class DecisionRegionDisplay(Display):
     boundaries_ : list of QuadContourSet
         Boundaries of the regions of all classes but the last.
     points_ : list of PathCollection
-        One per class that occurs among the points.
+        One collection per class that occurs among the points.
     ax_ : Axes
     figure_ : Figure
 
     Notes
     -----
-    Unlike scikit-learn's ``DecisionBoundaryDisplay`` it draws the samples and a legend, takes data of more than two
-    columns, and has the same colours whatever scikit-learn's version.
+    Unlike scikit-learn's ``DecisionBoundaryDisplay``, it draws the samples and a legend, accepts data with more than
+    two columns, and uses the same colours with any version of scikit-learn.
 
     Examples
     --------
@@ -96,17 +96,17 @@ class DecisionRegionDisplay(Display):
         Parameters
         ----------
         estimator : classifier or regressor
-            Fitted scikit-learn estimator with one output, such as a pipeline.
+            Fitted scikit-learn estimator or pipeline with one output.
         X : array-like of shape (n, d), d >= 2
-            Data that the mesh covers. The other columns are held at their medians.
+            Data that the mesh covers. Columns other than the two plotted are held at their medians.
         y : array-like of shape (n,), optional
-            Targets; the samples are drawn only if they are given.
+            Targets. The samples are drawn only if targets are given.
         features : (int, int), default=(0, 1)
-            The two columns.
+            The two columns to plot.
         resolution : int, default=200
-            Mesh points along each of them.
+            Number of mesh points along each column.
         margin : float, default=0.1
-            Extent of the mesh beyond the data, as a share of their range.
+            Extent of the mesh beyond the data, as a share of the range of the data.
         ax : Axes, optional
         **mesh_kw
             Passed to ``Axes.pcolormesh``.

@@ -22,18 +22,19 @@ _LABELS = {"A": r"$A = (V + Z) / \rho$", "B": r"$B = (V - Z) / \rho$", "Q": "$Q$
 
 
 class SpectrumDisplay(Display):
-    r"""Spectra of the relaxation's blocks A and B and of the covariance Q from which neurons are sampled.
+    r"""Spectra of the blocks A and B of the relaxation and of the covariance Q from which neurons are sampled.
 
-    :math:`A = V + Z` and :math:`B = V - Z` are positive semidefinite, :math:`\hat y_i = \langle \mathcal{X}_i,
-    A - B \rangle`; divided by :math:`\rho` the diagonal of A + B is 2. Q has unit diagonal. A fast decay means low
+    :math:`A = V + Z` and :math:`B = V - Z` are positive semidefinite, and :math:`\hat y_i = \langle \mathcal{X}_i,
+    A - B \rangle`. The diagonal of A + B, divided by :math:`\rho`, is 2. Q has unit diagonal. A fast decay means low
     rank.
 
     Parameters
     ----------
     eigenvalues : mapping of str to array-like of shape (N,)
-        Eigenvalues of each matrix in any order; the class methods name them "A", "B" and "Q".
+        Eigenvalues of each matrix, in any order. The class methods name the matrices "A", "B" and "Q".
     floor : float, default=1e-9
-        Smaller shares of the largest eigenvalue are drawn as this one: they are rounding errors, or the solver's.
+        Smallest share of the largest eigenvalue drawn. Smaller shares are drawn at this value, since they are errors of
+        rounding or of the solver.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class SpectrumDisplay(Display):
     def from_result(
         cls, result: QSDPResult, *, output: int = 0, ax: Axes | None = None, **line_kw: Any
     ) -> SpectrumDisplay:
-        """Plot the spectra of A, B and Q of a result; the parameters are those of `from_relaxation`."""
+        """Plot the spectra of A, B and Q of a result, with the parameters of `from_relaxation`."""
         check_axes(ax)
         check_instance("result", result, QSDPResult)
         return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **line_kw)
@@ -71,7 +72,7 @@ class SpectrumDisplay(Display):
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> SpectrumDisplay:
-        """Plot the spectra of A and B, and that of Q if a covariance is given.
+        """Plot the spectra of A and B, and the spectrum of Q if a covariance is given.
 
         Parameters
         ----------

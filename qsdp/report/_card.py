@@ -31,7 +31,7 @@ def card(
     sections: Sequence[Section],
     usage: str,
 ) -> str:
-    """Return a card of UTF-8 text."""
+    """Return a model card as UTF-8 text."""
     body = [f"# {_line(name)}", _escaped(lead), f"## How to use it\n\n{usage}", _LIMITS.rstrip()]
     for section in sections:
         body += [f"## {_line(section.title)}", *filter(None, map(_block, section.blocks))]
@@ -39,7 +39,7 @@ def card(
 
 
 def usage_of_model(name: str) -> str:
-    """Return how to use the file of a model of `qsdp fit`, as Markdown."""
+    """Return instructions for using the file of a model of `qsdp fit`, as Markdown."""
     file = _line(f"{name}.qsdp")
     return f"```console\n$ pip install qsdp\n$ qsdp predict {file} new.csv\n$ qsdp export {file} --to c\n```"
 

@@ -34,20 +34,20 @@ __all__ = ["RENDERINGS", "Report", "make_report"]
 
 @dataclass(frozen=True)
 class Report:
-    """What is known of a model, as a page for people and as a card for repositories of models.
+    """Report on a model, as an HTML page for people and as a model card for model repositories.
 
     Attributes
     ----------
     name : str
-        Of the model's file, without its ending.
+        Name of the model's file, without the suffix.
     lead : str
-        The model in a sentence or two.
+        Description of the model in a sentence or two.
     task : {"tabular-classification", "tabular-regression"} or None
-        None of a file without a table.
+        None for a file without a table.
     scores : tuple of (str, float)
-        Rows and accuracy, or R^2, on them.
+        Name of each set of rows and the accuracy, or R^2, on it.
     data : str or None
-        Name of the file of these rows.
+        Name of the file with these rows.
     sections : tuple of Section
     usage : str
         How to use the file, as Markdown.
@@ -62,19 +62,19 @@ class Report:
     usage: str
 
     def to_html(self) -> str:
-        """Return one page that loads nothing from elsewhere, for wide and narrow windows, light and dark."""
+        """Return a self-contained page for wide and narrow windows, in light and dark colours."""
         return page(self.name, self.lead, self.sections)
 
     def to_card(self) -> str:
-        """Return Markdown with a YAML head, a model card as Hugging Face's hub and others read it."""
+        """Return Markdown with a YAML head: a model card as read by the Hugging Face Hub and others."""
         return card(self.name, self.lead, self.task, self.scores, self.data, self.sections, self.usage)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file that ends in .html, the card to one that ends in .md."""
+        """Write the page to a file whose name ends in .html, or the card to one whose name ends in .md."""
         write_whole(path, self.rendered(Path(path).suffix))
 
     def rendered(self, suffix: str) -> bytes:
-        """Return the contents of a file with that suffix."""
+        """Return the contents of a file with the given suffix."""
         if suffix not in RENDERINGS:
             raise InvalidInputError(f"a report ends in {' or '.join(RENDERINGS)}; got {suffix!r}")
         return RENDERINGS[suffix](self).encode()
@@ -87,24 +87,25 @@ RENDERINGS: dict[str, Callable[[Report], str]] = {".html": Report.to_html, ".md"
 def make_report(
     model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
 ) -> Report:
-    """Return the report of a model of `qsdp fit`, a network, a certificate or statistics, with what its file lacks.
+    """Report on the file of a `qsdp fit` model, a network, a certificate or statistics, and on what the file lacks.
 
     Parameters
     ----------
     model_file : str or path-like
     data_file : str or path-like, optional
-        A table with columns and target, for a model of `qsdp fit`. With that of training, training and held-out rows
-        are told apart and gaps computed; of another, all rows are scored. Without it accuracy, other sizes and effects
-        are left out.
+        Table with columns and target, for a model of `qsdp fit`. With the table used for training, the report tells
+        training rows from held-out rows and computes gaps. With another table, it scores all rows. Without a table, it
+        leaves out accuracy, other sizes and effects.
     n_draws : int, default=5
-        Networks of each size that are sampled for gap and accuracy against the number of neurons.
+        Number of networks sampled for each size, to show gap and accuracy against the number of neurons.
 
     Raises
     ------
     StorageError
-        The file is damaged, of another version or foreign.
+        The file is damaged, has another version or is not a file of qsdp.
     InvalidInputError
-        The data lack a column or the target, or have no row in which it is known; or the file holds no columns.
+        The data lack a column or the target, or no row has a known target. Or data are given for a file that holds no
+        columns.
     """
     check_integer("n_draws", n_draws, minimum=1)
     model, path = load_file(model_file), Path(model_file)

@@ -19,31 +19,31 @@ SPECS: Mapping[str, UCISpec] = MappingProxyType({**paper.SPECS, **binary.SPECS, 
 def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
     """Load a set of the UCI Machine Learning Repository.
 
-    The files are taken from ``$QSDP_DATA/uci/<set>/<file>`` when the environment variable ``QSDP_DATA`` is
-    set; otherwise they are downloaded once into the user's cache folder. Their checksums are verified.
+    The files are read from ``$QSDP_DATA/uci/<set>/<file>`` if the environment variable ``QSDP_DATA`` is set; otherwise
+    they are downloaded once into the user's cache folder. Their checksums are verified.
 
     Parameters
     ----------
     name : str
-        One of the table below. Two classes are -1.0 and +1.0 (the table gives the positive one), more are 0, 1, ...
-        in the order of `Dataset.target_names`.
+        A name from the table below. Two classes are coded as -1.0 and +1.0; the table gives the positive one. More
+        classes are coded as 0, 1, ... in the order of `Dataset.target_names`.
     encoding : {"rank", "onehot"}, default "rank"
-        How categorical attributes become numbers. "rank" gives the sizes of the table: a value becomes its rank,
-        from 0, among the column's distinct strings in sorted order, which is not always the natural one ("5-9"
-        comes after "45-49"). "onehot" gives a 0/1 column for each distinct string. In both, a missing value "?" is
-        a value of its own. Missing continuous values become the median of the column over all rows, training and
-        test alike.
+        How categorical attributes become numbers. With "rank", a value becomes its rank, from 0, among the distinct
+        strings of the column in sorted order. This is not always the natural order: "5-9" comes after "45-49". The
+        sizes in the table are for "rank". With "onehot", each distinct string becomes a 0/1 column. In both cases, a
+        missing value "?" is a value of its own. Missing continuous values become the median of the column over all
+        rows, training and test alike.
 
     Returns
     -------
     Dataset
-        The set, with its source, citation and licence in `description`; `Dataset.usual_split` gives the training
-        and test rows of the literature for "adult" and "letter".
+        The set, with its source, citation and licence in `description`. For "adult" and "letter",
+        `Dataset.usual_split` returns the training and test rows of the literature.
 
     Raises
     ------
     DatasetError
-        If a file is not found, cannot be downloaded, or is not the expected one.
+        A file is not found, cannot be downloaded, or does not have the expected contents.
 
     Notes
     -----
@@ -67,7 +67,7 @@ def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
     "wine-quality-white"   4898       11  7, quality 3 to 9
     ====================  =====  =======  ======================  =============================================
 
-    The quality of wine is class + 3; classes of quality are ordered.
+    The quality of a wine is its class + 3. These classes are ordered.
 
     Examples
     --------
