@@ -124,8 +124,8 @@ plt.show()
 
 # %% [markdown]
 # Each point is the mean of twenty networks. Here the answer is no: up to about 6 kbit, more neurons with two levels do
-# better than fewer with more; beyond 20 kbit they are about equal. At small sizes, accuracy is lost to sampling noise, which falls with the number of
-# neurons.
+# better than fewer with more; beyond 20 kbit they are about equal. At small sizes, accuracy is lost to sampling noise,
+# which falls with the number of neurons.
 #
 # ## The same function as an ordinary network
 #

@@ -9,12 +9,13 @@ Seconds are those of the processor, of the fit at the chosen parameters; the sea
 gradient method serves all its roundings.
 
 Gradients are 32-bit, in batches of 64, in searches for as many epochs as samples held out of the fit improve, 300 at
-most; the last fit is to all rows, for 300 epochs, of which the least objective counts. "backprop" trains real weights with the second layer fixed; "backprop, signs" rounds
-them with one scale (section 5.1); "backprop, SDP" matches the trained network's outputs on the training rows by one
-from the relaxation (`qsdp.distill`); "straight-through" trains signs, from trained real weights. "ReLU" is a two-layer
-network of 2 m neurons, the same number of first-layer weights, "ReLU, signs" the same with that layer rounded, a scale
-a neuron. "paper" is the program (25) as printed, one block of twice the size, solved by SCS, the covariance by (27), m
-sampled neurons. "polished" starts from the tight program by our own solver with the covariance in closed form.
+most; the last fit is to all rows, for 300 epochs, of which the least objective counts. "backprop" trains real weights
+with the second layer fixed; "backprop, signs" rounds them with one scale (section 5.1); "backprop, SDP" matches the
+trained network's outputs on the training rows by one from the relaxation (`qsdp.distill`); "straight-through" trains
+signs, from trained real weights. "ReLU" is a two-layer network of 2 m neurons, the same number of first-layer weights,
+"ReLU, signs" the same with that layer rounded, a scale a neuron. "paper" is the program (25) as printed, one block of
+twice the size, solved by SCS, the covariance by (27), m sampled neurons. "polished" starts from the tight program by
+our own solver with the covariance in closed form.
 """
 
 from __future__ import annotations
