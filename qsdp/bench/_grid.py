@@ -42,9 +42,8 @@ class Budget:
     def fit(self, estimator: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
         """Return an estimator fitted to all samples.
 
-        Estimators of `qsdp.baselines` hold a share out only in searches. Here they train on all samples for the whole
-        number of epochs, and keep the network of the least objective: that was more accurate than to stop at the epoch
-        that was best for held-out samples, which of a few hundred is too early in every tenth training.
+        Estimators of `qsdp.baselines` hold samples out only in searches. Here they train on all samples for all epochs
+        and keep the network with the smallest objective. Stopping at the best epoch of the search is often too early.
         """
         if getattr(estimator, "validation_fraction", 0.0):
             estimator = clone(estimator).set_params(validation_fraction=0.0, patience=None)

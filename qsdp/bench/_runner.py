@@ -44,7 +44,7 @@ def run_experiment(
     Raises
     ------
     InvalidInputError
-        `n_jobs` is zero, or the back end is unknown or returns all results at the end.
+        `n_jobs` is zero, the back end cannot be used, or a quick run would overwrite a full one.
     StorageError
         The file is damaged or belongs to another experiment.
     """
@@ -52,6 +52,8 @@ def run_experiment(
     parallel = _parallel(n_jobs, backend)
     cases = list(experiment.cases(quick))
     results = load_results(experiment, path, quick)
+    if quick and path.is_file() and not load_results(experiment, path).quick:
+        raise InvalidInputError(f"{path} holds a full run; a quick one needs a file of its own")
     missing = results.missing(cases)[:limit]
     machine = results.add_machine(sources_of(experiment)) if missing else 0
     failures: list[tuple[Case, str]] = []

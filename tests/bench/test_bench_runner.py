@@ -117,6 +117,15 @@ def test_a_failing_case_is_named_and_tried_again(tmp_path: Path) -> None:
     assert calls == [{"n": 2, "seed": 1}]
 
 
+def test_a_quick_run_does_not_overwrite_a_full_one(tmp_path: Path) -> None:
+    path = tmp_path / "squares.json"
+    measure(path)
+    before = path.read_bytes()
+    with pytest.raises(InvalidInputError, match="squares.json holds a full run; a quick one needs a file of its own"):
+        measure(path, quick=True)
+    assert path.read_bytes() == before
+
+
 def test_other_versions_and_quick_records_are_measured_again(tmp_path: Path) -> None:
     path = tmp_path / "squares.json"
     results, _ = measure(path, quick=True)
