@@ -33,7 +33,7 @@ class PiecewiseQuadratic(Loss):
 
     @abc.abstractmethod
     def interval(self, target: FloatArray) -> tuple[float | FloatArray, float | FloatArray]:
-        """Return a <= 0 and b >= 0, possibly infinite: two numbers, or a pair for each entry of the target."""
+        """Return a <= 0 and b >= 0, possibly infinite, as numbers or as arrays in the shape of the target."""
 
     def slacks(self, target: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
         r"""Return pairs :math:`(\sigma_g, c_g)`, each in the shape of the target, one for every finite end.
@@ -68,7 +68,7 @@ class PiecewiseQuadratic(Loss):
         return np.where(inside, dual * (target + 0.5 * self.inverse_curvature * dual), math.inf)
 
     def project_dual(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """Clip the dual to the interval of -u."""
+        """Clip the dual to [-b, -a]."""
         low, high = self.interval(target)
         return np.clip(dual, -np.asarray(high), -np.asarray(low))
 
