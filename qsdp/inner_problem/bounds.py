@@ -153,7 +153,7 @@ def maxcut_bound(
     tol : float, default=1e-6
         Stop once the relative gap between the proven bound and the value of a feasible point is at most `tol`.
     rank : int, optional
-        Initial number of columns of the factor; by default, half of :math:`\sqrt{2n}` plus two. If a stationary point
+        Initial number of columns of the factor; by default, half of :math:`\sqrt{2n}`, plus two. If a stationary point
         cannot be proven optimal, the number becomes :math:`\sqrt{2n}`, which leaves no spurious optimum.
     max_iter : int, default=500
         Maximum number of steps.
