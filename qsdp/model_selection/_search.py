@@ -170,7 +170,7 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
 
 
 def search_on_validation(estimator: Any, X: Any, y: Any, grid: Grid, **options: Any) -> ValidationSearch:
-    """Return a `ValidationSearch` of an estimator over a grid, fitted to X and y.
+    """Fit a `ValidationSearch` of an estimator over a grid, with the given options, and return it.
 
     Examples
     --------
