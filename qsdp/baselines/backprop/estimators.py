@@ -179,7 +179,7 @@ class _Backprop(QuadraticNetworkTrained):
     second_layer : {"free", "fixed"}, default="free"
         "free" trains the second layer. "fixed" leaves it at 1/m as the paper does (for polynomial activations,
         alternating :math:`\pm 1/m`), times the root mean square of real targets. With several outputs, fixed neurons
-        are divided among the outputs, each with one over their number.
+        are divided among the outputs, each with one over the number of neurons of its output.
 
     Attributes
     ----------
