@@ -85,8 +85,8 @@ class BPLSBase(Baseline, _FittedBPLS):
         Follow the paper as printed, except for its matrix inverse. Parameters that are not given then default to
         ``hidden_target="first"``, ``ridge=0`` and ``eps_hidden=1e-6``; there is no refit, and the last pass is kept.
     references : bool, default=False
-        Also fit a linear model (by plain least squares) and random hidden layers with a fitted readout (with the same
-        ridge), and add both to the report.
+        Also fit a linear model (in regression, without ridge) and random hidden layers with a fitted readout (with the
+        same ridge), and add both to the report.
     n_jobs : int, optional
         Number of threads that share the columns of a solve; the result does not depend on it.
     random_state : int, Generator, RandomState or None

@@ -213,7 +213,7 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
 
 
 class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
-    """Fully connected network for one or several targets, which should be standardised, trained by RLS.
+    """Fully connected network for one or several (best standardised) targets, trained by recursive least squares.
 
     Parameters
     ----------
