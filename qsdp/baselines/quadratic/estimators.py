@@ -215,7 +215,7 @@ class QuadraticLogisticRegression(DescentClassifier):
 
     Notes
     -----
-    A(11) is printed with a minus sign where a plus is correct. Inputs beyond [-1, 1] require a smaller learning rate.
+    A(11) is printed with a minus sign where a plus is correct. Inputs beyond [-1, 1] call for a smaller learning rate.
 
     Source: M. M. Noel, V. Muthiah-Nakarajan, Y. D. Oswal, "Efficient vectorized backpropagation algorithms for training
     feedforward networks composed of quadratic neurons", section 2.
@@ -253,7 +253,7 @@ class QuadraticNetworkClassifier(DescentClassifier):
 
     Notes
     -----
-    Two classes have one sigmoid neuron, or two softmax neurons. Inputs beyond [-1, 1] require a smaller learning rate.
+    Two classes have one sigmoid neuron, or two softmax neurons. Inputs beyond [-1, 1] call for a smaller learning rate.
     Source: sections 3 and 4 of the source of `QuadraticLogisticRegression`.
 
     Examples
