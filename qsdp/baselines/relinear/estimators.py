@@ -91,8 +91,8 @@ class _ReLinear(Baseline):
     network_ : ReLinearNetwork
         The PyTorch module.
     history_ : History
-        Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of the parameters that a conventional network
-        does not have) and, with held-out samples, ``validation_score``.
+        Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of the quadratic parameters minus their
+        values in a conventional network) and, with held-out samples, ``validation_score``.
     transfer_history_ : History or None
         History of the conventional network that `transfer` trained.
     best_epoch_ : int
