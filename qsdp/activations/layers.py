@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Activation(ABC):
-    """A callable a for pre-activations of shape (n, C); instances of one class with equal parameters are equal."""
+    """A callable function a of pre-activations of shape (n, C); instances compare by class and parameters."""
 
     name: ClassVar[str]
 
@@ -44,7 +44,7 @@ class Activation(ABC):
         """Return a(Z)."""
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the derivative by Z, given that by A = a(Z) as G; defined for members of `DIFFERENTIABLE`."""
+        """Return the derivative with respect to Z, given that for A = a(Z) as G; only for `DIFFERENTIABLE` ones."""
         raise NotImplementedError
 
 
@@ -59,7 +59,7 @@ class ReLU(Activation):
         return np.maximum(Z, 0.0)
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the derivative by Z, with the value 0 at the kink."""
+        """Return the derivative with respect to Z, which is 0 at the kink."""
         return G * (A > 0.0)
 
 

@@ -38,7 +38,7 @@ class CrossEntropy(ClassLoss):
 
     @property
     def lipschitz(self) -> float:
-        """Two, the largest 1-norm of a gradient: the constant of a sample in the infinity norm."""
+        """Two, the largest 1-norm of a sample's gradient: the Lipschitz constant in the infinity norm."""
         return 2.0
 
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:

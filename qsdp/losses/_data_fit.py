@@ -225,7 +225,7 @@ class DataFit:
     # -- units ------------------------------------------------------------------------------------------------------
 
     def rescaled(self, scale: float) -> tuple[DataFit, float]:
-        """Return the fit of predictions and targets divided by `scale`, and the factor of its value."""
+        """Return the fit of predictions and targets divided by `scale`, and the factor to multiply its value by."""
         loss, factor = self.loss.rescaled(scale)
         return replace(self, loss=loss, target=self.target / scale), factor
 

@@ -18,7 +18,7 @@ __all__ = ["Logistic"]
 
 @dataclass(frozen=True)
 class Logistic(ClassLoss):
-    """Logistic loss ``log(1 + exp(-m))``; conjugate ``p log p + (1 - p) log(1 - p)`` for ``0 <= p <= 1``."""
+    """Logistic loss ``log(1 + exp(-m))``; the conjugate is ``p log p + (1 - p) log(1 - p)`` for ``0 <= p <= 1``."""
 
     name: ClassVar[str] = "logistic"
     labels: ClassVar[bool] = True
