@@ -120,7 +120,7 @@ class QuadraticNetworkTrained(GradientTrained):
     constant_column: bool = True
 
     def network_inputs(self, X: Any) -> FloatArray:
-        """Return the inputs of the network for data X: with a column of ones, unless the activation needs none."""
+        """Return the inputs of the network for data X, with a column of ones where `constant_column` appends it."""
         return self._inputs(self._checked(X))
 
     def training_problem(
