@@ -34,14 +34,14 @@ _LARGE, _MODERATE = 2**20, 2.0**10
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
     r"""Return ``[X, value]`` of shape (n, d + 1).
 
-    A bilinear network is even, :math:`f(-x) = f(x)`; on :math:`(x, 1)` its terms
-    :math:`(x^T u + s)(x^T v + t)` have a linear and a constant part as well.
+    A bilinear network is even, :math:`f(-x) = f(x)`. On :math:`(x, 1)`, its terms
+    :math:`(x^T u + s)(x^T v + t)` also have a linear and a constant part.
     """
     return np.hstack([X, np.full((X.shape[0], 1), value)])
 
 
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
-    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), for blocks of rows that `n_jobs` threads share."""
+    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), computed in blocks of rows by `n_jobs` threads."""
     if X.size <= WORK_FLOATS and len(S) < 2 * _STRIP:
         # One block and one strip: of small data what follows takes as long as the products.
         small: FloatArray = np.einsum("ij,ij->i", X @ S, X)
@@ -73,7 +73,7 @@ def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
 
 
 def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
-    """Return a symmetric matrix with one more row and column."""
+    """Append one row and column to a symmetric matrix."""
     d = len(M)
     whole = np.empty((d + 1, d + 1))
     whole[:d, :d], whole[:d, d], whole[d, :d], whole[d, d] = M, edge, edge, corner
@@ -82,7 +82,7 @@ def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class QuadraticMap:
-    r"""The linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, kept factored.
+    r"""The linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, in factored form.
 
     .. math::
 
@@ -92,14 +92,14 @@ class QuadraticMap:
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Data; for M + 1 levels the data times M, since the problem of M replicas equals the one on scaled columns.
+        Data; for M + 1 levels, the data times M, since M replicas of the columns are equivalent to scaled columns.
     coefficients : (a, b, c)
     lifted : bool
-        Whether matrices have the last row and column, so that ``size`` is d + 1.
+        Whether matrices have the additional last row and column, so that ``size`` is d + 1.
 
     Notes
     -----
-    Equations (7) and (10) of Bartan and Pilanci. No n x N x N array is formed.
+    These are equations (7) and (10) of Bartan and Pilanci. No n x N x N array is formed.
     """
 
     X: FloatArray
@@ -113,7 +113,7 @@ class QuadraticMap:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples that the rows stand for: n."""
+        """Number of samples represented by the rows: n."""
         return self.n_rows
 
     @property
@@ -160,7 +160,7 @@ class QuadraticMap:
         return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
 
     def adjoint_times(self, nu: FloatArray, v: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i v` of shape (N,) without that matrix: 4 n N operations."""
+        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i v` of shape (N,) without forming the matrix: 4 n N operations."""
         a, b, c = self.coefficients
         d = self.X.shape[1]
         image = self.X @ v[:d]
@@ -170,7 +170,7 @@ class QuadraticMap:
         return np.append((nu * (a * image + 0.5 * b * v[d])) @ self.X, last)
 
     def inner_products(self) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` of all pairs of rows, of shape (n, n)."""
+        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for all pairs of rows, of shape (n, n)."""
         a, b, c = self.coefficients
         products = self.X @ self.X.T
         values: FloatArray = np.square(a * products)
@@ -179,7 +179,7 @@ class QuadraticMap:
         return values
 
     def features(self) -> FloatArray:
-        r"""Return rows of shape (n, p) with these inner products, p = N(N+1)/2."""
+        r"""Return vectors whose inner products are `inner_products`: rows of shape (n, p), with p = N(N+1)/2."""
         a, b, c = self.coefficients
         d = self.X.shape[1]
         features = np.empty((self.n_rows, self.size * (self.size + 1) // 2))
@@ -208,7 +208,7 @@ class QuadraticMap:
         return values
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
-        r"""Return bounds of shape (n,) on the norms of :math:`Z^{-1/2} |\mathcal{X}_i| Z^{-1/2}`, Z = Diag(z)."""
+        r"""Bound the norms of :math:`Z^{-1/2} |\mathcal{X}_i| Z^{-1/2}` with Z = Diag(z), shape (n,)."""
         a, b, c = (abs(value) for value in self.coefficients)
         d = self.X.shape[1]
         squares = np.empty(self.n_rows)
@@ -232,7 +232,7 @@ class QuadraticMap:
         return read_only(sums)
 
     def active_coordinates(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows and columns of the matrices on which values depend, shape (N,)."""
+        """Return a mask of the rows and columns of S on which the values depend, shape (N,)."""
         kept = np.ones(self.size, dtype=bool)
         a, b, c = self.coefficients
         d = self.X.shape[1]
@@ -242,7 +242,7 @@ class QuadraticMap:
         return kept
 
     def restricted(self, kept: npt.NDArray[np.bool_]) -> QuadraticMap:
-        """Return the map of matrices of the coordinates kept."""
+        """Return the map restricted to matrices over the coordinates kept."""
         d = self.X.shape[1]
         return replace(self, X=self.X[:, kept[:d]], lifted=self.lifted and bool(kept[d]))
 
@@ -256,17 +256,17 @@ class QuadraticMap:
         return largest * float(np.sqrt(np.average(norms, weights=weights)))
 
     def in_units(self, row: float) -> QuadraticMap:
-        """Return the same map written for the data divided by `row`."""
+        """Return the same map expressed in the data divided by `row`."""
         a, b, c = self.coefficients
         if row == 1.0:
             return self
         return replace(self, X=self.X / row, coefficients=(a * row * row, b * row, c))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> QuadraticMap:
-        """Return the same map written for data whose rows have a (weighted) root mean square norm near one.
+        """Return the same map expressed in data whose rows have a (weighted) root mean square norm near one.
 
-        Large data are left as they are where their norm is moderate: nothing is rounded either way. Lifted ones are
-        not, since preconditioners compare their rows with the added one.
+        Large data with a moderate norm are left unchanged; nothing is rounded either way. Lifted data are always
+        rescaled, since preconditioners compare their rows with the added one.
         """
         row = power_of_two(math.sqrt(self.X.shape[1]) * _root_mean_square(self.X, weights))
         moderate = 1.0 / _MODERATE <= row <= _MODERATE
@@ -279,7 +279,7 @@ class QuadraticMap:
         return replace(self, coefficients=(a * factor, b * factor, c * factor))
 
     def with_levels(self, ratio: float) -> QuadraticMap:
-        """Return the map for the data times `ratio`, as for another number of levels."""
+        """Return the map for the data times `ratio`, as needed for another number of levels."""
         return self if ratio == 1.0 else replace(self, X=self.X * ratio)
 
     def gram(
@@ -290,24 +290,24 @@ class QuadraticMap:
         dtype: Any = np.float64,
         device: str | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        r"""Return the Gram matrix of the rows in the symmetric-vector basis, and their products with targets.
+        r"""Return the Gram matrix in the symmetric-vector basis, and the products of the rows with the targets.
 
         Parameters
         ----------
         targets : ndarray of shape (n, C)
         weights : ndarray of shape (n,), optional
-            Sample weights; None is one for each.
+            Sample weights; None means one for each.
         deadline : Deadline
-            Raises TimeOver in the midst of it.
+            Time limit; when it passes, TimeOver is raised during the computation.
         dtype : data type
-            Of the Gram matrix.
+            Data type of the Gram matrix.
         device : str, optional
-            Of torch, on which the products of the Gram matrix run; None is NumPy.
+            Device of torch on which the products of the Gram matrix run; None means NumPy.
 
         Returns
         -------
         G : ndarray of shape (p, p)
-            :math:`F^T W F` for the rows :math:`F_i`, the upper triangle of :math:`\mathcal{X}_i`, p = N(N+1)/2.
+            :math:`F^T W F`, where row :math:`F_i` is the upper triangle of :math:`\mathcal{X}_i`; p = N(N+1)/2.
         h : ndarray of shape (p, C)
             :math:`F^T W Y`.
         """
@@ -343,5 +343,5 @@ def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:
 
 
 def power_of_two(value: float) -> float:
-    """Return the power of two nearest to a positive `value` (in the logarithm), and 1 for zero."""
+    """Return the power of two nearest to a positive `value` on a logarithmic scale, and 1 for zero."""
     return 2.0 ** round(math.log2(value)) if value > 0.0 else 1.0

@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Activation(ABC):
-    """A function a of pre-activations of shape (n, C), called on them; two of one kind and parameters are equal."""
+    """A callable function a of pre-activations of shape (n, C); instances compare by class and parameters."""
 
     name: ClassVar[str]
 
@@ -44,7 +44,7 @@ class Activation(ABC):
         """Return a(Z)."""
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the derivative by Z from that by the values A = a(Z); of those in `DIFFERENTIABLE`."""
+        """Return the derivative with respect to Z, given that for A = a(Z) as G; only for `DIFFERENTIABLE` ones."""
         raise NotImplementedError
 
 
@@ -59,7 +59,7 @@ class ReLU(Activation):
         return np.maximum(Z, 0.0)
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the derivative by Z; that of the kink is 0."""
+        """Return the derivative with respect to Z, which is 0 at the kink."""
         return G * (A > 0.0)
 
 
@@ -69,10 +69,10 @@ relu = ReLU()
 
 @dataclass(frozen=True)
 class InvertibleActivation(Activation):
-    r"""A function a that is invertible on its range, and what is done with values outside of it.
+    r"""A function a that is invertible on its range, with a rule for values outside that range.
 
-    A desired value p outside the open range has no pre-activation. It is moved to the nearest point at distance
-    :math:`\epsilon` inside, so that :math:`a^{-1}` stays finite.
+    A desired value p outside the open range has no pre-activation. It is moved to the nearest point inside, at
+    distance :math:`\epsilon` from the end of the range, so that :math:`a^{-1}` stays finite.
     """
 
     #: Range, and the distance from its ends at which desired hidden values are cut.
@@ -94,7 +94,7 @@ class InvertibleActivation(Activation):
         return self.hidden_eps
 
     def check_eps(self, name: str, eps: object) -> float:
-        """Return `eps` if it leaves a range: positive, and below half the width of a bounded domain."""
+        """Return `eps` if it leaves a nonempty range: it must be > 0 and below half the width of a bounded domain."""
         number = check_real(name, eps, strict=True)
         low, high = self.domain
         # A range bounded on one side is cut towards zero, not beyond it.
@@ -109,7 +109,7 @@ class InvertibleActivation(Activation):
         return float(np.mean((low > P) | (high < P))) if P.size else 0.0
 
     def inverse(self, P: FloatArray, eps: float) -> FloatArray:
-        """Return the pre-activations of values P, of shape (n, C), cut at distance `eps` from the range's ends."""
+        """Return the pre-activations of values P, shape (n, C), cut at distance `eps` from the ends of the range."""
         return self._inverse(np.clip(P, *self._cut(eps)))
 
     def _cut(self, eps: float) -> tuple[float, float]:
@@ -137,13 +137,13 @@ class Identity(InvertibleActivation):
 
 @dataclass(frozen=True)
 class Sigmoid(InvertibleActivation):
-    r""":math:`1 / (1 + e^{-z})`, of range (0, 1)."""
+    r"""Logistic sigmoid :math:`1 / (1 + e^{-z})`, with range (0, 1)."""
 
     name = "sigmoid"
     low, high = 0.0, 1.0
 
     def __call__(self, Z: FloatArray) -> FloatArray:
-        """Return the sigmoids."""
+        """Return the sigmoid of every entry."""
         values: FloatArray = expit(Z)
         return values
 
@@ -158,7 +158,7 @@ class Sigmoid(InvertibleActivation):
 
 @dataclass(frozen=True)
 class Tanh(InvertibleActivation):
-    """Hyperbolic tangent, of range (-1, 1)."""
+    """Hyperbolic tangent, with range (-1, 1)."""
 
     name = "tanh"
     low, high = -1.0, 1.0
@@ -177,7 +177,7 @@ class Tanh(InvertibleActivation):
 
 @dataclass(frozen=True)
 class Softplus(InvertibleActivation):
-    r""":math:`\log(1 + e^z)`, of range (0, inf)."""
+    r"""Softplus :math:`\log(1 + e^z)`, with range (0, inf)."""
 
     name = "softplus"
     low = 0.0
@@ -194,7 +194,7 @@ class Softplus(InvertibleActivation):
 
 @dataclass(frozen=True)
 class ELU(InvertibleActivation):
-    r""":math:`z` for :math:`z > 0`, else :math:`\alpha (e^z - 1)`, of range :math:`(-\alpha, \infty)`.
+    r"""ELU: :math:`z` for :math:`z > 0`, else :math:`\alpha (e^z - 1)`, with range :math:`(-\alpha, \infty)`.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class ELU(InvertibleActivation):
         return -self.alpha, math.inf
 
     def default_eps(self, width: int) -> float:
-        """Return the usual distance, or a tenth of alpha where that is smaller."""
+        """Return the usual distance, or a tenth of alpha if that is smaller."""
         return min(self.hidden_eps, 0.1 * self.alpha)
 
     def __call__(self, Z: FloatArray) -> FloatArray:
@@ -226,12 +226,12 @@ class ELU(InvertibleActivation):
 
 @dataclass(frozen=True)
 class LeakyReLU(InvertibleActivation):
-    r""":math:`z` for :math:`z > 0`, else `slope` times z: maps the real line onto itself, so nothing is ever cut.
+    r"""Leaky ReLU: :math:`z` for :math:`z > 0`, else `slope` times z; its range is the real line, so nothing is cut.
 
     Parameters
     ----------
     slope : float, default=0.1
-        Above 0; at 0 it is ReLU, which has no inverse.
+        Slope for negative z, above 0. A slope of 0 would give ReLU, which has no inverse.
     """
 
     slope: float = 0.1
@@ -250,10 +250,10 @@ class LeakyReLU(InvertibleActivation):
 
 @dataclass(frozen=True)
 class Softmax(InvertibleActivation):
-    r""":math:`e^{z_k} / \sum_j e^{z_j}` of a row: injective only up to a constant per row.
+    r"""Softmax :math:`e^{z_k} / \sum_j e^{z_j}` of a row, which is injective only up to a constant per row.
 
-    The inverse is the centred logarithm, :math:`\log p_k - \frac1C \sum_j \log p_j`. Values are cut from below only:
-    desired ones need not sum to one.
+    The inverse is the centred logarithm, :math:`\log p_k - \frac1C \sum_j \log p_j`. Values are cut only from below,
+    as desired values need not sum to one.
     """
 
     name = "softmax"
@@ -265,7 +265,7 @@ class Softmax(InvertibleActivation):
         return values
 
     def default_eps(self, width: int) -> float:
-        """Return a twentieth of the mean value 1 / `width`."""
+        """Return a twentieth of the mean value, which is 1 / `width`."""
         return 0.05 / width
 
     def _cut(self, eps: float) -> tuple[float, float]:
@@ -304,39 +304,40 @@ _REFUSED = {
 def get_differentiable(
     name: str, value: object, refused: Mapping[str, str], allowed: Collection[str] = DIFFERENTIABLE
 ) -> Activation:
-    """Return an activation that gradients train, by name.
+    """Return the named activation for layers trained by gradients.
 
     Parameters
     ----------
     name : str
-        Of the argument, for messages.
+        Name of the argument, for error messages.
     value : str
     refused : dict of str
-        Names that a system's derivation excludes, with the reasons.
+        Names that a method's derivation excludes, with the reasons.
     allowed : collection of str
-        Those of a system that has not all of them.
+        Names that the method supports, if not all.
 
     Raises
     ------
     InvalidInputError
-        It is excluded, with the reason, or unknown.
+        The name is unknown or excluded; if excluded, the message states the reason.
     """
     return DIFFERENTIABLE[check_choice(name, value, allowed, refused)]()
 
 
 def get_invertible(name: str, value: object) -> InvertibleActivation:
-    """Return the activation of a name, or an instance as it is.
+    """Return the named activation, or an instance unchanged.
 
     Parameters
     ----------
     name : str
-        Of the argument, for messages.
+        Name of the argument, for error messages.
     value : str or InvertibleActivation
 
     Raises
     ------
     InvalidInputError
-        It has no inverse, which turns desired outputs into desired pre-activations; the message says why.
+        The activation has no inverse, which is needed to turn desired outputs into desired pre-activations. The
+        message gives the reason.
     """
     if isinstance(value, InvertibleActivation):
         return value

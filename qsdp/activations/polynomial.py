@@ -57,7 +57,7 @@ class PolynomialActivation:
 
     @property
     def lifted(self) -> bool:
-        """Whether there is a linear or constant part, so that neurons need one more coordinate."""
+        """Whether there is a linear or constant part, which requires one more coordinate per neuron."""
         return self.b != 0.0 or self.c != 0.0
 
     def __call__(self, t: Any) -> FloatArray:
@@ -77,15 +77,15 @@ class PolynomialActivation:
         Parameters
         ----------
         function : callable
-            Maps an array of points to the array of its values, such as ``numpy.tanh``.
+            Function that maps an array of points to an array of values, such as ``numpy.tanh``.
         interval : (float, float), default=(-1, 1)
-            l < h, the range of pre-activations that matters.
+            Range (l, h) of the relevant pre-activations, with l < h.
 
         Notes
         -----
-        Projection onto the first three Legendre polynomials by Gauss quadrature, on both halves of the
-        interval apart, so that kinks in the middle (ReLU, absolute value on symmetric intervals) are
-        integrated exactly.
+        The function is projected onto the first three Legendre polynomials by Gauss quadrature. The two halves of
+        the interval are integrated separately, so that kinks in the middle (ReLU or absolute value on a symmetric
+        interval) are integrated exactly.
         """
         low, high = _check_interval(interval)
         if not callable(function):
@@ -148,19 +148,19 @@ _FITTED = {"relu": "relu_like"}
 def get_activation(
     activation: str | Sequence[float] | PolynomialActivation | None,
 ) -> PolynomialActivation | None:
-    """Return the activation of that name or with these coefficients; None, or "bilinear", is None.
+    """Return the activation with the given name or coefficients, and None for None or "bilinear".
 
     Parameters
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation
-        Names: "quadratic" t^2, "relu_like" 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]),
-        "linear_quadratic" t + 0.1 t^2. For "relu", the rectifier, stands the polynomial fitted to it.
+        Names are "quadratic" for t^2, "relu_like" for 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]) and
+        "linear_quadratic" for t + 0.1 t^2. "relu" selects "relu_like", the polynomial fitted to it.
 
     Raises
     ------
     InvalidInputError
-        Not three finite numbers, all zero, an unknown name, or that of an activation that is no polynomial of degree
-        two, with the reason.
+        The coefficients are not three finite numbers or are all zero, the name is unknown, or it names an activation
+        that is not a polynomial of degree two. In the last case, the message gives the reason.
     """
     if activation is None or isinstance(activation, PolynomialActivation):
         return activation
@@ -183,7 +183,7 @@ def get_activation(
 
 
 def activation_name(activation: PolynomialActivation | None) -> str:
-    """Return the name of an activation, or its numbers separated by commas."""
+    """Return the name of an activation, or its coefficients separated by commas."""
     if activation is None:
         return BILINEAR
     polynomial = "polynomial " + ",".join(f"{value:g}" for value in activation.coefficients)

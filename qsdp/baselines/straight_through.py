@@ -38,7 +38,7 @@ def straight_through(W: Any, M: int) -> Any:
         q(w) = \frac{1}{M} \Big(2 \Big\lfloor \frac{M \,\mathrm{clip}(w) + M + 1}{2} \Big\rfloor - M\Big), \qquad
         \frac{\partial q}{\partial w} := 1[|w| \le 1]
 
-    where clip is to [-1, 1]; for M = 1 the sign, +1 at zero.
+    where clip is to [-1, 1]. For M = 1, q is the sign, with +1 at zero.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def straight_through(W: Any, M: int) -> Any:
 
     Notes
     -----
-    Bengio, Leonard and Courville (2013); the clipped form of Hubara et al. (2016). The value is that of the levels
-    exactly: what carries the gradient is a difference of equal numbers.
+    Bengio, Leonard and Courville (2013); the clipped form of Hubara et al. (2016). The returned value is exactly that
+    of the levels, since the term that carries the gradient is a difference of equal numbers.
     """
     clipped = W.clamp(-1.0, 1.0)
     levels = (2.0 * ((M * clipped.detach() + M + 1.0) / 2.0).floor() - M) / M
@@ -163,34 +163,34 @@ class _StraightThrough(QuadraticNetworkTrained):
     Parameters
     ----------
     levels : int, default=2
-        M + 1 values of a first-layer weight; 2 is binary.
+        Number of values of a first-layer weight, M + 1; 2 means binary weights.
     second_layer : {"free", "shared", "analytic"}, default="free"
-        * "free": every second-layer weight is trained, a learned scale a neuron.
-        * "shared": one trained number >= 0 an output (of signs in turn for polynomial activations), as many bits as a
-          network sampled from the relaxation.
-        * "analytic": that times the scales :math:`\langle w, q\rangle / \|q\|^2` of the neuron's latent weights
-          (binary: their mean magnitude), with gradients through them. Not for activations with a linear or
-          constant part.
+        * "free": every second-layer weight is trained, as a learned scale for each neuron.
+        * "shared": one number >= 0 is trained for each output (with alternating signs for polynomial activations). The
+          network then has as many bits as one sampled from the relaxation.
+        * "analytic": the shared number times the scales :math:`\langle w, q\rangle / \|q\|^2` of the neuron's latent
+          weights (for binary weights, their mean magnitude). Gradients flow through the scales. Not available for
+          activations with a linear or constant part.
     start : {"random", "float"}, default="random"
-        Latent weights to begin with: at random, or those of a network of real weights that is trained first, by SGD as
-        in `BackpropRegressor`.
+        Initial latent weights: random, or from a network of real weights that is trained first, by SGD as in
+        `BackpropRegressor`.
     start_epochs : int, default=50
-        Of that training.
+        Number of epochs of that training.
     refit : bool, default=False
-        Choose the second layer anew in the end, by `qsdp.refit` on all samples: one magnitude an output if it is
-        "shared", else every weight, which leaves out neurons that are not needed.
+        Refit the second layer at the end, by `qsdp.refit` on all samples: one magnitude per output if it is "shared",
+        else every weight, which removes neurons that are not needed.
     optimizer : {"adam", "sgd"}, default="adam"
     validation_fraction : float, default=0
-        Share of the samples that is not trained on. With one, kept is the epoch with the least loss on it; without,
-        that of the least objective.
+        Share of the samples held out from training. If positive, the epoch with the smallest loss on these samples is
+        kept, else the epoch with the smallest objective.
 
     Attributes
     ----------
     network_ : BilinearNetwork or PolynomialNetwork
-        The network of the best epoch, ``history_.best_epoch``, int8 weights; it takes `network_inputs`. Refitted ones
-        are bilinear, also those of polynomial activations.
+        The network of the best epoch, ``history_.best_epoch``, with int8 weights; its inputs are `network_inputs`.
+        After a refit it is bilinear, even if the activation is polynomial.
     start_history_ : History or None
-        Of the training of real weights.
+        History of the training of real weights.
     """
 
     levels: int = 2
@@ -253,19 +253,19 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
         f(x) = \sum_j \alpha_j (\tilde x^T q(w_j))(\tilde x^T q(w'_j)) \;\text{or}\;
         \sum_j \alpha_j \sigma(x^T q(w_j))
 
-    the objective of `TrainingProblem`: forward with levels q(w) of latent real weights w, backward as if they were the
-    latent weights clipped to [-1, 1] (see `straight_through`), which are kept in that range. Latent weights exist
-    during `fit` only.
+    This is the objective of `TrainingProblem`. The forward pass uses the levels q(w) of latent real weights w. The
+    backward pass treats them as the latent weights clipped to [-1, 1] (see `straight_through`). Latent weights are kept
+    in that range and exist only during `fit`.
 
     Notes
     -----
     Bengio, Leonard and Courville, "Estimating or propagating gradients through stochastic neurons" (2013); Courbariaux,
     Bengio and David, BinaryConnect (2015), for the clipped latent weights; Rastegari et al., XNOR-Net (2016), for the
-    analytic scales. An epoch takes the operations and the memory of `BackpropRegressor`, and as many numbers as latent
-    weights again.
+    analytic scales. An epoch takes the operations and the memory of `BackpropRegressor`, plus memory for as many
+    numbers as there are latent weights.
 
     ``qsdp.certify(model.network_, model.training_problem(X, y, model.network_))`` compares the result with the bound on
-    every network (of a PolynomialNetwork, `qsdp.from_polynomial`).
+    every network. For a PolynomialNetwork, certify the result of `qsdp.from_polynomial`.
 
     Examples
     --------
@@ -286,7 +286,7 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
 class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
     """Classification by a network with quantized first-layer weights, trained by the straight-through estimator.
 
-    Objective, parameters and units are those of `StraightThroughRegressor`.
+    The objective, parameters and units are those of `StraightThroughRegressor`.
 
     Examples
     --------

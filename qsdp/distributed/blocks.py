@@ -24,19 +24,20 @@ _FAN = 8
 
 
 def is_collection(value: Any) -> bool:
-    """Return whether a value is an array, a data frame or a series of Dask, which need not be there."""
+    """Return whether a value is a Dask array, data frame or series; Dask need not be installed."""
     return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of data and targets with their weights, None if each is one.
+    """Rows of data and targets with their sample weights.
 
     Attributes
     ----------
     X : ndarray or data frame of shape (k, d)
     y : ndarray of shape (k,) or (k, C)
     weights : ndarray of shape (k,) or None
+        None means that each weight is one.
     """
 
     X: Any
@@ -45,7 +46,7 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any = None, *, missing: bool = True) -> Rows:
-        """Return the rows of positive weight of a block, whose lengths and numbers are checked."""
+        """Check the lengths and numbers of a block, and return its rows of positive weight."""
         check_finite("X", X, missing=missing)
         check_finite("y", y)
         target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X))
@@ -55,14 +56,14 @@ class Rows:
 
     @property
     def counting(self) -> Rows:
-        """Those of positive weight."""
+        """The rows of positive weight."""
         if self.weights is None or np.all(self.weights > 0.0):
             return self
         return self.take(np.flatnonzero(self.weights > 0.0))
 
     @property
     def repetitions(self) -> npt.NDArray[Any]:
-        """The weights of those of positive weight, or ones."""
+        """The positive weights, or ones without weights."""
         return np.ones(len(self)) if self.weights is None else self.weights[self.weights > 0.0]
 
     def __len__(self) -> int:
@@ -76,7 +77,7 @@ class Rows:
         )
 
     def stacked(self, other: Rows) -> Rows:
-        """Return the rows with others below."""
+        """Return these rows followed by other rows."""
         if hasattr(self.X, "iloc"):
             from dask.dataframe.dispatch import concat
 
@@ -88,20 +89,20 @@ class Rows:
 
 
 class RowBlocks:
-    """Rows of Dask collections, by blocks.
+    """Blocks of rows of Dask collections.
 
     Parameters
     ----------
     X : dask array of shape (n, d), or dask data frame
-        Lengths of chunks need not be known.
+        Data; chunk lengths need not be known.
     y : dask array of shape (n,) or (n, C), or dask series or data frame
-        Of as many blocks of rows as X, of the same lengths.
+        Targets, with the same number and lengths of row blocks as X.
     sample_weight : dask array or series of shape (n,), optional
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        One is no such collection, or of another number of blocks.
+        An argument is not such a collection, or has another number of blocks.
     """
 
     def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
@@ -119,18 +120,18 @@ class RowBlocks:
         return len(self._blocks)
 
     def check_device(self, device: object) -> None:
-        """Check the argument `device` where a worker is, before any work.
+        """Check the argument `device` on a worker, before any work.
 
         Raises
         ------
         InvalidTypeError, InvalidInputError, UnavailableSolverError
-            As of `SufficientStatistics`.
+            As in `SufficientStatistics`.
         """
         if device is not None:
             _computed(_delayed()(check_device)(device), "")
 
     def lengths(self, kept: str = "") -> list[int]:
-        """Return the numbers of rows of the blocks; `kept` is as of `reduced`."""
+        """Return the number of rows of each block; `kept` is as in `reduced`."""
         delayed = _delayed()
         lengths: list[int] = _computed(delayed(list)([delayed(len)(block[0]) for block in self._blocks]), kept)
         return lengths
@@ -144,23 +145,23 @@ class RowBlocks:
         stop: int | None = None,
         kept: str = "",
     ) -> Any:
-        """Return what `merge` makes of ``work(number, X, y[, sample_weight])`` of some blocks, in a tree of tasks.
+        """Merge the results of ``work(number, X, y[, sample_weight])`` on some blocks in a tree of tasks.
 
         Parameters
         ----------
         work : callable
-            Errors of this package that it raises are named by the number of the block.
+            Function of a block. If it raises an invalid-input error of this package, the message gets the block number.
         merge : callable
-            Of a list of results, which stay as they are: tasks may be repeated.
+            Function of a list of results, which it must not modify, as tasks may be repeated.
         start, stop : int
-            The first of the blocks, and the one after the last.
+            First block, and the block after the last one.
         kept : str
-            What is said of earlier work where Dask stops.
+            Text about earlier work, appended to the error message if Dask stops.
 
         Raises
         ------
         SolverError
-            The scheduler or all workers went away.
+            The scheduler or all workers were lost.
         """
         delayed = _delayed()
         some = enumerate(self._blocks[start:stop], start)
@@ -170,14 +171,14 @@ class RowBlocks:
         return _computed(layer[0], kept)
 
     def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield what `work` makes of a block after the other; one at a time comes here, empty ones do not."""
+        """Yield the result of `work` block by block; only one is transferred at a time, and empty ones are skipped."""
         for number, block in enumerate(self._blocks):
             parts = _computed(_delayed()(_named)(work, number, *block), "")
             if len(parts[0]):
                 yield parts
 
     def sample(self, size: int, seed: int, *, missing: bool) -> tuple[Rows, int]:
-        """Return a uniform sample of the rows of positive weight, in their order, and the number of all such rows.
+        """Return a uniform sample of the rows of positive weight, in order, and the number of all such rows.
 
         Parameters
         ----------
@@ -188,7 +189,7 @@ class RowBlocks:
         Raises
         ------
         InvalidInputError
-            There is none; or a block holds other numbers that are not finite, which the message names by its rows.
+            There is no such row, or a block has other numbers that are not finite. The message then names the block.
         """
         found: RowSample[Rows] = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
         if found.rows is None or not found.seen:
@@ -199,16 +200,17 @@ class RowBlocks:
 def map_rows(
     function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike, n_columns: int | None = None
 ) -> Any:
-    """Return a function of the rows of a Dask collection as another one, of the same blocks.
+    """Apply a function to the rows of a Dask collection, and return a collection with the same blocks.
 
     Parameters
     ----------
     function : callable
-        Of a block of rows, at least one; returns as many values, or rows of so many columns.
+        Function of a block of at least one row. It returns a value for each row, or `n_columns` values for each row.
     X : dask array of shape (n, d), or dask data frame
     dtype : dtype
-        Of the values.
+        Data type of the values.
     n_columns : int, optional
+        Number of values for each row; by default, the result is one-dimensional.
 
     Returns
     -------

@@ -32,37 +32,37 @@ def statistics_of_dask(
 ) -> SufficientStatistics:
     """Return the statistics of all rows of a Dask array or data frame.
 
-    The engine is Dask: the scheduler in use, a `distributed.Client` or threads, repeats what a lost worker had. One
-    packed triangle for each block goes over the network, and the result comes here; rows stay where they are.
+    The work is done by Dask's current scheduler, a `distributed.Client` or threads, which repeats the tasks of a lost
+    worker. One packed triangle per block is sent over the network, and the result is returned here. Rows are not moved.
 
     Parameters
     ----------
     X : dask array of shape (n, d), or dask data frame
-        Lengths of chunks need not be known.
+        Data; chunk lengths need not be known.
     y : dask array of shape (n,) or (n, C), or dask series or data frame
-        Of as many blocks of rows as X, of the same lengths.
+        Targets, with the same number and lengths of row blocks as X.
     sample_weight : dask array or series of shape (n,), optional
     max_memory, keep, random_state : int
-        As of `SufficientStatistics`.
+        As in `SufficientStatistics`.
     checkpoint : path, optional
-        File to which the statistics are saved, whole or not at all, in between and at the end; a pass goes on from it.
+        File to which the statistics are saved atomically, during the pass and at the end. A new pass continues from it.
     every : int, default=256
-        Blocks that are summed from one save to the next; with fewer blocks at a time workers wait more often.
+        Number of blocks summed between saves. With fewer blocks at a time, workers wait more often.
     verbose : bool, default=False
         Show how many blocks are done.
     device : str, optional
-        As of `SufficientStatistics`, of the workers: the products of a block run there, what is merged is on the
-        processor, and so is the result.
+        As in `SufficientStatistics`, but on the workers. The products of a block run on the device; merging is on the
+        CPU, as is the result.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        The collections do not fit together, or a block is refused, which the message numbers; the file holds what came
-        before its group of blocks. Or a worker has no such device.
+        The collections do not fit together, a worker has no such device, or a block is refused. In the last case, the
+        message gives the block number, and the file holds the statistics of the groups of blocks before that group.
     SolverError
-        The scheduler or all workers went away; the same.
+        The scheduler or all workers were lost. The file is then as above.
     UnavailableSolverError
-        A device is asked for, and torch is not installed where there are workers.
+        A device is requested, but torch is not installed on the workers.
 
     Examples
     --------
@@ -97,9 +97,9 @@ def statistics_of_dask(
 def statistics_of_blocks(
     blocks: RowBlocks, encode: Callable[..., tuple[Any, ...]], device: str | None = None
 ) -> SufficientStatistics:
-    """Return the statistics of what ``encode(number, X, y[, sample_weight])`` makes of the rows of all blocks.
+    """Return the statistics of all blocks of rows, encoded by ``encode(number, X, y[, sample_weight])``.
 
-    The products of a block run on a device of the worker, if one is given.
+    If `device` is given, the products of a block run on that device of the worker.
     """
     blocks.check_device(device)
     statistics: SufficientStatistics = blocks.reduced(partial(_summed, {}, device, encode=encode), _merged)
@@ -107,9 +107,9 @@ def statistics_of_blocks(
 
 
 def block_batches(X: Any, y: Any, sample_weight: Any = None) -> Callable[[], Iterator[tuple[Any, ...]]]:
-    """Return a function that yields the rows of Dask collections, a block after the other, for `qsdp.certify`.
+    """Return a function that yields the rows of Dask collections block by block, for `qsdp.certify`.
 
-    One block at a time comes here, and is forgotten: any number of rows is certified on one machine.
+    Only one block at a time is transferred, and none is kept, so one machine can certify any number of rows.
     """
     return partial(RowBlocks(X, y, sample_weight).stream, _as_it_is)
 

@@ -16,46 +16,47 @@ __all__ = ["Ascent"]
 
 
 class Ascent:
-    r"""A factor Y and the steps that improve it.
+    r"""A factor Y, with a method that improves it by trust-region Newton steps.
 
     Parameters
     ----------
     form : Form
     Y : ndarray of shape (N, p)
-        Start, of any row lengths.
+        Starting point, with rows of any length.
     split : int
-        Columns of Y that multiply the matrix with the positive sign.
+        Number of columns of Y that multiply the matrix with the positive sign.
     products : int, default=100
-        Largest number of products per step.
+        Maximum number of products per step.
     share, power : float, default=0.2, 0.25
-        A step ends early once the residual has fallen to this share, or to this power of the relative gradient,
-        which makes the last steps superlinear.
+        A step ends early once the residual has fallen to the smaller of two values: `share`, and the relative gradient
+        to the power `power`. The latter makes the last steps superlinear.
     least_weight : float, default=0.3
         Smallest weight of a row, relative to the norm of the matrix's row.
     near, least_column : float, default=3e-2, 1e-3
-        Below this relative gradient, columns whose weight is below this share of the largest are dropped.
+        If the relative gradient is below `near`, columns whose weight is below `least_column` times the largest are
+        dropped.
     added_length : float, default=0.1
-        Length, about or at most, that new columns add to a row.
+        Approximate or maximum length that new columns add to a row.
 
     Attributes
     ----------
     Y, split, G
         The current factor, and B Y.
     weights : ndarray of shape (N,)
-        Metric of the rows: the multipliers, where they are not small.
+        Metric of the rows: the multipliers, except small ones, which are raised to a minimum.
     z : ndarray of shape (N,)
-        :math:`\langle y_i, (B Y)_i \rangle`, the multipliers where Y is stationary; they sum to the value.
+        :math:`\langle y_i, (B Y)_i \rangle`, which are the multipliers if Y is stationary; they sum to the value.
     gradient : float
         Norm of the gradient relative to the multipliers, in the metric of the weights.
     multiplications : float
-        Multiplications done so far.
+        Number of multiplications done so far.
 
     Notes
     -----
-    Steihaug's truncated conjugate gradients with the diagonal of multipliers as preconditioner and metric. As the
-    iterates near an optimum, whose rank is about a third of what avoids spurious stationary points (Barvinok, Pataki;
-    Boumal, Voroninski, Bandeira), the columns that vanish are dropped: products get cheaper and the
-    Hessian regular.
+    The method is Steihaug's truncated conjugate gradients with the diagonal of multipliers as preconditioner and
+    metric. The rank of an optimum is about a third of the rank that avoids spurious stationary points (Barvinok,
+    Pataki; Boumal, Voroninski, Bandeira). Near an optimum, vanishing columns are therefore dropped, which makes
+    products cheaper and the Hessian regular.
     """
 
     Y: FloatArray
@@ -95,9 +96,9 @@ class Ascent:
         return float(self.z.sum())
 
     def step(self, interrupted: Callable[[], bool]) -> bool:
-        """Take a step; return whether another one may make progress.
+        """Take a step, and return whether another one may make progress.
 
-        `interrupted` is polled between products; the step then ends early.
+        `interrupted` is polled between products; if it returns True, the step ends early.
         """
         if self.shrinking and self.gradient < self.near:
             self._shrink()
@@ -122,9 +123,9 @@ class Ascent:
         return True
 
     def enlarge(self, columns: int, random: np.random.Generator) -> None:
-        """Leave a point that is stationary but no optimum; from then on no column is dropped.
+        """Leave a stationary point that is not an optimum; no column is dropped from then on.
 
-        One column is added along which the value grows, and random ones up to `columns` for each sign.
+        One column along which the value grows is added, and random columns up to `columns` for each sign.
         """
         self.shrinking = False
         signs = (1.0, -1.0) if self.form.paired else (1.0,)

@@ -50,32 +50,32 @@ _SMALL = 1024
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InnerBound(Summarized, ReadOnlyArrays):
-    r"""An upper bound of a quadratic form over sign vectors, with its proof.
+    r"""An upper bound on a quadratic form over sign vectors, with its proof.
 
-    In the following B is the symmetric part of M for `maxcut_bound`, and of shape (m + n, m + n),
-    ``[[0, M/2], [M'/2, 0]]``, for `grothendieck_bound`; N is its size.
+    Below, B is the symmetric part of M for `maxcut_bound`, and the matrix ``[[0, M/2], [M'/2, 0]]`` of shape
+    (m + n, m + n) for `grothendieck_bound`. N is the size of B.
 
     Attributes
     ----------
     upper_bound : float
-        No sign vector x has a larger :math:`x^T B x`: the sum of `z`, rounded up; also ``float(bound)``.
+        Upper bound on :math:`x^T B x` over all sign vectors x: the sum of `z`, rounded up. Also ``float(bound)``.
     value : float
-        :math:`\mathrm{tr}(Y^T B Y)`, in floats: no upper bound from this relaxation is smaller.
+        :math:`\mathrm{tr}(Y^T B Y)`, in floats. No upper bound from this relaxation is smaller.
     relative_gap : float
-        Difference between bound and value, relative to the bound or, where that is larger in magnitude, to the
-        bound less the trace of B: a bound may be zero only because a diagonal was subtracted.
+        Difference between bound and value, relative to the bound or to the bound minus the trace of B, whichever is
+        larger in magnitude. The second is there because a bound may be zero only due to a subtracted diagonal.
     z : ndarray of shape (N,)
-        :math:`\mathrm{Diag}(z) - B` is positive semidefinite. An allowance for the rounding of the Cholesky
-        factorisation that proved it is included, of at most :math:`N (N + 12)` units of roundoff
-        (2.2e-16) relative to the bound less the trace of B.
+        Vector for which :math:`\mathrm{Diag}(z) - B` is positive semidefinite, proven by a Cholesky factorisation. It
+        includes an allowance for the rounding of the factorisation, of at most :math:`N (N + 12)` units of roundoff
+        (2.2e-16) relative to the bound minus the trace of B.
     Y : ndarray of shape (N, p)
-        Rows of unit length; :math:`K = Y Y^T`.
+        Factor with rows of unit length; :math:`K = Y Y^T`.
     iterations : int
-        Steps of Newton's method.
+        Number of Newton steps.
     status : {"optimal", "inaccurate", "time limit", "interrupted"}
-        "optimal" if the relative gap is at most `tol`; the bound is valid in any case.
+        "optimal" if the relative gap is at most `tol`. The bound is valid in any case.
     solve_time : float
-        Seconds.
+        Solve time in seconds.
     """
 
     upper_bound: float
@@ -94,18 +94,18 @@ class InnerBound(Summarized, ReadOnlyArrays):
         return self.upper_bound
 
     def signs(self, n: int = 100, random_state: RandomState = 0) -> Signs:
-        """Return the best sign vector of `n` random hyperplanes, each improved by flips of single signs.
+        """Return the best of `n` sign vectors from random hyperplanes, each improved by flips of single signs.
 
         Parameters
         ----------
         n : int, default=100
-            Number of hyperplanes; the signs of the sides of the rows of Y are where the flips start.
+            Number of hyperplanes. The signs at first say on which side of the hyperplane each row of Y lies.
         random_state : int, Generator, RandomState or None, default=0
 
         Returns
         -------
         Signs
-            With ``x`` of shape (N,) and ``value``, its :math:`x^T B x`. Of a bilinear form ``u, v = x[:m], x[m:]``.
+            ``x`` of shape (N,) and its ``value`` :math:`x^T B x`. For a bilinear form, ``u, v = x[:m], x[m:]``.
         """
         n = check_integer("n", n, minimum=1)
         random = check_random_state(random_state)
@@ -142,27 +142,28 @@ def maxcut_bound(
     random_state: RandomState = 0,
     verbose: bool = False,
 ) -> InnerBound:
-    r"""Return a safe upper bound of :math:`\max_{x \in \{\pm1\}^n} x^T M x`, the value of its semidefinite program.
+    r"""Return a safe upper bound on :math:`\max_{x \in \{\pm1\}^n} x^T M x` from its semidefinite program.
 
-    For the largest cut of a graph pass a quarter of its Laplacian.
+    For the largest cut of a graph, pass a quarter of its Laplacian.
 
     Parameters
     ----------
     M : array-like or scipy sparse matrix of shape (n, n)
-        Symmetric; of any other matrix the symmetric part counts, as in :math:`x^T M x`.
+        Symmetric matrix. If M is not symmetric, its symmetric part is used, which has the same :math:`x^T M x`.
     tol : float, default=1e-6
-        Stop once the relative gap between the proven bound and the value of a feasible point is below.
+        Stop once the relative gap between the proven bound and the value of a feasible point is at most `tol`.
     rank : int, optional
-        Columns of the factor at the start; by default half of :math:`\sqrt{2n}`, and two. They become
-        :math:`\sqrt{2n}`, which leaves no spurious optimum, if a stationary point cannot be proven optimal.
+        Initial number of columns of the factor; by default, half of :math:`\sqrt{2n}`, plus two. If a stationary point
+        cannot be proven optimal, the number becomes :math:`\sqrt{2n}`, which leaves no spurious optimum.
     max_iter : int, default=500
-        Largest number of steps.
+        Maximum number of steps.
     time_limit : float, optional
-        Seconds after which the best proven bound is returned; a last proof may come on top. Ctrl-C does the same.
+        Seconds after which the best proven bound is returned. A final proof may take additional time. Ctrl-C also
+        returns the best proven bound.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the start.
+        Seed of the starting point.
     verbose : bool, default=False
-        Show the steps and how small the gradient is, on the standard error or in the notebook.
+        Show the steps and the size of the gradient, on standard error or in the notebook.
 
     Returns
     -------
@@ -170,13 +171,13 @@ def maxcut_bound(
 
     Notes
     -----
-    Newton's method with a trust region on factors with rows of unit length; the multipliers
+    The solver is Newton's method with a trust region on factors with rows of unit length. The multipliers
     :math:`z_i = \langle y_i, (M Y)_i \rangle` of the diagonal are raised until a Cholesky factorisation proves that
-    they dominate M. One of n x n floats is needed, whether M is sparse or not.
+    they dominate M. The factorisation needs n x n floats, even if M is sparse.
 
     Examples
     --------
-    The cycle of five nodes has cuts of four edges:
+    The largest cut of a cycle of five nodes has four edges:
 
     >>> import numpy as np
     >>> import qsdp
@@ -190,12 +191,12 @@ def maxcut_bound(
 
 
 def uninterrupted(found: InnerBound) -> InnerBound:
-    """Return a bound, for a method of which it is a part.
+    """Return a bound unless its computation was interrupted, for methods that compute it as one step.
 
     Raises
     ------
     KeyboardInterrupt
-        It was interrupted, which it keeps to itself: the method would go on.
+        The computation was interrupted. The bound itself does not raise, so the calling method would go on.
     """
     if found.status == "interrupted":
         raise KeyboardInterrupt
@@ -212,15 +213,15 @@ def grothendieck_bound(
     random_state: RandomState = 0,
     verbose: bool = False,
 ) -> InnerBound:
-    r"""Return a safe upper bound of :math:`\max_{u, v} u^T M v` over sign vectors, by its semidefinite program.
+    r"""Return a safe upper bound on :math:`\max_{u, v} u^T M v` over sign vectors from its semidefinite program.
 
-    The bound exceeds the maximum by a factor of 1.7822 (Krivine) at most; the cut norm of M, its largest sum over
-    some rows and some columns in magnitude, is at most the maximum and at least a quarter of it.
+    The bound exceeds the maximum by a factor of at most 1.7822 (Krivine). The cut norm of M is the largest magnitude
+    of the sum over a subset of rows and columns. It is at most the maximum and at least a quarter of it.
 
     Parameters
     ----------
     M : array-like or scipy sparse matrix of shape (m, n)
-        Where it is symmetric (up to rounding), two blocks of half the size are solved instead:
+        Matrix. If it is symmetric (up to rounding), two blocks of half the size are solved instead:
         :math:`\min \sum z` such that :math:`\mathrm{Diag}(z) \pm M` are positive semidefinite.
     tol, rank, max_iter, time_limit, random_state, verbose
         See `maxcut_bound`.
@@ -228,7 +229,7 @@ def grothendieck_bound(
     Returns
     -------
     InnerBound
-        For u and v stacked: ``z`` and the rows of ``Y`` are those of u, then those of v.
+        Bound for u and v stacked. ``z`` and the rows of ``Y`` refer to u first, then to v.
 
     Examples
     --------

@@ -13,20 +13,20 @@ __all__ = ["Certifier"]
 
 
 class Certifier:
-    r"""Proves diagonals z with :math:`\mathrm{Diag}(z) \pm M` positive semidefinite, and keeps the best.
+    r"""Proves :math:`\mathrm{Diag}(z) \pm M` positive semidefinite for diagonals z, and keeps the best z.
 
     Attributes
     ----------
     z : ndarray of shape (N,)
-        The best so far, rounding included: the sums of magnitudes of the rows at first, which need no proof.
+        The best diagonal so far, including rounding. Initially the sums of magnitudes of the rows, which need no proof.
 
     Notes
     -----
-    If the Cholesky factorisation of a symmetric A in floats ends, then :math:`A + E = R^T R` with
-    :math:`|E_{ij}| \le \gamma \sqrt{A_{ii} A_{jj}}`, :math:`\gamma = (N + 10)\,\mathtt{eps}` or less
-    (Higham, *Accuracy and Stability of Numerical Algorithms*, theorem 10.3), and E is dominated by the diagonal
-    :math:`\gamma \sqrt{A_{ii}} \sum_j \sqrt{A_{jj}}`, which is added to z. Relative to :math:`\sum z` this is
-    :math:`N (N + 10)\,\mathtt{eps}` at most. Eigenvalues are not used.
+    If the floating-point Cholesky factorisation of a symmetric A completes, then :math:`A + E = R^T R` with
+    :math:`|E_{ij}| \le \gamma \sqrt{A_{ii} A_{jj}}` and :math:`\gamma` at most :math:`(N + 10)\,\mathtt{eps}`
+    (Higham, *Accuracy and Stability of Numerical Algorithms*, theorem 10.3). The diagonal
+    :math:`\gamma \sqrt{A_{ii}} \sum_j \sqrt{A_{jj}}` dominates E and is added to z. Relative to :math:`\sum z` it is
+    at most :math:`N (N + 10)\,\mathtt{eps}`. Eigenvalues are not used.
     """
 
     def __init__(self, form: Form) -> None:
@@ -45,14 +45,14 @@ class Certifier:
         return float(self.z.sum())
 
     def prove_within(self, z: FloatArray, weights: FloatArray, budget: float, guess: float) -> bool:
-        """Return whether z, raised in the ratios of `weights` by `guess` or at most by `budget` in sum, is proven."""
+        """Return whether z is proven when raised in proportion to `weights` by `guess` or `budget` in total."""
         # A tenth is left for rounding.
         budget *= 0.9
         raises = [guess, budget] if guess < budget else [budget]
         return any(self._prove(_raised(z, weights, amount)) for amount in raises)
 
     def search(self, z: FloatArray, weights: FloatArray, guess: float) -> None:
-        """Raise z in the ratios of `weights`, from `guess` in sum upwards, until it is proven or not the best."""
+        """Raise z in proportion to `weights`, by a total from `guess` upwards, until it is proven or not the best."""
         # So many doublings lead from the smallest guess beyond every dominating diagonal.
         for _ in range(120):
             if float(z.sum()) + guess >= self.bound or self._prove(_raised(z, weights, guess)):

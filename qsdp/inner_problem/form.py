@@ -32,16 +32,17 @@ def is_sparse(matrix: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    r"""A symmetric B without its zero rows, as products that use its structure.
+    r"""A symmetric B without its zero rows, with products that use its structure.
 
-    A factor Y has rows :math:`y_i` of unit length. Its first columns, up to `split`, meet `matrix` and the others
-    ``-matrix`` (only a paired form has the latter): with P and Q these parts of Y, the value is
+    A factor Y has rows :math:`y_i` of unit length. Its first `split` columns, P, are multiplied by `matrix`, and the
+    others, Q, by ``-matrix``; only a paired form has the latter. The value is
     :math:`\mathrm{tr}(P^T M P) - \mathrm{tr}(Q^T M Q)`.
 
     Attributes
     ----------
     matrix : ndarray or csr_array
-        Symmetric of shape (N, N); the upper right block of B if `bipartite`. No diagonal unless `paired`.
+        Symmetric matrix of shape (N, N), or the upper right block of B if `bipartite`. It has a diagonal only if
+        `paired`.
     paired : bool
         Whether both signs of the matrix occur.
     bipartite : bool
@@ -58,12 +59,12 @@ class Form:
 
     @property
     def work(self) -> float:
-        """Multiplications of a product with one column."""
+        """Number of multiplications in a product with one column."""
         entries = self.matrix.nnz if is_sparse(self.matrix) else self.matrix.size
         return float(entries) * (2.0 if self.bipartite else 1.0)
 
     def times(self, Y: FloatArray, split: int) -> FloatArray:
-        """Return half the gradient at Y, or the same linear map of a direction."""
+        """Return half the gradient at Y, or the same linear map applied to a direction."""
         if self.bipartite:
             rows = len(self.matrix)
             return np.concatenate([self.matrix @ Y[rows:], self.matrix.T @ Y[:rows]])
@@ -73,11 +74,11 @@ class Form:
         return product
 
     def row_sums(self) -> FloatArray:
-        """Return the sums of magnitudes of the rows of B, which dominate it on the diagonal."""
+        """Return the sums of magnitudes of the rows of B; as a diagonal matrix, they dominate B."""
         return np.concatenate([_magnitude_sums(self.matrix, axis) for axis in ((1, 0) if self.bipartite else (1,))])
 
     def row_norms(self) -> FloatArray:
-        """Return the Euclidean norms of the rows of B, without underflow of small ones."""
+        """Return the Euclidean norms of the rows of B; small norms do not underflow."""
         magnitudes = abs(self.matrix)
         sides = []
         for axis in (1, 0) if self.bipartite else (1,):
@@ -117,7 +118,7 @@ def read_matrix(M: Any, *, square: bool) -> Matrix:
 
 
 def scaled(matrix: Matrix) -> tuple[Matrix, int]:
-    """Return the matrix divided by a power of two, magnitudes within 1, and its exponent."""
+    """Return the matrix divided by a power of two so that magnitudes are within 1, and the exponent."""
     exponent = exponent_of(float(abs(matrix).max()))
     if not is_sparse(matrix):
         return divided_by_power(matrix, exponent), exponent
@@ -128,9 +129,9 @@ def scaled(matrix: Matrix) -> tuple[Matrix, int]:
 
 
 def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray, FloatArray]:
-    """Return the form of x' M x off the diagonal, its rows among those of M, the diagonal, and an allowance.
+    """Return the form of x' M x without the diagonal, its rows among those of M, the diagonal, and an allowance.
 
-    The allowance, one entry for each row of M, dominates the rounding error of the symmetric part.
+    The allowance has an entry for each row of M and dominates the rounding error of the symmetric part.
     """
     diagonal = np.asarray(matrix.diagonal(), dtype=np.float64).copy()
     half = 0.5 * (matrix + matrix.T)

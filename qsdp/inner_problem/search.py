@@ -19,7 +19,7 @@ __all__ = ["BoundSearch", "DualPair"]
 
 @dataclass(frozen=True, eq=False)
 class DualPair:
-    """A factor with its value, a dominating diagonal, and the status of the search that found them."""
+    """A factor with its value, a dominating diagonal and the status of the search that found both."""
 
     Y: FloatArray
     split: int
@@ -36,23 +36,25 @@ class BoundSearch:
     Parameters
     ----------
     form : Form
-        Of at least two rows.
+        Form with at least two rows.
     offset : float
-        Difference between the bounds of the whole problem and of the form, in its units; of any sign.
+        Bound of the whole problem minus that of the form, in the units of the form; of any sign.
     tol, rank, max_iter
-        As for `qsdp.maxcut_bound`; `rank` is for each sign of a paired form.
+        See `qsdp.maxcut_bound`; `rank` applies to each sign of a paired form.
     deadline : Deadline
     random : Generator
     bar : ProgressBar
-        Shown the gradient, which is one to ten times the gap that a proof would leave.
+        Bar that shows the gradient, which is one to ten times the gap that a proof would leave.
     likely, possible, work : float
-        A proof is attempted where the gradient is at most `likely` times the gap allowed; and where it is at most
-        `possible` times, after steps of `work` times the operations of a proof.
+        A proof is attempted if the gradient is below `likely` times the gap allowed. It is also attempted if the
+        gradient is below `possible` times that gap and the steps since the last proof took at least `work` times the
+        operations of a proof.
     stationary, escapes : float, int
-        A point whose gradient is below this share of the tolerance, but without a proof, is left along a new
-        column, so many times.
+        If the gradient is below `stationary` times the tolerance but there is no proof, the search leaves the point
+        along a new column, at most `escapes` times.
     patience, rise : int, float
-        Steps without a rise by that share of the tolerance, after which columns are added if there were few.
+        If the value has not risen by `rise` times the gap allowed in `patience` steps, columns are added if there were
+        few.
     """
 
     form: Form

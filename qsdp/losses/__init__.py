@@ -40,7 +40,7 @@ LOSSES: dict[str, type[Loss]] = {**SCALAR_LOSSES, CrossEntropy.name: CrossEntrop
 
 
 def get_loss(loss: str | Loss) -> Loss:
-    """Return the loss of a name, with its default parameters; a `Loss` is returned as it is.
+    """Return the named loss with its default parameters, or a `Loss` instance unchanged.
 
     Examples
     --------

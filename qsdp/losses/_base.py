@@ -21,21 +21,21 @@ _LABELS_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    r"""Second derivatives of a loss: Diag(h) per sample, less :math:`w\,p p^T` where the outputs are coupled.
+    r"""Second derivatives of a loss: Diag(h) per sample, minus :math:`w\,p p^T` if the outputs are coupled.
 
     Attributes
     ----------
     diagonal : ndarray in the shape of the predictions
         h.
     coupling : ndarray of shape (n, C) or None
-        :math:`\sqrt{w}\,p`, of a loss with sample weights w.
+        :math:`\sqrt{w}\,p`, for sample weights w.
     """
 
     diagonal: FloatArray
     coupling: FloatArray | None = None
 
     def times(self, change: FloatArray) -> FloatArray:
-        """Return the change of the gradient for a change of the predictions."""
+        """Return the change in the gradient caused by a change in the predictions."""
         product = self.diagonal * change
         if self.coupling is not None:
             product -= self.coupling * np.sum(self.coupling * change, axis=1, keepdims=True)
@@ -44,18 +44,18 @@ class Curvature:
 
 @dataclass(frozen=True, eq=False)
 class Linearization:
-    r"""The relation of multiplier and prediction, :math:`\nu = -\ell'(v)`, linearised at both.
+    r"""Linearisation of the relation :math:`\nu = -\ell'(v)` of multiplier and prediction, at values of both.
 
-    A Newton step obeys :math:`dv + C\, d\nu = -e` with :math:`e = C (\nu - \nu_v)`.
+    A Newton step satisfies :math:`dv + C\, d\nu = -e` with :math:`e = C (\nu - \nu_v)`.
 
     Attributes
     ----------
     multiplier : ndarray
-        :math:`\nu_v = -\ell'(v)` of the predictions.
+        :math:`\nu_v = -\ell'(v)` at the predictions.
     compliance : ndarray
         C, positive: :math:`1 / \ell''(v)`, or the slope of a secant.
     distance : float
-        Fenchel and Young's gap :math:`\ell(v) + \ell^*(-\nu) + \nu^T v`, zero where the relation holds.
+        Fenchel-Young gap :math:`\ell(v) + \ell^*(-\nu) + \nu^T v`, zero where the relation holds.
     """
 
     multiplier: FloatArray
@@ -66,19 +66,18 @@ class Linearization:
 class Loss(abc.ABC):
     r"""A convex loss of one sample, bounded below by zero; instances are immutable and compare by value.
 
-    Arrays are not checked: predictions, duals and targets are float64 arrays of one shape, (n,) or (n, C), and
-    methods work entry by entry unless the outputs are coupled. Sums over the samples, and sample weights, are the
-    business of `DataFit`.
+    Arrays are not validated. Predictions, duals and targets are float64 arrays of one shape, (n,) or (n, C). Methods
+    work entry by entry unless the outputs are coupled. `DataFit` handles sample weights and sums over the samples.
 
-    A method declares the attributes that it needs of a loss. `values`, `gradient`, `conjugates`, `project_dual`,
-    `prox`, `expression` and `rescaled` make certificates, operator splitting, conic solvers, sampling and polishing
-    work. A `PiecewiseQuadratic` loss has everything. Other losses add `curvature` (low-rank and interior-point
-    solvers, second layers) and `guarded_values` (verified bounds).
+    Each algorithm declares the attributes of a loss that it needs. Certificates, operator splitting, conic solvers,
+    sampling and polishing work with `values`, `gradient`, `conjugates`, `project_dual`, `prox`, `expression` and
+    `rescaled`. Low-rank and interior-point solvers and the second layer also need `curvature`; verified bounds need
+    `guarded_values`. A `PiecewiseQuadratic` loss has all of these.
 
     Attributes
     ----------
     name : str
-        In messages and files.
+        Name in messages and files.
     labels : bool
         True if targets are the labels -1 and +1.
     smooth : bool
@@ -86,13 +85,13 @@ class Loss(abc.ABC):
     bounded_dual : bool
         True if the conjugate's domain is bounded, that is, if `lipschitz` is finite.
     coupled : bool
-        True if the outputs of one sample enter together, so that targets have the shape (n, C).
+        True if the loss of a sample depends on its outputs jointly, so that targets have shape (n, C).
     quadratic : bool
-        True for :math:`(t - y)^2` alone: the data then enter by their Gram matrix.
+        True only for :math:`(t - y)^2`, where the data enter through their Gram matrix.
     probabilistic : bool
-        True if outputs are log odds, so that a classifier has probabilities.
+        True if outputs are log odds, so that a classifier can predict probabilities.
     cones : frozenset of str
-        What a conic solver needs besides linear inequalities: "quadratic", "exponential" or nothing.
+        Cones that a conic solver needs in addition to linear inequalities: "quadratic", "exponential" or none.
 
     Examples
     --------
@@ -117,22 +116,22 @@ class Loss(abc.ABC):
     @property
     @abc.abstractmethod
     def lipschitz(self) -> float:
-        """Least Lipschitz constant of the scalar loss in its prediction; ``math.inf`` if there is none."""
+        """Smallest Lipschitz constant of the scalar loss in its prediction; ``math.inf`` if there is none."""
 
     @abc.abstractmethod
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the loss of every entry; of every sample, shape (n,), where the outputs are coupled."""
+        """Return the loss of every entry, or of every sample, shape (n,), if the outputs are coupled."""
 
     @abc.abstractmethod
     def gradient(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the derivative in every prediction; at a kink, the subgradient zero."""
+        """Return the derivative with respect to every prediction; at a kink, the subgradient zero."""
 
     @abc.abstractmethod
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         r"""Return :math:`\sup_t (u t - \ell(t, y))` in the shape of `values`.
 
-        The domain is tested without any tolerance: an entry is ``math.inf`` one rounding error outside it, so apply
-        `project_dual` first to a dual that was computed.
+        The domain is tested without tolerance: an entry one rounding error outside it is ``math.inf``. Apply
+        `project_dual` to computed duals first.
         """
 
     @abc.abstractmethod
@@ -166,15 +165,15 @@ class Loss(abc.ABC):
 
     @property
     def has_curvature(self) -> bool:
-        """True if the loss has a second derivative almost everywhere that is not zero: `curvature` is defined."""
+        """True if `curvature` is defined: second derivatives exist almost everywhere and do not all vanish."""
         return type(self).curvature is not Loss.curvature
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
-        """Return the second derivatives, where they jump those of one side."""
+        """Return the second derivatives, or one-sided ones where they jump."""
         raise NotImplementedError
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
-        r"""Return the relation of a multiplier near :math:`-\ell'` to the predictions, for interior-point methods."""
+        r"""Linearise the relation of predictions and a multiplier near :math:`-\ell'`, for interior-point methods."""
         slopes = -self.gradient(prediction, target)
         second = np.maximum(self.curvature(prediction, target).diagonal, LEAST_CURVATURE)
         inside = -self.project_dual(-multiplier, target)
@@ -182,13 +181,13 @@ class Loss(abc.ABC):
         return Linearization(slopes, 1.0 / second, max(0.0, gap))
 
     def typical_curvature(self, prediction: FloatArray, target: FloatArray, step: float) -> FloatArray:
-        """Return the curvature that a step of that size meets: differences of the gradient."""
+        """Return the curvature over a step of size `step`, by differences of the gradient."""
         s = max(step, 1e-7 * (1.0 + float(np.abs(prediction).max())))
         change = self.gradient(prediction + s, target) - self.gradient(prediction - s, target)
         return change / (2.0 * s)
 
     def curvature_share(self, reach: float) -> float:
-        """Return the share of the curvature that is left anywhere within `reach` of every prediction, at least."""
+        """Return a lower bound on the share of the curvature left anywhere within `reach` of every prediction."""
         return 0.0
 
     def curvature_floor(self, prediction: FloatArray, target: FloatArray, reach: float) -> FloatArray:
@@ -204,13 +203,13 @@ class Loss(abc.ABC):
         return type(self).guarded_values is not Loss.guarded_values
 
     def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-        r"""Return a multiplier near the given one, :math:`-\nu / w` in the conjugate's domain for these very floats.
+        r"""Return a nearby multiplier for which the exact :math:`-\nu / w` is in the conjugate's domain.
 
         Notes
         -----
-        Of uncoupled outputs, whose domain is an interval that holds zero. A quotient is kept where the next float away
-        from zero is in the domain: the true one is no farther. Others become w times the nearest point, rounded
-        towards zero, since a product's next float towards zero does not exceed the true product.
+        This holds for uncoupled outputs, whose domain is an interval that contains zero. An entry is kept if the next
+        float beyond its quotient, away from zero, is in the domain: the exact quotient is no farther. Any other entry
+        becomes w times the nearest point, rounded towards zero. The exact product is at least as far from zero.
         """
         if weight is None:
             return -self.project_dual(-multiplier, target)
@@ -223,35 +222,35 @@ class Loss(abc.ABC):
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        r"""Return terms whose sum is :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, and the errors they may have.
+        r"""Return terms whose sum is :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, and bounds on their errors.
 
-        Only sums, products, quotients and roots are used: errors of mathematical libraries are proven by nobody.
+        Only sums, products, quotients and roots are used, since errors of mathematical libraries are not proven.
 
         Returns
         -------
         terms : ndarray
-            Of any shape.
+            Array of any shape.
         roundings : int
             Relative error of every term, in units of the roundoff.
         slack : float
-            Absolute error of their sum beyond that.
+            Additional absolute error of their sum.
 
-        None outside the domain, which is tested exactly.
+        Outside the domain, which is tested exactly, None is returned.
         """
         raise NotImplementedError
 
     def row_defects(self, multiplier: FloatArray) -> FloatArray:
-        """Return by how much the entries of every sample may miss the vector meant, see `CrossEntropy`: zero."""
+        """Return how far each sample's entries may be from the intended vector: zero, but see `CrossEntropy`."""
         return np.zeros(len(multiplier))
 
     # -- targets, units, files --------------------------------------------------------------------------------
 
     def parameters(self) -> dict[str, float]:
-        """Return the numbers that with `name` make the loss again, as files hold them."""
+        """Return the numbers that files store with `name` to restore the loss."""
         return {field.name: float(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     def encode_target(self, target: FloatArray) -> FloatArray:
-        """Return the targets as the other methods expect them, from what a user passes as ``y``."""
+        """Convert ``y`` as passed by the user to the targets that the other methods expect."""
         return target
 
     def check_target(self, target: FloatArray) -> None:
@@ -274,7 +273,7 @@ class Loss(abc.ABC):
 
 
 class ClassLoss(Loss):
-    """A loss of labels or classes, which are never scaled."""
+    """A loss for labels or classes, which are never scaled."""
 
     def rescaled(self, scale: float) -> tuple[Loss, float]:
         """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused."""

@@ -25,8 +25,8 @@ _NEWTON_STEPS = 60
 class CrossEntropy(ClassLoss):
     r"""Cross-entropy :math:`\log \sum_k e^{t_k} - t_y` of the outputs t of a sample of class y.
 
-    Targets are one-hot rows, predictions and duals have their shape (n, C). The conjugate is the negative
-    entropy :math:`\sum_k p_k \log p_k` of :math:`p = u + y` on the probability simplex, elsewhere infinite.
+    Targets are one-hot rows; predictions and duals have the same shape, (n, C). The conjugate is the negative entropy
+    :math:`\sum_k p_k \log p_k` of :math:`p = u + y` on the probability simplex and infinite elsewhere.
     """
 
     name: ClassVar[str] = "cross_entropy"
@@ -38,7 +38,7 @@ class CrossEntropy(ClassLoss):
 
     @property
     def lipschitz(self) -> float:
-        """Two, the largest 1-norm of a gradient: the constant of a sample in the infinity norm."""
+        """Two, the largest 1-norm of a sample's gradient: the Lipschitz constant in the infinity norm."""
         return 2.0
 
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
@@ -52,7 +52,7 @@ class CrossEntropy(ClassLoss):
         return gradient
 
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the negative entropy of ``p = u + y``, shape (n,); rows may miss the sum one by rounding only."""
+        """Return the negative entropy of ``p = u + y``, shape (n,); rows must sum to one up to rounding."""
         p = dual + target
         rounding = 8.0 * p.shape[1] * EPS
         inside = np.all(p >= -rounding, axis=1) & (np.abs(p.sum(axis=1) - 1.0) <= rounding)
@@ -69,9 +69,9 @@ class CrossEntropy(ClassLoss):
         Notes
         -----
         With q = point + step y, every :math:`t_k` solves :math:`t_k + e^{t_k + \lambda} = q_k`, where
-        :math:`\lambda = \log \mathrm{step} - \log \sum e^{t}`, so that
-        :math:`t_k = q_k - \omega(q_k + \lambda)` with Wright's omega function, and the sum of the omegas is
-        step. That sum is increasing and convex in :math:`\lambda` (:math:`\omega' = \omega / (1 + \omega)`), so
+        :math:`\lambda = \log \mathrm{step} - \log \sum e^{t}`. So
+        :math:`t_k = q_k - \omega(q_k + \lambda)` with Wright's omega function, and the omegas sum to step.
+        Their sum is increasing and convex in :math:`\lambda` (:math:`\omega' = \omega / (1 + \omega)`), so
         Newton's method descends to the root from any point above it.
         """
         from scipy.special import wrightomega
@@ -90,7 +90,7 @@ class CrossEntropy(ClassLoss):
         return solution
 
     def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
-        """Return the sum of CVXPY's ``log_sum_exp`` atoms less the outputs of the true classes."""
+        """Return the sum of CVXPY's ``log_sum_exp`` atoms minus the outputs of the true classes."""
         import cvxpy as cp
 
         values = cp.log_sum_exp(prediction, axis=1) - cp.sum(cp.multiply(prediction, target), axis=1)
@@ -102,11 +102,11 @@ class CrossEntropy(ClassLoss):
         return Curvature(p, p)
 
     def curvature_share(self, reach: float) -> float:
-        """Return `shrinkage` of the range of a step: outputs can move apart by twice its reach."""
+        """Return `shrinkage` of twice the reach, by which two outputs of a sample can move apart."""
         return shrinkage(2.0 * reach)
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
-        """Return the relation up to a constant for each sample: its compliance is that of a multinomial, 1 / p."""
+        """Linearise the relation up to a constant per sample; the compliance is that of a multinomial, 1 / p."""
         p = softmax(prediction, axis=1)
         own = target - multiplier
         inside = np.maximum(own, 0.0)
@@ -115,9 +115,9 @@ class CrossEntropy(ClassLoss):
         return Linearization(target - p, secant_slope(own, p), distance)
 
     def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return a multiplier whose entry of a sample's class is minus the sum of the others, up to rounding.
+        """Return a multiplier whose entry for a sample's class is minus the sum of the others, up to rounding.
 
-        The entries of the other classes are at most 0 and add up to minus the weight at most.
+        The entries for the other classes are at most 0, and their sum is no less than minus the weight.
         """
         w = np.ones((len(target), 1)) if weight is None else weight
         inside = -w * self.project_dual(-multiplier / w, target)
@@ -132,15 +132,15 @@ class CrossEntropy(ClassLoss):
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        r"""Return the entropies of p, the entry of each sample's class being read as minus the sum of the others.
+        r"""Return the entropies of p; the entry for each sample's class is taken as minus the sum of the others.
 
         Notes
         -----
-        Where :math:`w p_k \ge 0` and the own entry, w less their sum, is not negative, p is a point of the simplex.
-        Its own entry is a correctly rounded sum, whose sign is right; with weights a quotient rounds every entry once
-        more. As :math:`|p\, (\log p + 1)| \le 1` on [0, 1], a relative error :math:`\delta` of p changes its entropy
-        by :math:`\delta` at most: by w times u (2 u) for the own entry and 0 (u) for the others. The slack is four
-        times that, or more.
+        If :math:`w p_k \ge 0` for the other classes and the own entry, w minus their sum, is not negative, then p is
+        in the simplex. The own entry is a correctly rounded sum, so its sign is right. With weights, a division rounds
+        every entry once more. As :math:`|p\, (\log p + 1)| \le 1` on [0, 1], a relative error :math:`\delta` of p
+        changes its entropy by :math:`\delta` at most: by w times u (with weights 2 u) for the own entry, and by w
+        times 0 (with weights u) for each of the others. The slack is at least four times that.
         """
         w = np.ones((len(target), 1)) if weight is None else weight
         own = target == 1.0
@@ -155,17 +155,17 @@ class CrossEntropy(ClassLoss):
         return w * entropies(p / w), LOGARITHM_ROUNDINGS + 1, slack
 
     def row_defects(self, multiplier: FloatArray) -> FloatArray:
-        r"""Return by how much entries of :math:`\nu`, and of any rounded multiple, can differ from the vector meant.
+        r"""Return how far entries of :math:`\nu`, and of any rounded multiple, can be from the intended vector.
 
-        The entry of a sample's class is meant to be minus the sum of the others, so that p = u + y sums to one
-        exactly. The defect is given for the multiple 1; it shrinks with smaller ones.
+        In the intended vector, the entry for a sample's class is minus the sum of the others, so that p = u + y sums
+        to one exactly. The defect is given for the multiple 1; it is smaller for smaller multiples.
         """
         sums = np.array([abs(math.fsum(row)) for row in multiplier])
         defects: FloatArray = 1.01 * (sums + 2.0 * UNIT * np.abs(multiplier).sum(axis=1))
         return defects
 
     def encode_target(self, target: FloatArray) -> FloatArray:
-        """Return one-hot rows from class numbers 0 .. C - 1 of shape (n,); one-hot rows stay."""
+        """Return one-hot rows for class numbers 0 .. C - 1 of shape (n,); one-hot rows are unchanged."""
         if target.ndim == 2:
             return target
         classes = np.unique(target)
@@ -179,7 +179,7 @@ class CrossEntropy(ClassLoss):
         return one_hot
 
     def check_target(self, target: FloatArray) -> None:
-        """Raise `InvalidInputError` unless rows are one-hot, of two classes or more, each present."""
+        """Raise `InvalidInputError` unless rows are one-hot, with at least two classes, each present."""
         if target.ndim != 2 or not np.all((target == 0) | (target == 1)) or not np.all(target.sum(axis=1) == 1):
             raise InvalidInputError(
                 "y must have one-hot rows (one 1, the rest 0) of shape (n, C) for the cross_entropy loss, "

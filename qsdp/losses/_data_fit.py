@@ -23,16 +23,16 @@ _TERMS = 64
 
 @dataclass(frozen=True, eq=False)
 class DataFit:
-    r"""The weighted loss :math:`\sum_i w_i \ell(t_i, y_i)` of predictions t, as solvers and certificates see it.
+    r"""The weighted loss :math:`\sum_i w_i \ell(t_i, y_i)` of predictions t, as used by solvers and certificates.
 
-    Multipliers :math:`\nu` and duals u belong to the sum, not to a sample of weight one: :math:`\nu_i = -w_i \ell'`.
+    Multipliers :math:`\nu` and duals u belong to the weighted sum: :math:`\nu_i = -w_i \ell'`.
 
     Attributes
     ----------
     loss : Loss
     target : ndarray of shape (n,) or (n, C)
     weights : ndarray of shape (n,) or None
-        Positive; None is one for all.
+        Positive sample weights; None means one for all.
     """
 
     loss: Loss
@@ -48,7 +48,7 @@ class DataFit:
 
     @property
     def quadratic(self) -> bool:
-        """Whether the data enter by their Gram matrix only."""
+        """Whether the data enter only through their Gram matrix."""
         return self.loss.quadratic
 
     @property
@@ -58,7 +58,7 @@ class DataFit:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights, n where there are none."""
+        """Sum of the weights, or n without weights."""
         return float(len(self.target)) if self.weights is None else float(self.weights.sum())
 
     @cached_property
@@ -72,23 +72,23 @@ class DataFit:
         return -self.gradient(np.zeros_like(self.target))
 
     def weighted(self, array: FloatArray) -> FloatArray:
-        """Return an array in the shape of the target, or of one number for each sample, times the weights."""
+        """Multiply an array in the shape of the target, or with one number per sample, by the weights."""
         if self.weights is None:
             return array
         return array * (self.weights if array.ndim == 1 else self.weights[:, None])
 
     def per_weight(self, array: FloatArray) -> FloatArray:
-        """Return an array in the shape of the target divided by the weights."""
+        """Divide an array in the shape of the target by the weights."""
         return array if self.factors is None else array / self.factors
 
     # -- parts ------------------------------------------------------------------------------------------------
 
     def output(self, k: int) -> DataFit:
-        """Return the fit of output k of a separable one."""
+        """Return the fit of output k, for a separable fit."""
         return replace(self, target=np.ascontiguousarray(self.target[:, k]))
 
     def columns(self) -> list[DataFit]:
-        """Return the fits of outputs that do not interact: one for each, or this one alone."""
+        """Return one fit for each output if they do not interact, else only this fit."""
         return [self.output(k) for k in range(self.target.shape[1])] if self.separable else [self]
 
     def rows(self, chosen: Any) -> DataFit:
@@ -96,9 +96,9 @@ class DataFit:
         return replace(self, target=self.target[chosen], weights=None if self.weights is None else self.weights[chosen])
 
     def whitened(self) -> tuple[FloatArray, DataFit]:
-        r"""Return :math:`\sqrt{w}` of shape (n,), and the fit without weights that predictions times it have.
+        r"""Return :math:`\sqrt{w}` of shape (n,), and the unweighted fit of predictions multiplied by it.
 
-        Of a quadratic loss only, whose weights are those of squares.
+        This is valid only for a quadratic loss, whose weights multiply squares.
         """
         if self.weights is None:
             return np.ones(len(self.target)), self
@@ -112,11 +112,11 @@ class DataFit:
         return float(np.sum(self.values(prediction)))
 
     def values(self, prediction: FloatArray) -> FloatArray:
-        """Return the weighted loss of every entry (of every sample, where outputs are coupled)."""
+        """Return the weighted loss of every entry, or of every sample if the outputs are coupled."""
         return self.weighted(self.loss.values(prediction, self.target))
 
     def rounding(self, prediction: FloatArray, error: FloatArray) -> float:
-        """Return by how much the value can rise where the predictions of each sample err by `error` (n,), at most."""
+        """Bound the rise of the value if the predictions of each sample have errors of at most `error` (n,)."""
         if self.loss.coupled:
             moved = self.loss.lipschitz * math.sqrt(prediction.shape[1]) * error
             return float(np.sum(self.weighted(moved)))
@@ -125,13 +125,13 @@ class DataFit:
         return float(np.sum(values - self.values(prediction)))
 
     def gradient(self, prediction: FloatArray) -> FloatArray:
-        """Return the gradient in the predictions."""
+        """Return the gradient with respect to the predictions."""
         return self.weighted(self.loss.gradient(prediction, self.target))
 
     def dual_value(self, nu: FloatArray) -> float:
-        r"""Return :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, minus infinity outside the domain.
+        r"""Return :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, or minus infinity outside the domain.
 
-        With weights, a multiplier counts as inside where the division alone has moved it out.
+        With weights, a multiplier that is outside only by the rounding of the division counts as inside.
         """
         if self.factors is None:
             return -self.loss.conjugate(-nu, self.target)
@@ -144,14 +144,14 @@ class DataFit:
         return -float(np.sum(self.weighted(self.loss.conjugates(inside, self.target))))
 
     def guarded_dual_value(self, nu: FloatArray) -> float:
-        """Return `dual_value` less an allowance for rounding, relative to the numbers that it is made of."""
+        """Return `dual_value` minus an allowance for rounding, relative to the numbers it is computed from."""
         value = self.dual_value(nu)
         return value - EPS * (self.target.size + _TERMS) * (abs(value) + self.value_at_zero)
 
     def verified_dual_value(self, nu: FloatArray) -> float:
-        r"""Return a lower bound of :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for these very floats, proven.
+        r"""Return a proven lower bound on :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for exactly these floats.
 
-        Minus infinity outside the domain, which is tested exactly. Sums are those of `math.fsum`, which rounds once.
+        It is minus infinity outside the domain, which is tested exactly. Sums use `math.fsum`, which rounds once.
         """
         guarded = self.loss.guarded_values(nu, self.target, self.factors)
         # Numbers that no data have would overflow.
@@ -166,25 +166,25 @@ class DataFit:
     # -- multipliers ----------------------------------------------------------------------------------------------
 
     def project(self, nu: FloatArray) -> FloatArray:
-        r"""Return the multiplier nearest to `nu` for which `dual_value` is finite (nearest entry by entry)."""
+        r"""Return the multiplier nearest to `nu`, entry by entry, for which `dual_value` is finite."""
         if self.factors is None:
             return -self.loss.project_dual(-nu, self.target)
         projected: FloatArray = -self.factors * self.loss.project_dual(-nu / self.factors, self.target)
         return projected
 
     def admissible(self, nu: FloatArray) -> FloatArray:
-        """Return a multiplier near `nu` that `verified_dual_value` accepts, up to row sums of coupled losses."""
+        """Return a multiplier near `nu` that `verified_dual_value` accepts, up to the row sums of coupled losses."""
         # No minus zeros: equal proofs are equal bytes.
         return self.loss.admissible(np.asarray(nu, dtype=np.float64), self.target, self.factors) + 0.0
 
     def row_defects(self, nu: FloatArray) -> FloatArray:
-        """Return by how much entries of `nu` may miss the vector meant, of shape (n,)."""
+        """Return how far the entries of `nu` may be from the intended vector, shape (n,)."""
         return self.loss.row_defects(nu)
 
     # -- minimisation -----------------------------------------------------------------------------------------------
 
     def curvature(self, prediction: FloatArray) -> Curvature:
-        """Return the second derivative, where it jumps that of one side."""
+        """Return the second derivatives, or one-sided ones where they jump."""
         curvature = self.loss.curvature(prediction, self.target)
         if self.factors is None:
             return curvature
@@ -192,7 +192,7 @@ class DataFit:
         return Curvature(self.factors * curvature.diagonal, coupling)
 
     def linearize(self, prediction: FloatArray, nu: FloatArray) -> Linearization:
-        """Return the relation of predictions and multipliers, linearised."""
+        """Linearise the relation of predictions and multipliers."""
         w = self.factors
         if w is None:
             return self.loss.linearize(prediction, nu, self.target)
@@ -206,16 +206,16 @@ class DataFit:
         return pairs if self.factors is None else [(signs, self.factors * costs) for signs, costs in pairs]
 
     def compliance(self) -> FloatArray:
-        r"""Return :math:`c / w_i` of a piecewise quadratic loss, in the shape of the target."""
+        r"""Return :math:`c / w_i` for a piecewise quadratic loss, in the shape of the target."""
         assert isinstance(self.loss, PiecewiseQuadratic)
         return self.per_weight(np.full_like(self.target, self.loss.inverse_curvature))
 
     def typical_curvature(self, prediction: FloatArray, step: float) -> FloatArray:
-        """Return the curvature that a step of that size meets."""
+        """Return the curvature over a step of size `step`."""
         return self.weighted(self.loss.typical_curvature(prediction, self.target, step))
 
     def curvature_floor(self, prediction: FloatArray, reach: float) -> FloatArray:
-        """Return a lower bound of the curvature within `reach`, see `Loss.curvature_floor`."""
+        """Return a lower bound on the curvature within `reach`, see `Loss.curvature_floor`."""
         return self.weighted(self.loss.curvature_floor(prediction, self.target, reach))
 
     def expression(self, prediction: Any) -> Any:
@@ -225,7 +225,7 @@ class DataFit:
     # -- units ------------------------------------------------------------------------------------------------------
 
     def rescaled(self, scale: float) -> tuple[DataFit, float]:
-        """Return the fit of predictions and targets divided by `scale`, and the value of one of its units."""
+        """Return the fit of predictions and targets divided by `scale`, and the factor to multiply its value by."""
         loss, factor = self.loss.rescaled(scale)
         return replace(self, loss=loss, target=self.target / scale), factor
 

@@ -23,7 +23,7 @@ _LN2 = 0.6931471805599453
 
 
 def secant_slope(own: FloatArray, p: FloatArray) -> FloatArray:
-    """Return the slope of the logarithm at p, or from p to larger own values that of the secant."""
+    """Return the slope of the logarithm at p, or of its secant from p to larger own values."""
     p = np.maximum(p, LEAST_CURVATURE)
     larger = own > p * (1.0 + 1e-6)
     ratio = np.where(larger, own / p, 2.0)
@@ -31,7 +31,7 @@ def secant_slope(own: FloatArray, p: FloatArray) -> FloatArray:
 
 
 def shrinkage(reach: float) -> float:
-    r"""Return :math:`2 (e^{-r} + r - 1) / r^2`, by which a step of range r can lower the curvature.
+    r"""Return :math:`2 (e^{-r} + r - 1) / r^2`, the factor by which a step of range r can lower the curvature.
 
     Notes
     -----
@@ -49,9 +49,9 @@ def logarithm(x: FloatArray) -> FloatArray:
     -----
     :math:`x = m 2^e` with m between :math:`\sqrt{1/2}` and :math:`\sqrt 2`, and
     :math:`\log m = 2\,\mathrm{artanh}(s)` with :math:`s = (m - 1)/(m + 1)`, where ``m - 1`` is exact. All terms
-    of the series have one sign; s carries 2 roundings, its power 2k at most 5k, Horner's scheme 2k + 2, so
-    that 104 bound those of the whole. Where e is not zero, :math:`|\log m|` and :math:`|e| \log 2 / 2` are at most
-    :math:`|\log x|`, and the product and the sum add at most 5.
+    of the series have the same sign. There are 2 roundings in s, at most 5k in its power 2k and 2k + 2 in Horner's
+    scheme; the whole series has at most 104. If e is not zero, :math:`|\log m|` and :math:`|e| \log 2 / 2` are at
+    most :math:`|\log x|`, and the product and the sum add at most 5.
     """
     m, e = np.frexp(x)
     small = m < math.sqrt(0.5)

@@ -18,7 +18,7 @@ __all__ = ["Logistic"]
 
 @dataclass(frozen=True)
 class Logistic(ClassLoss):
-    """Logistic loss ``log(1 + exp(-m))``; conjugate ``p log p + (1 - p) log(1 - p)`` for ``0 <= p <= 1``."""
+    """Logistic loss ``log(1 + exp(-m))``; the conjugate is ``p log p + (1 - p) log(1 - p)`` for ``0 <= p <= 1``."""
 
     name: ClassVar[str] = "logistic"
     labels: ClassVar[bool] = True
@@ -59,10 +59,10 @@ class Logistic(ClassLoss):
         Notes
         -----
         As ``s(m) = 1 - s(-m)``, a negative root for ``q`` is minus a positive root for ``-(q + step)``,
-        so ``q >= -step / 2`` and ``m >= 0`` may be assumed. There ``exp(-m) / 2 <= s(-m) <= exp(-m)``;
-        the lower bound in place of ``s(-m)`` gives Wright's omega function as a start, at most
+        so ``q >= -step / 2`` and ``m >= 0`` may be assumed. There ``exp(-m) / 2 <= s(-m) <= exp(-m)``.
+        With the lower bound in place of ``s(-m)``, Wright's omega function gives a starting point at most
         ``log 2`` below the root. On ``m >= 0`` the function ``F(m) = m - q - step s(-m)`` is increasing
-        and concave with ``|F''| <= F'``, hence Newton's method climbs to the root without overshooting,
+        and concave with ``|F''| <= F'``. Newton's method therefore climbs to the root without overshooting,
         and its error falls as ``e <- e^2 / 2``: log 2, 0.24, 0.03, 4e-4, 9e-8, 4e-15, 7e-30.
         """
         q = target * point
@@ -88,7 +88,7 @@ class Logistic(ClassLoss):
         return Curvature(expit(prediction) * expit(-prediction))
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
-        """Return the relation with the slopes of secants where the multiplier's entropy is farther than the tangent."""
+        """Linearise the relation with secant slopes where the multiplier's entropy lies beyond the tangent."""
         p, q = expit(-target * prediction), expit(target * prediction)
         own = target * multiplier
         inside = np.clip(own, 0.0, 1.0)
@@ -99,7 +99,7 @@ class Logistic(ClassLoss):
         return Linearization(target * p, secant_slope(own, p) + secant_slope(1.0 - own, q), distance)
 
     def curvature_share(self, reach: float) -> float:
-        """Return `shrinkage` of the range of a step."""
+        """Return `shrinkage` of the reach."""
         return shrinkage(reach)
 
     def guarded_values(
@@ -109,10 +109,11 @@ class Logistic(ClassLoss):
 
         Notes
         -----
-        :math:`p \in [0, 1]` is tested before the division, which cannot leave it. It moves p by p u at most, by u / 2
-        above one half. The entropy H is concave with H(0) = H(1) = 0, so that no step of h changes it by more
-        than :math:`H(h) \le h (1 - \log h)`: by 20 u above one half, below by :math:`u\, p \log((1 - p) / p) < u`.
-        The slack is twice that, and leaves room for its own rounding; the product with w is one more.
+        :math:`p \in [0, 1]` is tested before the division, which cannot move p out of that interval. The division
+        moves p by p u at most, and by u / 2 above one half. The entropy H is concave with H(0) = H(1) = 0, so no step
+        of h changes it by more than :math:`H(h) \le h (1 - \log h)`. Above one half that is 20 u; below, the change is
+        at most :math:`u\, p \log((1 - p) / p) < u`. The slack is twice that, which leaves room for its own rounding.
+        The product with w adds one rounding.
         """
         own = target * multiplier
         if not (np.all(own >= 0.0) and np.all(own <= (1.0 if weight is None else weight))):

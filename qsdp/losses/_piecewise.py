@@ -18,10 +18,10 @@ __all__ = ["Absolute", "Hinge", "Huber", "PiecewiseQuadratic", "Squared", "Squar
 class PiecewiseQuadratic(Loss):
     r"""A loss :math:`\ell(t, y) = \max_{a \le \nu \le b} \nu (y - t) - c\,\nu^2 / 2`.
 
-    The interval [a, b] of the multiplier :math:`\nu = -\ell'` holds zero and may depend on the target; c is the
-    inverse of the curvature, zero for a piecewise linear loss. So the conjugate is :math:`u y + c u^2 / 2` for
-    :math:`-u` in the interval, and everything else follows. A subclass gives `interval`, `inverse_curvature`,
-    `values`, `expression` and `rescaled`.
+    The interval [a, b] of the multiplier :math:`\nu = -\ell'` contains zero and may depend on the target. The number
+    c is the inverse of the curvature, and zero for a piecewise linear loss. The conjugate is therefore
+    :math:`u y + c u^2 / 2` for :math:`-u` in the interval, and everything else follows. A subclass defines
+    `interval`, `inverse_curvature`, `values`, `expression` and `rescaled`.
 
     Attributes
     ----------
@@ -33,14 +33,14 @@ class PiecewiseQuadratic(Loss):
 
     @abc.abstractmethod
     def interval(self, target: FloatArray) -> tuple[float | FloatArray, float | FloatArray]:
-        """Return a <= 0 and b >= 0, numbers or one for each entry of the target; they may be infinite."""
+        """Return a <= 0 and b >= 0, possibly infinite, as numbers or as arrays in the shape of the target."""
 
     def slacks(self, target: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
         r"""Return pairs :math:`(\sigma_g, c_g)`, each in the shape of the target, one for every finite end.
 
         The loss is :math:`\min_{x \ge 0} \sum_g c_g x_g` plus its quadratic part, subject to
-        :math:`v + \sum_g \sigma_g x_g + c\,\nu = y`; dual slacks are :math:`c_g - \sigma_g \nu \ge 0`. Where all
-        entries have one finite end there is a single pair; where some have none, a pair of theirs is void.
+        :math:`v + \sum_g \sigma_g x_g + c\,\nu = y`. The dual slacks are :math:`c_g - \sigma_g \nu \ge 0`. If every
+        entry has one finite end, there is a single pair. Entries without a finite end have a void pair.
         """
         low, high = (np.broadcast_to(end, target.shape) for end in self.interval(target))
         ones = np.ones_like(target)
@@ -54,7 +54,7 @@ class PiecewiseQuadratic(Loss):
         return [pair for pair, finite in zip(pairs, (upper, lower), strict=True) if np.any(finite)]
 
     def gradient(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
-        """Return minus the multiplier of the maximum."""
+        """Return minus the multiplier that attains the maximum."""
         residual = target - prediction
         low, high = self.interval(target)
         if self.inverse_curvature > 0.0:
@@ -62,13 +62,13 @@ class PiecewiseQuadratic(Loss):
         return np.where(residual > 0.0, -np.asarray(high), np.where(residual < 0.0, -np.asarray(low), 0.0)) + 0.0
 
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """Return ``u (y + c u / 2)`` where -u is in the interval."""
+        """Return ``u (y + c u / 2)`` where -u is in the interval, and infinity elsewhere."""
         low, high = self.interval(target)
         inside = (-dual >= low) & (-dual <= high)
         return np.where(inside, dual * (target + 0.5 * self.inverse_curvature * dual), math.inf)
 
     def project_dual(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """Clip to the interval."""
+        """Clip the dual to [-b, -a]."""
         low, high = self.interval(target)
         return np.clip(dual, -np.asarray(high), -np.asarray(low))
 
@@ -91,7 +91,7 @@ class PiecewiseQuadratic(Loss):
         return Curvature(self.curvature_floor(prediction, target, 0.0))
 
     def curvature_floor(self, prediction: FloatArray, target: FloatArray, reach: float) -> FloatArray:
-        """Return 1 / c where no step of that size leaves the quadratic piece, else 0."""
+        """Return 1 / c where no step within `reach` leaves the quadratic piece, else 0."""
         if self.inverse_curvature == 0.0:
             return np.zeros_like(prediction)
         low, high = self.interval(target)
@@ -101,15 +101,15 @@ class PiecewiseQuadratic(Loss):
         return np.where(inside, 1.0 / c, 0.0)
 
     def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-        """Clip to the interval; times the weight, rounded towards zero."""
+        """Clip the multiplier to the interval times the weight, rounded towards zero."""
         return np.clip(multiplier, *self._ends(target, weight))
 
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        r"""Return :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)` apart, since the errors of a sum may exceed it.
+        r"""Return :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)` separately, as their sum may be below its error.
 
-        The second has three roundings at most, two products and a quotient: halving is exact.
+        The second term has at most three roundings, of two products and a quotient; halving is exact.
         """
         low, high = self._ends(target, weight)
         if not np.all((multiplier >= low) & (multiplier <= high)):
@@ -139,7 +139,7 @@ class _MarginLoss(ClassLoss, PiecewiseQuadratic):
 
 @dataclass(frozen=True)
 class Squared(PiecewiseQuadratic):
-    """Squared error ``(t - y)^2``, without a factor 1/2; conjugate ``u y + u^2 / 4`` for all ``u``."""
+    """Squared error ``(t - y)^2``, without a factor 1/2; the conjugate is ``u y + u^2 / 4`` for all ``u``."""
 
     name: ClassVar[str] = "squared"
     smooth: ClassVar[bool] = True
@@ -199,7 +199,7 @@ class Squared(PiecewiseQuadratic):
 
 @dataclass(frozen=True)
 class Absolute(PiecewiseQuadratic):
-    """Absolute error ``|t - y|``; conjugate ``u y`` for ``|u| <= 1``."""
+    """Absolute error ``|t - y|``; the conjugate is ``u y`` for ``|u| <= 1``."""
 
     name: ClassVar[str] = "absolute"
     smooth: ClassVar[bool] = False
@@ -230,15 +230,15 @@ class Absolute(PiecewiseQuadratic):
 
 @dataclass(frozen=True)
 class Huber(PiecewiseQuadratic):
-    """Huber's loss of ``r = t - y``: ``r^2`` for ``|r| <= delta``, ``2 delta |r| - delta^2`` beyond.
+    """Huber loss of ``r = t - y``: ``r^2`` for ``|r| <= delta``, ``2 delta |r| - delta^2`` beyond.
 
-    This is CVXPY's convention, twice that of scipy and of statistics books: it tends to the squared
+    This is CVXPY's convention, twice the loss of SciPy and of statistics books. It tends to the squared
     loss ``r^2`` as ``delta`` grows. The conjugate is ``u y + u^2 / 4`` for ``|u| <= 2 delta``.
 
     Parameters
     ----------
     delta : float, default 1.0
-        Residual at which the quadratic turns into a line; finite and positive.
+        Residual at which the loss changes from quadratic to linear; finite and positive.
     """
 
     delta: float = 1.0
@@ -280,7 +280,7 @@ class Huber(PiecewiseQuadratic):
 
 @dataclass(frozen=True)
 class Hinge(_MarginLoss):
-    """Hinge loss ``max(0, 1 - m)`` of the margin ``m = y t``; conjugate ``-p`` for ``0 <= p = -y u <= 1``."""
+    """Hinge loss ``max(0, 1 - m)`` of the margin ``m = y t``; the conjugate is ``-p`` for ``0 <= p = -y u <= 1``."""
 
     name: ClassVar[str] = "hinge"
     smooth: ClassVar[bool] = False
@@ -293,7 +293,7 @@ class Hinge(_MarginLoss):
         return 1.0
 
     def interval(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return 0 and the label, in order."""
+        """Return 0 and the label, in increasing order."""
         return np.minimum(target, 0.0), np.maximum(target, 0.0)
 
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
@@ -309,7 +309,7 @@ class Hinge(_MarginLoss):
 
 @dataclass(frozen=True)
 class SquaredHinge(_MarginLoss):
-    """Squared hinge loss ``max(0, 1 - m)^2``; conjugate ``-p + p^2 / 4`` for ``p = -y u >= 0``."""
+    """Squared hinge loss ``max(0, 1 - m)^2``; the conjugate is ``-p + p^2 / 4`` for ``p = -y u >= 0``."""
 
     name: ClassVar[str] = "squared_hinge"
     smooth: ClassVar[bool] = True
@@ -323,7 +323,7 @@ class SquaredHinge(_MarginLoss):
         return math.inf
 
     def interval(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return 0 and infinity of the label's sign, in order."""
+        """Return 0 and infinity with the label's sign, in increasing order."""
         return np.where(target > 0.0, 0.0, -math.inf), np.where(target > 0.0, math.inf, 0.0)
 
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:

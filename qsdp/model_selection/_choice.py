@@ -16,17 +16,17 @@ __all__ = ["Choice", "choose"]
 
 @dataclass(frozen=True)
 class Choice(Summarized):
-    """Answer of `choose`.
+    """Result of `choose`.
 
     Attributes
     ----------
     best : dict of float
-        The values of the highest score; of equal ones those tried first.
+        Values with the highest score; ties go to those tried first.
     score : float
     scores : list of (dict of float, float)
-        Everything that was tried, in order.
+        All combinations tried and their scores, in order.
     undecided : dict of str
-        Names whose value may not be the best one, with the reason: there is a neighbour that was not tried.
+        Names whose value may not be the best because a neighbour was not tried, with the reason.
     """
 
     best: dict[str, float]
@@ -36,7 +36,7 @@ class Choice(Summarized):
 
     @property
     def decided(self) -> bool:
-        """Whether both neighbours of every value were tried, and are no better."""
+        """Whether both neighbours of every value were tried and are no better."""
         return not self.undecided
 
     def _summary(self) -> Summary:
@@ -53,22 +53,22 @@ def choose(
     limits: Mapping[str, tuple[float, float]] | None = None,
     n_more: int = 12,
 ) -> Choice:
-    """Return the values of the highest score, beyond the grid where they lie at an edge of it.
+    """Return the values with the highest score, extending the grid if they are at its edge.
 
-    All combinations of the grid are tried. Then, as long as a neighbour of the best one has not been tried, the
-    neighbours are: beyond an end of the grid the next value in the ratio of the last two. So a choice that is decided
-    has been compared with smaller and larger values of every name, the others held.
+    All combinations of the grid are tried first. Then untried neighbours of the best combination are tried until there
+    are none. Beyond an end of the grid, the neighbour continues the ratio of the last two values. A choice that is
+    decided has therefore been compared with a smaller and a larger value of every name, with the others fixed.
 
     Parameters
     ----------
     grid : dict of sequences of float
-        Two different positive values at least for each name, in any order: of equal scores the first is taken.
+        At least two different positive values for each name, in any order. Ties in the score go to the first.
     score : callable
-        Takes a value for every name, and returns what is to be large; nan counts as the worst.
+        Function of a dict with a value for every name, which returns the score to maximise; nan counts as the worst.
     limits : dict of (float, float), optional
-        Smallest and largest value to try, by name; any by default.
+        Smallest and largest value to try, by name; unlimited by default.
     n_more : int, default=12
-        Combinations tried beyond those of the grid at most.
+        Maximum number of combinations tried beyond those of the grid.
 
     Returns
     -------

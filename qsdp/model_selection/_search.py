@@ -23,44 +23,45 @@ Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
-    """Parameters chosen on held-out data, then a fit to all data: scikit-learn's grid search on one split, timed.
+    """Timed grid search of scikit-learn on one validation split, followed by a fit to all data.
 
-    What one does with a training set alone: a share of it is held out (stratified for classifiers), every candidate is
-    fitted to the rest and scored on the share, and the best is fitted again to everything. The same for every
-    method compared, convex ones included; test data play no part.
+    Only the training set is used. A share of it is held out, stratified for classifiers. Every candidate is fitted to
+    the other rows and scored on the held-out rows. The best candidate is then fitted to the whole training set. The
+    procedure is the same for every method compared, including convex ones. Test data are never used.
 
     Parameters
     ----------
     estimator : estimator
-        Of scikit-learn's kind; it stays as it is.
+        Estimator in scikit-learn's sense; it is not modified.
     grid : dict of lists, or sequence of such
-        Names of parameters and the values to try; for a random search also distributions.
+        Names of parameters and the values to try. A random search also accepts distributions.
     n_candidates : int, optional
-        Try so many candidates drawn at random instead of all.
+        Number of candidates to draw at random; by default, all are tried.
     validation : float, default=0.25
         Share of the samples that is held out, above 0 and below 1.
     scoring : str, callable, dict or None, default=None
-        As in `GridSearchCV`: accuracy or R² by default. With a dict of several measures one search chooses for each:
-        a network before and after rounding, say. `refit` then names the one that decides, `best_for` gives the others'.
+        As in `GridSearchCV`: accuracy or R² by default. With a dict of several measures, one search chooses for each,
+        for example for a network before and after rounding. `refit` then names the measure that decides, and
+        `best_for` returns the choices of the others.
     refit : bool or str, default=True
         As in `GridSearchCV`.
     n_jobs : int, optional
-        Candidates at a time, as in joblib.
+        Number of candidates fitted at a time, as in joblib.
     random_state : int, Generator, RandomState or None
-        Of the split and of random candidates.
+        Seed of the split and of random candidates.
     verbose : bool, default=False
-        Show that it runs, for how long, and how many candidates there are, on the standard error or in the notebook.
-        How far it is scikit-learn's search tells nobody; the bars of the estimator's own `verbose` appear below.
+        Show elapsed time and number of candidates on standard error or in the notebook. Progress is not shown, since
+        scikit-learn's search does not report it. Progress bars of the estimator's own `verbose` appear below.
 
     Attributes
     ----------
     search_seconds_ : float
-        Wall-clock seconds of all candidates' fits and scores.
+        Wall-clock seconds for fitting and scoring all candidates.
     refit_seconds_ : float
-        Those of the fit to all data; 0 without one.
+        Wall-clock seconds of the fit to all data; 0 without one.
     n_candidates_ : int
     best_estimator_, best_params_, best_score_, cv_results_, ...
-        As in `GridSearchCV`; predictions are those of the best estimator.
+        As in `GridSearchCV`. Predictions are those of the best estimator.
 
     Examples
     --------
@@ -97,12 +98,12 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> ValidationSearch:
-        """Try every candidate on the held-out share, then fit the best one to all data.
+        """Score every candidate on the held-out rows, then fit the best one to all data.
 
         Raises
         ------
         InvalidInputError
-            A name in `grid` is no parameter of the estimator, a list is empty, or another argument is not allowed.
+            A name in `grid` is not a parameter of the estimator, a list is empty, or another argument is not allowed.
         """
         share = check_real("validation", self.validation, strict=True)
         if share >= 1.0:
@@ -158,7 +159,7 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
         return Summary("ValidationSearch", rows)
 
     def best_for(self, measure: str) -> dict[str, Any]:
-        """Return the best candidate by one of several measures, the first of equal ones."""
+        """Return the best candidate by one of several measures; ties go to the first."""
         check_is_fitted(self, "cv_results_")
         key = f"rank_test_{measure}"
         if key not in self.cv_results_:
@@ -169,7 +170,7 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
 
 
 def search_on_validation(estimator: Any, X: Any, y: Any, grid: Grid, **options: Any) -> ValidationSearch:
-    """Return a fitted `ValidationSearch` of an estimator over a grid, with its options.
+    """Fit a `ValidationSearch` of an estimator over a grid, with the given options, and return it.
 
     Examples
     --------

@@ -33,13 +33,14 @@ class Formulation:
     Attributes
     ----------
     problem : cvxpy.Problem
-        Objective and constraints; ``print(problem)`` shows them, ``problem.solve(solver=...)`` solves them.
+        Objective and constraints; ``print(problem)`` shows them, ``problem.solve(solver=...)`` solves the problem.
     variables : dict of str to cvxpy.Variable
-        The variables by name; with several outputs their matrices are numbered, ``Z0``, ``Z1``, ...
+        Variables by name. With several outputs, their matrices are numbered: ``Z0``, ``Z1``, ...
     fits : list of cvxpy.Constraint
-        ``yhat == 2 <X_i, Z>``, all samples in one, for each output; the multiplier is the dual vector `nu`.
+        For each output, one constraint ``yhat == 2 <X_i, Z>`` for all samples. Its multiplier is the dual vector `nu`.
     diagonals : list of cvxpy.Constraint
-        The equation of the diagonal with ``rho`` for each output; the multiplier is `z` (``[z, z']`` in the full form).
+        For each output, the constraint that the diagonal equals ``rho``. Its multiplier is `z` (``[z, z']`` in the
+        full form).
     """
 
     problem: cp.Problem
@@ -49,7 +50,7 @@ class Formulation:
     full: bool
 
     def blocks(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
-        """Return the values of Z, V and W of shape (C, N, N), as the solver left them; None where it left none."""
+        """Return the solver's values of Z, V and W, each of shape (C, N, N), or None where it left none."""
         names = [str(k) for k in range(len(self.fits))] if len(self.fits) > 1 else [""]
         if not self.full:
             Z, V = (_stacked([self.variables[M + k].value for k in names]) for M in "ZV")
@@ -61,7 +62,7 @@ class Formulation:
         return Q[:, :N, N:], Q[:, :N, :N], Q[:, N:, N:]
 
     def duals(self) -> tuple[FloatArray | None, FloatArray | None]:
-        """Return the multipliers nu of shape (n,) or (n, C) and z of shape (C, N), as the solver left them."""
+        """Return the solver's multipliers nu of shape (n,) or (n, C) and z of shape (C, N)."""
         nu = _stacked([constraint.dual_value for constraint in self.fits])
         z = _stacked([constraint.dual_value for constraint in self.diagonals])
         # CVXPY returns numbers and columns where a constraint has one row.
@@ -89,16 +90,16 @@ def build_full(problem: TrainingProblem, *, regularization: str = "tight") -> Fo
     ----------
     problem : TrainingProblem
     regularization : {"tight", "paper"}, default="tight"
-        c = 2, the factor for which the optimum is the best lower bound, or c = 1 as printed.
+        "tight" is c = 2, for which the optimum is the best lower bound; "paper" is c = 1, as printed.
 
     Returns
     -------
     Formulation
-        Variables ``Q``, ``rho``, ``yhat``.
+        Relaxation with variables ``Q``, ``rho`` and ``yhat``.
 
     Notes
     -----
-    Equations (25) and (67) of Bartan and Pilanci; the factor 2 corrects the slip in (51).
+    These are equations (25) and (67) of Bartan and Pilanci; the factor 2 corrects an error in (51).
     """
     return formulate(Instance.of(problem, regularization), form="full")
 
@@ -111,9 +112,9 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
         \min_{V, Z, \rho}\; \ell(\hat y, y) + c \beta D \rho \quad\text{s.t.}\quad
         \hat y_i = 2 \langle \mathcal{X}_i, Z \rangle,\; V_{jj} = \rho,\; V + Z \succeq 0,\; V - Z \succeq 0
 
-    The data matrices are symmetric, so (25) has an optimum with Z = Z' and V = W, for which its block is
-    positive semidefinite exactly when V + Z and V - Z are. Same optimal value as `build_full`, about a
-    quarter of the work.
+    The data matrices are symmetric, so (25) has an optimum with Z = Z' and V = W. The block of (25) is then
+    positive semidefinite exactly when V + Z and V - Z are. The optimal value is the same as for `build_full`,
+    at about a quarter of the work.
 
     Parameters
     ----------
@@ -124,13 +125,13 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
     Returns
     -------
     Formulation
-        Variables ``V``, ``Z`` (symmetric), ``rho``, ``yhat``.
+        Relaxation with variables ``V``, ``Z`` (symmetric), ``rho`` and ``yhat``.
     """
     return formulate(Instance.of(problem, regularization), form="two-block")
 
 
 def formulate(instance: LinearInstance, *, form: str) -> Formulation:
-    """Build the relaxation of an instance, in its units."""
+    """Build the relaxation of an instance, in the units of the instance."""
     import cvxpy as cp
 
     blocks = _full_block if form == "full" else _two_block

@@ -38,17 +38,19 @@ class PolynomialRelaxation(Summarized, Gap):
     ----------
     problem : TrainingProblem
     Z1, Z2 : ndarray of shape (N, N)
-        Positive semidefinite, with diagonals `rho1`, `rho2` (at most these in coordinates of several levels).
+        Positive semidefinite matrices with diagonals `rho1` and `rho2`. In coordinates with several levels, the
+        diagonals are at most these.
     rho1, rho2 : float
     objective : float
-        Loss of :math:`\langle \mathcal{X}_i, Z_1 - Z_2 \rangle` plus :math:`\beta d M (\rho_1 + \rho_2)`.
+        Loss of the predictions :math:`\langle \mathcal{X}_i, Z_1 - Z_2 \rangle` plus
+        :math:`\beta d M (\rho_1 + \rho_2)`.
     lower_bound : float
-        Bound on the optimum of (12) over networks :math:`\sum_j \alpha_j \sigma(x^T q_j)` of any width.
+        Lower bound on the optimum of (12) over networks :math:`\sum_j \alpha_j \sigma(x^T q_j)` of any width.
     nu : ndarray of shape (n,)
         Dual vector that proves the bound.
     solver, solver_status : str
     solve_time : float
-        Seconds, compilation included.
+        Solve time in seconds, including compilation.
     """
 
     problem: TrainingProblem
@@ -86,7 +88,7 @@ class PolynomialRelaxation(Summarized, Gap):
 
 
 def build_polynomial(problem: TrainingProblem) -> cp.Problem:
-    r"""Build the relaxation (23) for the activation of `problem`; :math:`\sigma(t) = t^2` where that is None.
+    r"""Build the relaxation (23) for the activation of `problem`, or for :math:`\sigma(t) = t^2` if it is None.
 
     .. math::
 
@@ -94,23 +96,23 @@ def build_polynomial(problem: TrainingProblem) -> cp.Problem:
         \quad\text{s.t.}\quad \hat y_i = \langle \mathcal{X}_i, Z_1 - Z_2 \rangle,\;
         Z_{1,jj} = \rho_1,\; Z_{2,jj} = \rho_2
 
-    Its optimal value bounds the optimum of (12), networks :math:`\sum_j \alpha_j \sigma(x^T q_j)`, from below. For
-    M + 1 > 2 levels (on columns scaled by M) the diagonals are at most rho, except in the last coordinate of a
-    lift: replicas of a coordinate that disagree lower its entry.
+    Its optimal value is a lower bound on the optimum of (12) over networks :math:`\sum_j \alpha_j \sigma(x^T q_j)`.
+    For M + 1 > 2 levels (on columns scaled by M), the diagonals are at most rho, except in the last coordinate of a
+    lift, because replicas of a coordinate that disagree lower its entry.
 
     Parameters
     ----------
     problem : TrainingProblem
-        With a scalar target.
+        Problem with a scalar target.
 
     Returns
     -------
     cvxpy.Problem
-        Variables ``Z1``, ``Z2``, ``rho1``, ``rho2``, ``yhat`` (see its ``var_dict``).
+        Problem with variables ``Z1``, ``Z2``, ``rho1``, ``rho2`` and ``yhat`` (see its ``var_dict``).
 
     Notes
     -----
-    Equation (23) of Bartan and Pilanci, right as printed. Here equality on the diagonals matters.
+    This is equation (23) of Bartan and Pilanci, which is correct as printed. Here, equality on the diagonals matters.
     """
     _check_scalar(problem)
     return _build(_instance(problem), _binary(problem))
@@ -119,17 +121,17 @@ def build_polynomial(problem: TrainingProblem) -> cp.Problem:
 def solve_polynomial_relaxation(
     problem: TrainingProblem, solver: str = "scs", tol: float = 1e-6, *, verbose: bool = False
 ) -> PolynomialRelaxation:
-    r"""Solve (23), repair the solution and recompute objective and lower bound from the data.
+    r"""Solve (23), repair the solution, and recompute objective and lower bound from the data.
 
     Parameters
     ----------
     problem : TrainingProblem
-        With a scalar target.
+        Problem with a scalar target.
     solver : {"scs", "clarabel"}, default="scs"
     tol : float, default=1e-6
-        The solver's accuracy.
+        Accuracy of the solver.
     verbose : bool, default=False
-        Show that it runs, and for how long, on the standard error or in the notebook.
+        Show that it is running, and the elapsed time, on standard error or in the notebook.
 
     Returns
     -------
@@ -137,10 +139,10 @@ def solve_polynomial_relaxation(
 
     Notes
     -----
-    The bound: for any :math:`\nu`, z with :math:`\pm M_\nu \preceq \mathrm{Diag}(z^\pm)` gives
-    :math:`\max_q |\sum_i \nu_i \sigma(x_i^T q)| \le \max_\pm \sum_j z_j^\pm` (for several levels with z >= 0), and
-    :math:`\nu` is scaled until that is at most :math:`\beta d M`; sections 3 and A.1 of Bartan and Pilanci. No
-    solver is trusted.
+    For any :math:`\nu`, vectors z with :math:`\pm M_\nu \preceq \mathrm{Diag}(z^\pm)` imply
+    :math:`\max_q |\sum_i \nu_i \sigma(x_i^T q)| \le \max_\pm \sum_j z_j^\pm` (for several levels with z >= 0).
+    For the bound, :math:`\nu` is scaled until that is at most :math:`\beta d M`; see sections 3 and A.1 of Bartan and
+    Pilanci. The bound does not rely on the solver.
     """
     _check_scalar(problem)
     check_choice("solver", solver, _SOLVERS)

@@ -41,21 +41,22 @@ class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
     Parameters
     ----------
     n_neurons : int, default=100
-        m.
+        Number of neurons, m.
     loss : str or Loss, default="squared"
-        Summed over samples. Of real targets "squared", "absolute" or "huber"; of classes any of `qsdp.losses.LOSSES`,
-        coded as in `qsdp.QuantizedNetworkClassifier`: two are one output fitted to -1 and +1, more are one output each.
-        "logistic" and "cross_entropy" give probabilities.
+        Loss, summed over samples. Real targets allow "squared", "absolute" or "huber". Classes allow any of
+        `qsdp.losses.LOSSES` and are coded as in `qsdp.QuantizedNetworkClassifier`: two classes are one output fitted to
+        -1 and +1, more classes are one output each. "logistic" and "cross_entropy" give probabilities.
     beta : float, default=0.1
-        Regularisation, >= 0.
+        Regularisation strength, >= 0.
     validation_fraction : float, default=0
-        Share of the samples that is not trained on; with one, kept is the epoch with the least loss on it.
+        Share of the samples held out from training. If positive, the epoch with the smallest loss on these samples is
+        kept.
 
     Attributes
     ----------
     history_ : History
-        The objective, summed over samples, and the score after every epoch; with samples held out also
-        ``extra["validation_loss"]``, a mean over them, and ``extra["validation_score"]``.
+        Objective, summed over samples, and score after every epoch. If samples are held out, it also has
+        ``extra["validation_loss"]``, their mean loss, and ``extra["validation_score"]``.
     """
 
     n_neurons: int = field(default=100, kw_only=False)
@@ -98,12 +99,12 @@ class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuadraticNetworkTrained(GradientTrained):
-    """A trained network that is a quadratic function: bilinear, or of a polynomial activation.
+    """A trained network that is a quadratic function: bilinear, or with a polynomial activation.
 
     Parameters
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        As of `qsdp.TrainingProblem`; None is bilinear. Networks of ReLUs are `ReLUNetworkRegressor` and
+        As in `qsdp.TrainingProblem`; None means bilinear. For ReLU networks, use `ReLUNetworkRegressor` and
         `ReLUNetworkClassifier`.
     constant_column : bool, default=True
         Append a column of ones, unless the activation has a linear or constant part.
@@ -119,7 +120,7 @@ class QuadraticNetworkTrained(GradientTrained):
     constant_column: bool = True
 
     def network_inputs(self, X: Any) -> FloatArray:
-        """Return what the network takes for data X: with a column of ones, unless the activation needs none."""
+        """Return the inputs of the network for data X, with a column of ones where `constant_column` appends it."""
         return self._inputs(self._checked(X))
 
     def training_problem(
@@ -133,8 +134,9 @@ class QuadraticNetworkTrained(GradientTrained):
         y : array-like
             As in `fit`.
         network : BilinearNetwork or PolynomialNetwork, optional
-            The problem has its levels and activation; binary weights and the trained activation without it. For a
-            PolynomialNetwork those of `qsdp.from_polynomial`, whose result is what is certified.
+            Network whose levels and activation the problem gets. By default, weights are binary and the activation is
+            the trained one. For a PolynomialNetwork, they are taken from the result of `qsdp.from_polynomial`, which
+            is the network to certify.
         """
         check_is_fitted(self)
         levels, activation = 2, get_activation(self.activation)
@@ -175,14 +177,14 @@ class _Backprop(QuadraticNetworkTrained):
     Parameters
     ----------
     second_layer : {"free", "fixed"}, default="free"
-        Train the second layer, or leave it at 1/m as the paper does (for polynomial activations :math:`\pm 1/m` in
-        turn), times the root mean square of real targets. With several outputs fixed neurons are divided among them,
-        each with one over their number.
+        "free" trains the second layer. "fixed" leaves it at 1/m as the paper does (for polynomial activations,
+        alternating :math:`\pm 1/m`), times the root mean square of real targets. With several outputs, fixed neurons
+        are divided among the outputs, each with one over the number of neurons of its output.
 
     Attributes
     ----------
     network_ : FloatNetwork
-        The trained network; it takes `network_inputs`.
+        The trained network; its inputs are `network_inputs`.
     """
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
@@ -199,8 +201,9 @@ class _Backprop(QuadraticNetworkTrained):
     ) -> BilinearNetwork | PolynomialNetwork:
         """Return the trained network with first-layer weights rounded; see `FloatNetwork.quantized`.
 
-        It takes `network_inputs`. ``qsdp.refit(network, model.training_problem(X, y, network))`` chooses its second
-        layer by the data, ``qsdp.certify`` of the same compares it with the bound on every quantized network.
+        Its inputs are `network_inputs`. ``qsdp.refit(network, model.training_problem(X, y, network))`` fits its second
+        layer to the data. ``qsdp.certify`` with the same arguments compares it with the bound on every quantized
+        network.
         """
         check_is_fitted(self)
         network: FloatNetwork = self.network_
@@ -216,22 +219,22 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
         + \beta \sum_j \|\alpha_j\|_1 \tfrac12 (\|u_j\|^2 + \|v_j\|^2), \qquad
         f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j) \;\text{or}\; \sum_j \alpha_j \sigma(x^T q_j)
 
-    with :math:`\tilde x = (x, 1)`. On weights -1 and +1 this is the objective of `TrainingProblem`, and so comparable
-    with that of every quantized network and with the bounds on it; see `FloatNetwork.penalty`.
+    with :math:`\tilde x = (x, 1)`. For weights -1 and +1, this is the objective of `TrainingProblem`. It is therefore
+    comparable with the objective of every quantized network and with the bounds on it; see `FloatNetwork.penalty`.
 
     Notes
     -----
-    Sections 5 and D of Bartan and Pilanci. Their regulariser, initial weights, batch size and number of epochs are not
-    stated.
+    The method is from sections 5 and D of Bartan and Pilanci, who do not state their regulariser, initial weights,
+    batch size and number of epochs.
 
-    Data are divided by the root mean square norm of their rows, targets by their root mean square, and weights start
-    standard normal: steps mean the same whatever the units. The gradient of a neuron is of order 1/m, hence
-    the factor m of SGD's steps, which makes learning rates independent of the width.
+    Data are divided by the root mean square norm of their rows and targets by their root mean square. Initial weights
+    are standard normal. A step therefore has the same effect in any units. The gradient of a neuron is of order 1/m, so
+    SGD's steps have a factor m, which makes learning rates independent of the width.
 
-    An epoch takes about 6 k n m D operations (k = 2 for bilinear networks, else 1) and memory for the weights, two
-    copies of them for the optimiser and one for divergences, and batch_size times k m values.
+    An epoch takes about 6 k n m D operations (k = 2 for bilinear networks, else 1). It needs memory for the weights,
+    two copies of them for the optimiser and one in case of divergence, and batch_size times k m values.
 
-    A loss that is not finite ends the training with a warning; the parameters are those of the last finite epoch.
+    If the loss is not finite, training ends with a warning and the parameters of the last finite epoch are kept.
 
     See Also
     --------
@@ -253,7 +256,7 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
 class BackpropClassifier(_Backprop, BaselineClassifier):
     """Classification by a two-layer bilinear or polynomial network with real weights, trained by SGD with momentum.
 
-    Objective, parameters and units are those of `BackpropRegressor`.
+    The objective, parameters and units are those of `BackpropRegressor`.
 
     Examples
     --------

@@ -62,17 +62,17 @@ class _ReLUs(TwoLayerNetwork):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QuantizedReLUNetwork(_ReLUs):
-    r"""Network :math:`\sum_j \alpha_j \max(0, x^T q_j + b_j) + \alpha_0` with first-layer weights of levels.
+    r"""Network :math:`\sum_j \alpha_j \max(0, x^T q_j + b_j) + \alpha_0` with quantized first-layer weights.
 
     Parameters
     ----------
     Q : array-like of shape (m, d)
-        Levels -M, -M + 2, ..., M; kept as int8 and read-only.
+        First-layer weights with levels -M, -M + 2, ..., M; stored as read-only int8.
     bias : array-like of shape (m,)
     alpha : array-like of shape (m,) or (m, C)
     intercept : float or array-like of shape (C,)
     levels : int, default=2
-        M + 1.
+        Number of levels, M + 1.
     """
 
     Q: npt.NDArray[np.int8]
@@ -91,7 +91,7 @@ class QuantizedReLUNetwork(_ReLUs):
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(M + 1)) bits a first-layer weight, 64 a float; biases only if there are any."""
+        """Storage: ceil(log2(M + 1)) bits per first-layer weight, 64 per float; biases and intercepts unless all 0."""
         floats = count_floats(self.alpha) + (self.bias.size if np.any(self.bias) else 0)
         floats += self.intercept.size if np.any(self.intercept) else 0
         return self.Q.size * bits_of(self.levels) + FLOAT_BITS * floats
@@ -145,28 +145,28 @@ class ReLUNetwork(_ReLUs):
         return self.W.size + self.bias.size + self.alpha.size + self.intercept.size
 
     def rounding(self, levels: int = 2, *, scale: str = "neuron") -> Rounding:
-        """Return `round_to_levels` of the first layer: levels, scales and relative error."""
+        """Return the result of `round_to_levels` for the first layer: levels, scales and relative error."""
         return round_to_levels(self.W, levels, scale=scale)
 
     def quantized(self, levels: int = 2, *, scale: str = "neuron", X: Any = None) -> QuantizedReLUNetwork:
         r"""Return the network with first-layer weights rounded to levels -M, -M + 2, ..., M.
 
-        Each row w becomes the nearest s q (see `round_to_levels`); as
-        :math:`\max(0, s t + b) = s \max(0, t + b / s)`, scales go into second layer and biases, exactly.
+        Each row w is replaced by the nearest s q (see `round_to_levels`). As
+        :math:`\max(0, s t + b) = s \max(0, t + b / s)`, the scales move exactly into the second layer and the biases.
 
         Parameters
         ----------
         levels : int, default=2
-            M + 1.
+            Number of levels, M + 1.
         scale : {"neuron", "layer"}, default="neuron"
-            A scale for every neuron, or one for all.
+            One scale for every neuron, or one for the whole layer.
         X : array-like of shape (n, d), optional
-            Data for calibration: outputs get the factor and the intercept, one each, with which they are nearest to
-            the trained network's on these data. No labels are needed, and storage does not grow.
+            Data for calibration. Each output gets the factor and the intercept that bring it closest, in least squares,
+            to the trained network's output on these data. No labels are needed, and storage does not grow.
 
         Notes
         -----
-        Section D.1 of Bartan and Pilanci: "the second layer weights are only scaled".
+        See section D.1 of Bartan and Pilanci: "the second layer weights are only scaled".
         """
         found = self.rounding(levels, scale=scale)
         # Rows of zeros have scale zero: a constant, which belongs to the intercept.
@@ -249,18 +249,18 @@ class _ReLU(GradientTrained):
     Parameters
     ----------
     fit_intercept : bool, default=True
-        Train :math:`b_j` and :math:`\alpha_0`, which are neither regularised nor quantized; otherwise they are zero.
+        Train :math:`b_j` and :math:`\alpha_0`, which are neither regularised nor quantized. Otherwise they are zero.
     learning_rate : float, default=0.5
-        Of the mean over samples, for data and targets in units of their own size, as in `BackpropRegressor`. SGD
-        wants 0.1 to 2 here, Adam a tenth of that.
+        Learning rate for the mean over samples, with data and targets scaled as in `BackpropRegressor`. SGD needs 0.1
+        to 2 here, Adam a tenth of that.
     clip : float or None, default=1.0
-        Gradients of larger norm are shortened to it.
+        Gradients with a larger norm are scaled down to this norm.
 
     Attributes
     ----------
     network_ : ReLUNetwork
     layers_ : tuple of TrainedLayer
-        The same as a chain of two affine layers: `distill` matches it layer by layer by SDP, `qsdp.distill` as a
+        The network as a chain of two affine layers. `distill` matches it layer by layer by SDP, `qsdp.distill` as a
         whole.
     """
 
@@ -298,14 +298,14 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
         + \beta \sum_j \tfrac12 \big(\kappa \|w_j\|^2 + \|\alpha_j\|^2 / \kappa\big), \qquad
         f(x) = \sum_j \alpha_j \max(0, x^T w_j + b_j) + \alpha_0
 
-    that is, weight decay. Its minimum over scalings of neurons, which leave f as it is, is
-    :math:`\beta \sum_j \|w_j\| \|\alpha_j\|` for any :math:`\kappa`; here it is the root mean square of the rows' norms
-    times that of the targets (1 for labels) over :math:`\sqrt m`, which starts the layers balanced.
+    The penalty is weight decay. Its minimum over scalings of neurons, which do not change f, is
+    :math:`\beta \sum_j \|w_j\| \|\alpha_j\|` for any :math:`\kappa`. Here :math:`\kappa` is the root mean square of the
+    rows' norms times that of the targets (1 for labels), divided by :math:`\sqrt m`. The layers then start balanced.
 
     Notes
     -----
-    Section D.1 and Figure 6 of Bartan and Pilanci. An epoch takes about 6 n m d operations, and memory as
-    `BackpropRegressor` does.
+    See section D.1 and Figure 6 of Bartan and Pilanci. An epoch takes about 6 n m d operations and the same memory as
+    `BackpropRegressor`.
 
     Examples
     --------
@@ -323,7 +323,7 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
 class ReLUNetworkClassifier(_ReLU, BaselineClassifier):
     """Classification by a two-layer ReLU network with real weights, trained by SGD with momentum.
 
-    Objective, parameters and units are those of `ReLUNetworkRegressor`.
+    The objective, parameters and units are those of `ReLUNetworkRegressor`.
 
     Examples
     --------

@@ -62,41 +62,43 @@ class BPLSBase(Baseline, _FittedBPLS):
     Parameters
     ----------
     hidden : int or sequence of int, default=(50,)
-        Width of the hidden layer, or of each of several; an empty sequence makes it ordinary least squares.
+        Width of the hidden layer, or of each of several. An empty sequence gives ordinary least squares.
     activation : str, InvertibleActivation or sequence of them, default="sigmoid"
-        Of all hidden layers, or one a layer: "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus", "tanh".
+        Activation of all hidden layers, or one for each: "elu", "identity", "leaky_relu", "sigmoid", "softmax",
+        "softplus" or "tanh".
     output_activation : str or InvertibleActivation, default="identity"
     hidden_target : str, optional
         "relax" (default), "damped", "ls", "gauss-seidel", "minnorm", "first" or "mean"; see `hidden_target`.
     ridge : float, optional
-        r >= 0 of :math:`r S \|W\|_F^2` in every solve over S samples. Default 0 (minimum norm) if the network is
-        linear, 1e-6 with a hidden softmax layer, else 0.001.
+        Coefficient r >= 0 of the penalty :math:`r S \|W\|_F^2` in every solve over S samples. The default is 0 (minimum
+        norm) if the network is linear, 1e-6 with a hidden softmax layer, else 0.001.
     eps_target : float, default=0.001
         Distance from the ends of the output activation's range at which targets are cut.
     eps_hidden : float or sequence of float, optional
-        The same for desired hidden values; it matters. Default 0.01, for softmax a twentieth of one over the width.
+        The same distance for desired hidden values, which affects the result. The default is 0.01, and for softmax a
+        twentieth of one over the width.
     bias : {"input", "all", "none"}, default="input"
         Which layers have a bias.
     loss : {"squared"}, default="squared"
-        There is no closed form for another one.
+        No other loss has a closed form.
     literal : bool, default=False
-        The paper as printed, but for its matrix inverse: what is not given defaults to ``hidden_target="first"``,
-        ``ridge=0``, ``eps_hidden=1e-6``, no refit, and the last pass is kept.
+        Follow the paper as printed, except for its matrix inverse. Parameters that are not given then default to
+        ``hidden_target="first"``, ``ridge=0`` and ``eps_hidden=1e-6``; there is no refit, and the last pass is kept.
     references : bool, default=False
-        Fit a linear model (by plain least squares) and random hidden layers with a fitted readout (by the same ridge)
-        too, and put them into the report.
+        Also fit a linear model (in regression, without ridge) and random hidden layers with a fitted readout (with the
+        same ridge), and add both to the report.
     n_jobs : int, optional
-        Threads that share the columns of a solve; the result is the same.
+        Number of threads that share the columns of a solve; the result does not depend on it.
     random_state : int, Generator, RandomState or None
-        Of the initial weights, uniform on [-1, 1].
+        Seed of the initial weights, which are uniform on [-1, 1].
     callback : callable, optional
-        Called with the history after every pass; training stops when it returns True. It finds `report_` and
-        `network_`, of the best pass so far, on the estimator.
+        Function called with the history after every pass; training stops when it returns True. At that time, the
+        estimator has `report_` and the `network_` of the best pass so far.
 
     Attributes
     ----------
     report_ : BPLSReport
-        Rank and condition of every design matrix, share of cut values, seconds.
+        Rank and condition number of every design matrix, share of cut values, and seconds.
     network_ : Network
     """
 
@@ -193,31 +195,31 @@ class BPLSBase(Baseline, _FittedBPLS):
 class BPLSRegressor(BPLSBase, BaselineRegressor):
     r"""Regression network whose layers are solved by least squares, one after the other, from the outputs down.
 
-    Of a network :math:`H_l = a_l(H_{l-1} W_l)` with random weights, the last layer is fitted to the targets,
-    :math:`W_{L+1} = \arg\min \|H_L W - a^{-1}(Y)\|_F^2`. A rule then says which outputs :math:`N_L` the hidden layer
-    should have had, and :math:`a_L^{-1}(N_L)` is the target of the layer below, down to the inputs. No derivative, no
-    learning rate, no minibatch.
+    In a network :math:`H_l = a_l(H_{l-1} W_l)` with random weights, the last layer is fitted to the targets,
+    :math:`W_{L+1} = \arg\min \|H_L W - a^{-1}(Y)\|_F^2`. A rule then sets the outputs :math:`N_L` desired of the hidden
+    layer. The target of the layer below is :math:`a_L^{-1}(N_L)`, and so on down to the inputs. The method uses no
+    derivatives, learning rate or minibatches.
 
     Parameters
     ----------
     refit : bool, optional
         Solve the last layer again on the final hidden outputs; on by default.
     keep_best : bool, optional
-        Keep, by training loss, the best of all passes and, in each, of the new network and the old hidden layers with
-        a fitted last layer; on by default.
+        Keep the pass with the smallest training loss. Within each pass, also keep the better of the new network and the
+        old hidden layers with a fitted last layer. On by default.
     passes : int, default=1
-        Passes are repeated from the weights reached.
+        Number of passes; each starts from the weights of the previous one.
 
     Attributes
     ----------
     history_ : History
-        An epoch is a pass. `loss` is the mean squared error of the outputs; `extra` has "clipped".
+        Each pass is an epoch. `loss` is the mean squared error of the outputs; `extra` has "clipped".
 
     Notes
     -----
-    Every solve is optimal for its own linear problem; the network composed of them is not, unless it is linear: then,
-    with hidden layers no narrower than the rank of the inputs and without ridge, it is ordinary least squares,
-    whatever the random weights and the rule: the last residual is orthogonal to the inputs.
+    Every solve is optimal for its own linear problem, but the resulting network is optimal only if it is linear. If its
+    hidden layers are then no narrower than the rank of the inputs and there is no ridge, it is ordinary least squares
+    for any random weights and rule, because the last residual is orthogonal to the inputs.
 
     Inputs much larger than 1 saturate bounded activations; put a ``StandardScaler`` in front.
 
@@ -264,47 +266,48 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
 class BPLSClassifier(BPLSBase, BaselineClassifier):
     r"""Classification network by least squares: one pass over all samples, then passes over the misclassified ones.
 
-    The passes are those of `BPLSRegressor` for one-hot targets, with a second solve of every layer but the first on
-    the desired hidden outputs. A pass over the m misclassified of S samples is blended into the weights,
+    The passes are those of `BPLSRegressor` for one-hot targets, but every layer except the first is solved a second
+    time on the desired hidden outputs. A pass over the m misclassified of S samples is blended into the weights,
     :math:`W \leftarrow (1 - m/S) W + (m/S) W'`, as long as m falls.
 
     Parameters
     ----------
     output_activation : str or InvertibleActivation, default="softmax"
-        The one-hot targets are cut by `eps_target` into its range.
+        Activation of the outputs. `eps_target` cuts the one-hot targets to its range.
     ridge : float, optional
-        As in `BPLSRegressor`, but 0.001 for a linear network, too.
+        As in `BPLSRegressor`, but the default is 0.001 for a linear network, too.
     eps_target : float, default=0.001
-        The predicted classes of a softmax output do not depend on it, the sharpness of its probabilities does.
+        For a softmax output, the predicted classes do not depend on it, but the sharpness of the probabilities does.
     tau_max : int, default=40
-        Largest number of passes over the misclassified samples.
+        Maximum number of passes over the misclassified samples.
     stop : {"no_improvement", "none"}, optional
-        Stop when the misses do not fall (default), or make all `tau_max` passes.
+        Stop when the number of misses does not fall (default), or make all `tau_max` passes.
     miss_forward : {"current", "random"}, default="current"
-        The network whose hidden outputs those passes start from.
+        Network whose hidden outputs are the start of these passes.
     keep_best : bool, optional
-        Keep the pass of the fewest misses; on by default.
+        Keep the pass with the fewest misses; on by default.
     literal : bool, default=False
         As in `BPLSRegressor`, and ``stop="none"`` (the printed ``or`` runs all rounds).
 
     Attributes
     ----------
     history_ : History
-        An epoch is a pass. `loss` is the mean squared error of the activated outputs and the one-hot targets; `extra`
-        has "misses" and "clipped". The last pass is recorded also where it was worse and is not kept.
+        Each pass is an epoch. `loss` is the mean squared error between the activated outputs and the one-hot targets;
+        `extra` has "misses" and "clipped". The last pass is recorded even if it was worse and is not kept.
     layers_ : list of TrainedLayer
-        Up to the outputs before their activation.
+        Layers up to the outputs before their activation.
 
     Notes
     -----
-    The outputs of a softmax hidden layer are about one over its width, and most of its desired ones fall outside the
-    activation's range and are cut. With the ridge of other activations such a network ends below a linear classifier on
-    MNIST; with the smaller one of its default it does as well as without, as in the paper. The default sigmoid does
-    better on most sets.
+    The outputs of a softmax hidden layer are about one over its width. Most of its desired outputs fall outside the
+    activation's range and are cut. With the ridge of other activations, such a network ends below a linear classifier
+    on MNIST. With its smaller default ridge, it does as well as without ridge, as in the paper. The default sigmoid
+    does better on most data sets.
 
-    Time a pass over S samples is :math:`O(S n^2)` for the widest design of n columns, memory :math:`O(S \sum_l n_l)`.
+    A pass over S samples takes time :math:`O(S n^2)`, where n is the number of columns of the widest design matrix, and
+    memory :math:`O(S \sum_l n_l)`.
 
-    Algorithm 2 of the reference of `BPLSRegressor`.
+    This is algorithm 2 of the reference of `BPLSRegressor`.
 
     Examples
     --------

@@ -28,27 +28,27 @@ Hidden = tuple[str, int, str]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DescentClassifier(BaselineClassifier):
-    """What both estimators share: they differ by their layers.
+    """Base class of both estimators, which differ in their layers.
 
     Parameters
     ----------
     learning_rate : float, default=0.05
     n_epochs : int, default=30
     batch_size : int, default=1
-        Samples of a step: one as in the paper, or more with the mean of their losses.
+        Number of samples in a step: one as in the paper, or more, with the mean of their losses.
     loss : {"binary_cross_entropy", "cross_entropy"}, default="binary_cross_entropy"
-        Summed over sigmoid outputs, as in the paper, or that of softmax outputs.
+        Binary cross-entropy summed over sigmoid outputs, as in the paper, or cross-entropy of softmax outputs.
     coupling : {"tied", "full", "packed"}, default="tied"
-        What counts as a variable of Q: ``q_ij = q_ji`` as one number as in the paper, all entries, or coefficients of
+        Which variables represent Q: ``q_ij = q_ji`` as one number as in the paper, all entries, or coefficients of
         monomials. A step on an off-diagonal entry is 2, 1 or 1/2 times the derivative by that entry.
     init : {"random", "identity", "zero"}, default="random"
-        Of quadratic parts, such as Q; "zero" starts from the network whose layers are linear.
+        Initial value of quadratic parts, such as Q; "zero" starts from the network with linear layers.
     init_scale : float, optional
-        Standard deviation of starting weights; by default ``fan_in ** -0.5``, and ``1 / fan_in`` for quadratic ones.
+        Standard deviation of initial weights; by default ``fan_in ** -0.5``, and ``1 / fan_in`` for quadratic weights.
     shuffle : bool, default=True
-        Visit samples in another order every epoch; in the given one otherwise.
+        Visit samples in a new order every epoch; otherwise, in the given order.
     patience : int, optional
-        Stop after as many epochs without a smaller training loss, and keep the epoch of the smallest.
+        Stop after this many epochs without a smaller training loss, and keep the epoch with the smallest loss.
 
     Attributes
     ----------
@@ -174,20 +174,20 @@ class DescentClassifier(BaselineClassifier):
         return {"cross_entropy": "cross_entropy", "binary_cross_entropy": "logistic"}[check_loss(self.loss).name]
 
     def sign_code(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return the number of the class whose neuron alone is positive, -1 where none or several are; shape (n,).
+        """Return the number of the class with the only positive neuron, or -1 if none or several are; shape (n,).
 
-        Of one neuron for two classes the sign says which, always.
+        If one neuron represents two classes, its sign always decides.
         """
         outputs = self._outputs(self._checked(X))
         return sign_code(outputs[:, None] if outputs.ndim == 1 else outputs)
 
     def code_score(self, X: Any, y: Any) -> float:
-        """Return the share of samples for which every neuron has the right sign."""
+        """Return the share of samples for which every neuron has the correct sign."""
         return float(np.mean(self.sign_code(X) == codes_of(self.classes_, y)))
 
 
 def sign_code(decisions: FloatArray) -> npt.NDArray[np.intp]:
-    """Return class numbers for decisions (..., n, C), -1 where not exactly one is positive; C = 1 is two classes."""
+    """Return class numbers for decisions (..., n, C), or -1 unless exactly one is positive; C = 1 means two classes."""
     positive = decisions > 0.0
     if decisions.shape[-1] == 1:
         return positive[..., 0].astype(np.intp)
@@ -195,26 +195,27 @@ def sign_code(decisions: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def codes_of(classes: npt.NDArray[Any], y: Any) -> npt.NDArray[np.intp]:
-    """Return the class numbers of labels, -2 for labels that are none."""
+    """Return the class numbers of labels, or -2 for labels that are not classes."""
     labels = np.asarray(y)
     places = np.clip(np.searchsorted(classes, labels), 0, len(classes) - 1)
     return np.where(classes[places] == labels, places, -2)
 
 
 class QuadraticLogisticRegression(DescentClassifier):
-    r"""Logistic regression with a quadratic decision function, one sigmoid neuron or C of them.
+    r"""Logistic regression with a quadratic decision function, with one or C sigmoid neurons.
 
-    Minimises the summed binary cross-entropy of :math:`\hat y = \sigma(x^T Q x + w \cdot x + b)`, a convex problem, by
-    stochastic gradient descent, A(8), A(11), A(21). More than two classes: one neuron each, trained on one-hot targets.
+    It minimises the summed binary cross-entropy of :math:`\hat y = \sigma(x^T Q x + w \cdot x + b)`, a convex problem,
+    by stochastic gradient descent, A(8), A(11), A(21). More than two classes have one neuron each, trained on one-hot
+    targets.
 
     Attributes
     ----------
     network_ : QuadraticNetwork
-        Of one layer; its parameters are Q, W and b.
+        Network with one layer; its parameters are Q, W and b.
 
     Notes
     -----
-    A(11) is printed with a minus sign where a plus is right. Inputs beyond [-1, 1] ask for a smaller learning rate.
+    A(11) is printed with a minus sign where a plus is correct. Inputs beyond [-1, 1] call for a smaller learning rate.
 
     Source: M. M. Noel, V. Muthiah-Nakarajan, Y. D. Oswal, "Efficient vectorized backpropagation algorithms for training
     feedforward networks composed of quadratic neurons", section 2.
@@ -234,10 +235,10 @@ class QuadraticLogisticRegression(DescentClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuadraticNetworkClassifier(DescentClassifier):
-    r"""Classification by a network each of whose layers has a family of neurons and an activation of its own.
+    r"""Classification by a network in which each layer has its own family of neurons and activation.
 
-    Trained by stochastic back-propagation, algorithms A1 and A2: :math:`\delta^L = \hat y - y`, and deltas of earlier
-    layers from the products that the forward pass has kept.
+    It is trained by stochastic back-propagation, algorithms A1 and A2: :math:`\delta^L = \hat y - y`. The deltas of
+    earlier layers are computed from products stored in the forward pass.
 
     Parameters
     ----------
@@ -246,14 +247,14 @@ class QuadraticNetworkClassifier(DescentClassifier):
     head : str, default="qnn"
         Family of the output layer.
     activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
-        Of hidden layers that name none; "relu" is the positive part.
+        Activation of hidden layers that name none; "relu" is the positive part.
     learning_rate : float, default=0.1
     n_epochs : int, default=20
 
     Notes
     -----
-    Two classes have one sigmoid neuron, or two of softmax. Inputs beyond [-1, 1] ask for a smaller learning rate.
-    Source: sections 3 and 4 of that of `QuadraticLogisticRegression`.
+    Two classes have one sigmoid neuron, or two softmax neurons. Inputs beyond [-1, 1] call for a smaller learning rate.
+    Source: sections 3 and 4 of the source of `QuadraticLogisticRegression`.
 
     Examples
     --------

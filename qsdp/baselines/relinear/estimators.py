@@ -36,67 +36,67 @@ class _ReLinear(Baseline):
     Parameters
     ----------
     hidden : int or sequence of int, default=(32,)
-        Width of the hidden layer, or of each of several; an empty sequence makes it one layer of quadratic neurons.
+        Width of the hidden layer, or of each of several. An empty sequence gives one layer of quadratic neurons.
     family : str or sequence of str, default="fan"
         Neurons of all layers, or of each: "fan", "fan_compact", "parabolic" (or "rpqnn"), "poly2", "linear",
         "square_act".
     activation : {"relu", "identity", "tanh"}, default="relu"
-        Between layers. "relu" is the positive part.
+        Activation between layers. "relu" is the positive part.
     variant : {"sg", "sw-l1", "sw-l2", "sw-soft", "none"}, default="sg"
         Smaller learning rates for quadratic parameters, shrinking of quadratic weights, or neither; see `ReLinear`.
     gamma_r : float, default=0.01
         Learning rate :math:`\gamma_r` of the conventional part.
     gamma_g, gamma_b : float, optional
-        For "sg": rates of second factors and of powers. By default a tenth of `gamma_r`, and `gamma_g`. At 0 the
-        network stays a conventional one.
+        For "sg": learning rates of second factors and of powers. The defaults are a tenth of `gamma_r`, and `gamma_g`.
+        At 0, the network stays conventional.
     alpha_g, alpha_b : float, optional
-        For "sw-l1" and "sw-soft": what a step takes from every weight; 1e-4 by default.
+        For "sw-l1" and "sw-soft": amount that a step takes from every weight; 1e-4 by default.
     beta_g, beta_b : float, optional
-        For "sw-l2": share a step takes from every weight; 1e-4 by default.
+        For "sw-l2": share that a step takes from every weight; 1e-4 by default.
     shrink : {"weights", "all"}, default="weights"
-        Whether biases of the quadratic part shrink too, towards their conventional values.
+        Whether biases of the quadratic part also shrink, towards their conventional values.
     start : {"relinear", "random"}, default="relinear"
-        A conventional network; or random quadratic parameters, the regular training.
+        Start from a conventional network, or from random quadratic parameters, which is regular training.
     start_scale : float or None, default=0.1
-        Standard deviation of random quadratic parameters; None for that of the weights, :math:`\sqrt{2/n}`.
+        Standard deviation of random quadratic parameters; None means that of the weights, :math:`\sqrt{2/n}`.
     transfer : int or sequence of (weights, bias), optional
-        Where conventional weights come from, if not from chance. A number s: from the end of stage s of a
-        conventional network trained with the same settings, which milestones divide into stages; the training goes
-        through stages s, s + 1, ... again, from the rate of stage s. Or arrays (m, n) and (m,) of every layer.
+        Source of the initial conventional weights; random by default. A number s takes them from the end of stage s of
+        a conventional network trained with the same settings, where milestones separate the stages. Training then
+        repeats stages s, s + 1, ... from the rate of stage s. Alternatively, arrays (m, n) and (m,) for every layer.
     rezero : bool, default=False
-        Hidden layers of equal widths are residual, :math:`x + \zeta q(x)` with :math:`\zeta = 0` at the start.
+        Make hidden layers of equal widths residual, :math:`x + \zeta q(x)` with :math:`\zeta = 0` at the start.
     optimizer : {"adam", "sgd", "gd"}, default="adam"
         Adam, stochastic gradient descent with momentum, or plain gradient descent on all samples at once.
     momentum : float, default=0.9
-        For "sgd".
+        Momentum for "sgd".
     weight_decay : float, default=0
-        Added to the gradients, times the parameters.
+        This number times the parameters is added to the gradients.
     decay : {"linear", "all"}, default="linear"
-        Whether weights of the conventional part decay only, or everything does.
+        Whether only weights of the conventional part decay, or all parameters.
     batch_size : int or None, default=64
-        None for all samples; "gd" takes all in any case.
+        None means all samples; "gd" always uses all.
     n_epochs : int, default=100
     milestones : sequence of int, default=()
         Epochs after which all rates are multiplied by `drop`.
     drop : float, default=0.1
     validation_fraction : float, default=0
-        Share of the samples that is not trained on; with one, the parameters are those of the epoch with the best
-        score on it.
+        Share of the samples held out from training. If positive, the parameters are those of the epoch with the best
+        score on these samples.
     dtype : {"float64", "float32"}, default="float64"
     device : str, optional
-        Of PyTorch; the CPU by default.
+        Device of PyTorch; the CPU by default.
 
     Attributes
     ----------
     network_ : ReLinearNetwork
         The PyTorch module.
     history_ : History
-        Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of what a conventional network does not
-        have) and, with validation, ``validation_score``.
+        Its ``extra`` has ``gamma_r``, ``quadratic_norm`` (Frobenius norm of the quadratic parameters minus their
+        values in a conventional network) and, with held-out samples, ``validation_score``.
     transfer_history_ : History or None
-        Of the conventional network that `transfer` trained.
+        History of the conventional network that `transfer` trained.
     best_epoch_ : int
-        Epoch, from 1, whose parameters the network has; 0 if the first one diverged.
+        Epoch, counted from 1, whose parameters the network has; 0 if the first epoch diverged.
     """
 
     #: Losses of the estimator; the first one is the default.
@@ -161,7 +161,7 @@ class ReLinearRegressor(_ReLinear, BaselineRegressor):
 
     The network :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of neurons
     :math:`(w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c` starts at :math:`w^g = 0, b^g = 1, w^b = 0, c = 0`,
-    where it is a conventional network, and learns its quadratic parameters more slowly, or shrinks them.
+    where it is a conventional network. It learns its quadratic parameters more slowly, or shrinks them.
 
     Parameters
     ----------
@@ -170,8 +170,8 @@ class ReLinearRegressor(_ReLinear, BaselineRegressor):
 
     Notes
     -----
-    Fan, Li, Wang, Lai and Wang, "On Expressivity and Trainability of Quadratic Networks", section IV. A loss that is
-    not finite ends the training with a warning and the history so far.
+    Fan, Li, Wang, Lai and Wang, "On Expressivity and Trainability of Quadratic Networks", section IV. If the loss is
+    not finite, training ends with a warning and the history so far.
 
     Examples
     --------
@@ -190,12 +190,12 @@ class ReLinearRegressor(_ReLinear, BaselineRegressor):
 class ReLinearClassifier(_ReLinear, BaselineClassifier):
     """Classification by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
 
-    One output a class. Networks and training are those of `ReLinearRegressor`.
+    There is one output per class. Networks and training are those of `ReLinearRegressor`.
 
     Parameters
     ----------
     loss : {"cross_entropy", "squared"}, optional
-        Softmax cross-entropy, the default, or squared error against one-hot rows.
+        Softmax cross-entropy (default), or squared error against one-hot rows.
 
     Examples
     --------

@@ -30,33 +30,33 @@ class _RLSNetwork(Baseline, RLSParameters):
     Parameters
     ----------
     hidden : int or sequence of int, default=(64,)
-        Widths of the hidden layers; ``()`` is a linear model.
+        Widths of the hidden layers; ``()`` gives a linear model.
     activation : {"relu", "tanh", "sigmoid", "identity"}, default="relu"
-        Of the hidden layers.
+        Activation of the hidden layers.
     output_activation : str or InvertibleActivation, default="identity"
-        "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus" or "tanh": its inverse f⁻¹ takes targets to
+        "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus" or "tanh". Its inverse f⁻¹ maps targets to
         desired linear outputs.
     eps_target : float, default=1e-3
         Distance from the ends of the output activation's range at which targets are cut.
     hybrid : bool, default=False
-        Train the output layer by Adam, the hidden ones by recursive least squares: HRLS.
+        Train the output layer by Adam and the hidden layers by recursive least squares (HRLS).
     learning_rate : float or sequence of float, default=1.0
-        :math:`\eta`: of the hidden layers, the output layer having 1; or one for each layer.
+        Learning rate :math:`\eta` of the hidden layers, with 1 for the output layer; or one rate for each layer.
     clip : float or None, default=5.0
         Largest norm of all gradients together.
     adam_learning_rate : float, default=1e-3
-        Of the output layer in the hybrid.
+        Learning rate of the output layer if `hybrid`.
     n_epochs : int, default=100
     batch_size : int, default=128
-        M.
+        Number of samples in a batch, M.
     dtype : {"float64", "float32"}, default="float64"
 
     Attributes
     ----------
     network_ : NumpyNetwork
-        Its ``thetas`` are the parameters, weights over bias, a matrix a layer.
+        Trained network. Its ``thetas`` are the parameters: one matrix per layer, weights over bias.
     history_ : History
-        With ``extra["clipped"]``, the share of steps whose gradient was clipped.
+        History with ``extra["clipped"]``, the share of steps whose gradient was clipped.
     """
 
     _losses: ClassVar[tuple[str, ...]]
@@ -176,19 +176,20 @@ class _RLSNetwork(Baseline, RLSParameters):
 class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
     r"""Fully connected network trained by recursive least squares with the average approximation.
 
-    Its step is that of gradient descent with the matrix :math:`\frac{\eta}{h} P` for a learning rate, P being the
-    recursively updated inverse of the autocorrelation of a layer's mean inputs: see `RLS`. Inputs are best in
-    [0, 1], or standardised.
+    A step is a gradient descent step with the matrix :math:`\frac{\eta}{h} P` as the learning rate. P is the
+    recursively updated inverse of the autocorrelation of a layer's mean inputs, see `RLS`. Inputs should be in [0, 1]
+    or standardised.
 
     Parameters
     ----------
     loss : str, default="squared"
-        "squared" is :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2` on one-hot targets; "cross_entropy" asks for
+        "squared" is :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2` on one-hot targets. "cross_entropy" requires
         `hybrid`.
 
     Notes
     -----
-    Algorithm 1 of the source of `RLS`, in NumPy; that trains the same networks (and others) in PyTorch, on any device.
+    This is algorithm 1 of the source of `RLS`, in NumPy. `RLS` trains the same networks (and others) in PyTorch, on any
+    device.
 
     Examples
     --------
@@ -212,12 +213,12 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
 
 
 class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
-    """Fully connected network for one target or several, best standardised, trained by recursive least squares.
+    """Fully connected network for one or several (best standardised) targets, trained by recursive least squares.
 
     Parameters
     ----------
     loss : {"squared", "absolute", "huber"}, default="squared"
-        All but "squared" ask for `hybrid`.
+        Loss; all except "squared" require `hybrid`.
 
     Examples
     --------

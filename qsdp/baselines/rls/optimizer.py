@@ -28,7 +28,7 @@ class RLS(torch.optim.Optimizer):
     r"""Trains the layers of a model by recursive least squares with the average approximation.
 
     Every linear map with parameters :math:`\Theta`, weights over bias, keeps an approximate inverse P of its inputs'
-    autocorrelation. Its step is that of gradient descent with the matrix :math:`\frac{\eta}{h} P` for a learning
+    autocorrelation. Its step is a gradient descent step with the matrix :math:`\frac{\eta}{h} P` as the learning
     rate:
 
     .. math::
@@ -41,46 +41,47 @@ class RLS(torch.optim.Optimizer):
     where G is the gradient, :math:`\bar x` the mean of the map's inputs with a 1 for the bias, and T the number of
     time steps (1 without time).
 
-    The output layer is to be a linear one with the loss :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2`, summed over
-    outputs: `squared_loss`, not `torch.nn.MSELoss`, whose mean over outputs makes steps as many times smaller. With
-    any other loss, exclude it: ``RLS(model, exclude=["output"], rest="adam")`` is the hybrid.
+    The output layer must be linear with the loss :math:`\frac{1}{2M} \|Z - f^{-1}(Y^*)\|_F^2`, summed over outputs. Use
+    `squared_loss`, not `torch.nn.MSELoss`: its mean over outputs divides the steps by the number of outputs. For any
+    other loss, exclude the output layer: ``RLS(model, exclude=["output"], rest="adam")`` is the hybrid.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Its `Linear`, `Conv2d`, `RNN` and `LSTM` modules are trained. Stacked recurrent layers are modules of their
-        own. Forward passes in training mode whose outputs are then differentiated yield the mean inputs, over all of
-        them between two steps (gradient accumulation); others leave no trace.
+        Model whose `Linear`, `Conv2d`, `RNN` and `LSTM` modules are trained. Each stacked recurrent layer must be a
+        separate module. Mean inputs come from forward passes in training mode whose outputs are then differentiated,
+        over all such passes between two steps (gradient accumulation). Other passes have no effect.
     lr : float or dict of str to float, default=1.0
-        :math:`\eta`, for all layers or by name of module; the recurrent layer "a" has the maps "a.input" and
-        "a.recurrent". Names that are missing have 1. Learning-rate schedulers work on it.
+        Learning rate :math:`\eta`, for all layers or by module name. The recurrent layer "a" has the maps "a.input" and
+        "a.recurrent". Missing names have 1. Learning-rate schedulers can change it.
     forgetting, ratio, momentum, l1, initial_inverse, trace_guard, regularize_bias
-        :math:`\lambda`, k, :math:`\alpha`, :math:`\gamma`, :math:`p_0` and more: see `RLSSettings`. In `param_groups`
-        they can be set for each map.
+        :math:`\lambda`, k, :math:`\alpha`, :math:`\gamma`, :math:`p_0` and more, see `RLSSettings`. They can be set for
+        each map in `param_groups`.
     clip : float or None, default=5.0
-        Largest norm of all gradients together, those of `rest` included; the paper has 1 for LSTMs.
+        Largest norm of all gradients together, including those of `rest`; the paper has 1 for LSTMs.
     scale_ratio_by_time : bool, default=True
         Whether k is multiplied by T.
     exclude : str or iterable of str, default=()
-        Names of modules, with all within, that are left to `rest`.
+        Names of modules that are left to `rest`, with all their submodules.
     rest : {"adam", "sgd"} or callable, optional
-        Optimiser of all other parameters, with its default rate (0.1 for "sgd"); a callable makes it from their list.
+        Optimiser of all other parameters, with its default rate (0.1 for "sgd"), or a callable that returns an
+        optimiser for a list of parameters.
     memory_limit : int, default=2**29
-        Bytes of the largest P that is allowed.
+        Maximum number of bytes of the largest P.
     batch_first : bool, optional
-        Whether sequences that enter `Linear` modules have the batch in front of the time; as the recurrent modules
-        have it by default.
+        Whether the batch dimension of sequences that enter `Linear` modules comes before the time dimension. By
+        default, as in the recurrent modules.
 
     Attributes
     ----------
     rest : torch.optim.Optimizer or None
     n_steps, n_clipped : int
-        Steps made, and those whose gradient was clipped, since the optimiser was made.
+        Number of steps, and of steps whose gradient was clipped, since the optimiser was created.
 
     Raises
     ------
     InvalidInputError
-        A parameter is not allowed; a layer is not covered, or its P is too large.
+        A parameter is not allowed, a layer is not covered, or its P is too large.
 
     Notes
     -----
@@ -150,13 +151,13 @@ class RLS(torch.optim.Optimizer):
         weakref.finalize(self, _remove, self._collector.watch(layers))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refuse: groups are the maps of the model."""
+        """Raise an error, since the groups are the maps of the model."""
         if getattr(self, "_ready", False):
             raise InvalidInputError("RLS finds its parameters in the model; make a new optimiser to add some")
         super().add_param_group(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients, and the mean inputs that belong to them."""
+        """Clear all gradients and the mean inputs that belong to them."""
         super().zero_grad(set_to_none)
         if self.rest is not None:
             self.rest.zero_grad(set_to_none)
@@ -164,19 +165,19 @@ class RLS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Make a step: clip all gradients, then every map by recursive least squares and the others by `rest`.
+        """Clip all gradients, then update every map by recursive least squares and other parameters by `rest`.
 
         Parameters
         ----------
         closure : callable, optional
-            Computes gradients, and returns the loss, which `step` returns.
+            Function that computes gradients and returns the loss, which `step` then returns.
 
         Raises
         ------
         DivergedError
-            A gradient or a step is not finite; parameters and P are those before it.
+            A gradient or a step is not finite. Parameters and P are as before the step.
         InvalidInputError
-            A map has a gradient but no mean input: its module was in evaluation mode, or was not called itself.
+            A map has a gradient but no mean input: its module was in evaluation mode, or was not called directly.
         """
         loss = None
         if closure is not None:
@@ -206,12 +207,12 @@ class RLS(torch.optim.Optimizer):
         return state if self.rest is None else {**state, "rest": self.rest.state_dict()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from a saved state; the model has its own.
+        """Continue from a saved state, which does not include the parameters of the model.
 
         Raises
         ------
         StorageError
-            The state is that of another model, or of other options `exclude` and `rest`.
+            The state belongs to another model, or to other options `exclude` and `rest`.
         """
         state = dict(state_dict)
         rest = state.pop("rest", None)
