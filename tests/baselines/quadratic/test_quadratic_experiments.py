@@ -106,8 +106,7 @@ def test_costs_of_networks() -> None:
     # Weights and biases of the hidden layer, and forms, weights and biases of the output layer.
     assert full["parameters"] == 30 * 785 + 10 * (30 * 31 // 2 + 31)
     assert all(record.measured["seconds_per_sample"] > 0.0 for record in records)
-    claims = costs.claims(records)
-    assert [claim.verdict for claim in claims[1:]] == ["contradicted", "supported"]
+    assert len(costs.claims(records)) == 1
     printed = {"linear": 1.0, "qnn": 3.67, "rpqnn": 1.05}
     made = [Record(record.case, {"seconds_per_sample": printed[record.case["head"]]}, 0.0) for record in records]
     assert costs.claims(made)[0].verdict == "supported"
@@ -120,4 +119,4 @@ def test_xor_experiment() -> None:
     verdicts = {claim.statement: claim.verdict for claim in xor.claims(records)}
     assert verdicts["A single quadratic neuron learns XOR."] == "supported"
     assert verdicts["Identity as the start of Q gives an ellipse (after 200 epochs)."] == "contradicted"
-    assert len(xor.tables(records)) == 2
+    assert len(xor.tables(records)) == 1
