@@ -91,9 +91,9 @@ class Results:
         return f"{stale} of {len(self.records)} stale" if stale else "current" if self.records else ""
 
     def stale(self, experiment: Experiment) -> list[Record]:
-        """Return the records whose sources have changed since the measurement or were not recorded."""
-        source = sources_of(experiment)
-        return [record for record in self.records if self.machines[record.machine].get("source") != source]
+        """Return the records of its cases whose sources have changed since the measurement or were not recorded."""
+        source, records = sources_of(experiment), self.of(list(experiment.cases(self.quick)))
+        return [record for record in records if self.machines[record.machine].get("source") != source]
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without a record."""

@@ -86,8 +86,7 @@ def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case
     A record that does not differ is replaced by the new, current record. The other records stay unchanged.
     """
     results = load_results(experiment, path)
-    stale = {id(record) for record in results.stale(experiment)}
-    known = [record for record in results.of(list(experiment.cases(results.quick))) if id(record) in stale]
+    known = results.stale(experiment)
     machine, found = results.add_machine(sources_of(experiment)), []
     for record in random.Random(0).sample(known, min(count, len(known))):
         _, answer, seconds = _measure(experiment.run, record.case)
