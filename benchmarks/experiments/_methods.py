@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +35,6 @@ def fits(
     model: Any,
     X: np.ndarray,
     y: np.ndarray,
-    clock: Callable[[], float] = time.process_time,
     fit: Callable[[Any, np.ndarray, np.ndarray], Any] = lambda model, X, y: model.fit(X, y),
 ) -> Callable[[dict[str, Any]], tuple[Any, float]]:
     """Return a function that fits a model with some parameters, each choice once, and tells the seconds."""
@@ -45,7 +43,7 @@ def fits(
     def fitted(parameters: dict[str, Any]) -> tuple[Any, float]:
         key = tuple(sorted(parameters.items()))
         if key not in known:
-            known[key] = timed(lambda: fit(clone(model).set_params(**parameters), X, y), clock)
+            known[key] = timed(lambda: fit(clone(model).set_params(**parameters), X, y))
         return known[key]
 
     return fitted

@@ -14,7 +14,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import check_class_weight
 from qsdp.estimators.inputs import check_encoding
 from qsdp.losses import Loss
-from qsdp.options import AUTO, TrainingOptions
+from qsdp.options import AUTO, REFINEMENT_TIME, TrainingOptions
 from qsdp.relaxation.path import check_betas
 
 __all__ = [
@@ -143,10 +143,10 @@ class CrossValidationOptions(EstimatorOptions):
         TrainingOptions,
         "time_limit",
         None,
-        description="""
-        Seconds, > 0, for the whole fit, of which the folds have half at most: each solves for betas from large to small
-        until its share is over, and a beta without a score in every fold is not chosen. None: no limit for the
-        relaxations, 60 seconds for a refinement by "polish" or "exact"; infinity: none for either.
+        description=f"""
+        Seconds, > 0, for the whole fit, at most half of them for the folds. Each fold solves for betas from large to
+        small until its share of the time is over; a beta without a score in every fold is not chosen. None: no limit
+        for the relaxations, {REFINEMENT_TIME:.0f} seconds for a refinement by "polish" or "exact"; infinity: no limit.
         """,
     )
     n_jobs: int | None = redefined(

@@ -120,9 +120,9 @@ def network_of(case: dict[str, Any], X: np.ndarray, y: np.ndarray, beta: float) 
 
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, Networks]:
     method, m, seed = case["method"], case["m"], case["split"]
-    makes = {method: itself, f"{method}, signs": signs_of}
-    if method == "straight-through":
-        makes = {method: itself}
+    makes: dict[str, Make] = {method: itself}
+    if method != "straight-through":
+        makes[f"{method}, signs"] = signs_of
     if method == "backprop":
         makes["backprop, SDP"] = partial(matched, X=X, m=m, seed=seed)
     # PyTorch loads parts of itself with the first optimiser.
@@ -167,7 +167,7 @@ def chosen(
     X: np.ndarray,
     y: np.ndarray,
     seed: int,
-    more: Sequence[dict[str, float]] = (),
+    more: Sequence[dict[str, float]],
 ) -> tuple[float, Networks]:
     """Return the seconds of the search, and networks of a model, with the seconds of fit and making.
 
