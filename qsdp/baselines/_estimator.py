@@ -227,20 +227,21 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
         return self.layers_[0].form.to_quadratic_form()
 
     def distill(self, X: Any, n_neurons: int | Sequence[int] = 1000, **options: Any) -> QuantizedChain:
-        """Match the trained network by quantized ones, layer by layer, on data.
+        """Approximate every layer of the trained network by a quantized network on given data.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Data on which the networks are to agree.
+            Data on which the outputs are matched.
         n_neurons : int or sequence of int, default=1000
-            Of every layer's quantized network.
+            Neurons of the quantized network of every layer, or of each layer in turn.
         **options
-            Of `qsdp.distill`, ``random_state`` and ``verbose`` among them.
+            Options of `qsdp.distill`, such as ``random_state`` and ``verbose``.
 
         Returns
         -------
         QuantizedChain
+            The quantized networks, applied one after another.
         """
         check_is_fitted(self)
         return quantize_layers(self.layers_, self._checked(X), n_neurons, **options)

@@ -94,30 +94,34 @@ def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DescentParameters:
-    r"""Fields of the descent, which estimators have too.
+    r"""Parameters of gradient descent, shared by the settings and the estimators.
 
     Parameters
     ----------
     learning_rate : float, default=0.1
-        Of the mean over samples, for data and targets in units of their own size (see the notes of
-        `BackpropRegressor`), times m for SGD.
+        Step size, > 0, for the mean loss over samples, with data and targets scaled to unit size (see the notes of
+        `BackpropRegressor`). For SGD it is multiplied by m, the number of neurons.
     momentum : float, default=0.9
-        From 0 to below 1. The first of Adam's two.
+        In [0, 1): momentum of SGD, or the first decay rate of Adam.
     clip : float or None, default=1.0
-        Gradients of larger norm, that of all neurons together in units of :math:`1/\sqrt m`, are shortened to it.
-        SGD on quadratic networks, whose squared errors are of degree four in weights and data, diverges on rows far
-        from the others at rates that the rest of the data need.
+        Largest norm of the gradient with respect to all parameters, in units of :math:`1/\sqrt m`; larger gradients
+        are scaled down. The squared error of a quadratic network is of degree four in weights and data, so without
+        clipping SGD diverges on outlying rows at learning rates that suit the other rows.
     optimizer : {"sgd", "adam"}, default="sgd"
+        Optimiser of PyTorch.
     schedule : {"cosine", "constant"}, default="cosine"
-        The learning rate falls to zero along half a wave, or stays.
+        Schedule of the learning rate; "cosine" ends at zero.
     batch_size : int, default=32
+        Samples per step.
     n_epochs : int, default=50
+        Passes over the data.
     patience : int, optional
-        Stop after as many epochs without a smaller loss on those samples (without them, a smaller objective).
+        Stop after this number of epochs without a smaller loss on held-out samples or, if none are held out, without a
+        smaller objective.
     device : str, optional
-        Of PyTorch, such as "cuda"; the CPU by default.
+        Device of PyTorch, such as "cuda"; the CPU by default.
     dtype : {"float64", "float32"}, default="float64"
-        Of the training.
+        Precision of the training.
     """
 
     learning_rate: float = 0.1

@@ -16,26 +16,28 @@ SUGGESTION = "inputs in [0, 1] or standardised, clip=5.0, a smaller learning_rat
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RLSParameters:
-    r"""Fields of the settings, which estimators have too.
+    r"""Parameters of recursive least squares, shared by the settings and the estimators.
 
     Parameters
     ----------
     forgetting : float, default=1.0
-        :math:`\lambda \in (0, 1]`: an input of s steps ago counts :math:`\lambda^s`. Below 1, directions that no
-        mean input excites wind up like :math:`\lambda^{-s}`; `trace_guard` is against that.
+        Forgetting factor :math:`\lambda \in (0, 1]`: an input from s steps ago has the weight :math:`\lambda^s`. Below
+        1, P grows like :math:`\lambda^{-s}` in directions without mean inputs; `trace_guard` limits this.
     ratio : float, default=0.1
-        :math:`k \ge 0` of the average approximation :math:`X^T X / M \approx k \bar x \bar x^T`; at 0 the update
-        is gradient descent.
+        The factor :math:`k \ge 0` in the approximation :math:`X^T X / M \approx k \bar x \bar x^T` of a batch by its
+        mean; with 0 the update is gradient descent.
     momentum : float, default=0.0
-        :math:`\alpha \in [0, 1)`, the improvement +M; the paper takes 0.5.
+        Momentum :math:`\alpha \in [0, 1)`, the variant "+M" of the paper, which uses 0.5.
     l1 : float, default=0.0
-        :math:`\gamma \ge 0`, the improvement +R; the paper takes 1e-5, for LSTMs 1e-6.
+        Strength :math:`\gamma \ge 0` of the L1 regularisation, the variant "+R" of the paper, which uses 1e-5, and 1e-6
+        for LSTMs.
     initial_inverse : float, default=1.0
-        :math:`p_0 > 0` of :math:`P_0 = p_0 I`.
+        The factor :math:`p_0 > 0` of the initial :math:`P_0 = p_0 I`.
     trace_guard : bool, default=True
-        Before a step with `forgetting` below 1, scale P such that its mean eigenvalue is at most :math:`p_0`.
+        Whether P is scaled before each step with `forgetting` below 1, so that its mean eigenvalue is at most
+        :math:`p_0`.
     regularize_bias : bool, default=True
-        Whether `l1` shrinks the bias, as printed.
+        Whether `l1` applies to the bias too, as in the paper.
     """
 
     forgetting: float = 1.0
