@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_devices import devices_of_products, needs_torch
+from torch_devices import DEVICE, devices_of_products, needs_torch
 
 import qsdp
 from qsdp import SufficientStatistics, TrainingProblem
@@ -106,8 +106,8 @@ def test_products_of_blocks_run_on_a_device(every: int, monkeypatch: pytest.Monk
     X, y, w = rows()
     devices = devices_of_products(monkeypatch)
     arrays = [da.from_array(part, chunks=(100, *part.shape[1:])) for part in (X, y, w)]
-    found = statistics_of_dask(*arrays, device="cpu", every=every)
-    assert devices == ["cpu"] * 6
+    found = statistics_of_dask(*arrays, device=DEVICE, every=every)
+    assert devices == [DEVICE] * 6
     assert found.device is None
     assert agree(found, SufficientStatistics().partial_fit(X, y, w))
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch_devices import DEVICES
 
 from qsdp import BilinearNetwork, fourth_moments, lifting
 from qsdp._utils.deadline import Deadline, TimeOver
@@ -171,12 +172,10 @@ def test_gram_against_explicit_rows(coefficients: Any, lifted: bool, seed: int, 
 
 @maps
 @pytest.mark.parametrize("columns", [1, 2, 3, 16])
-@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_gram_does_not_depend_on_the_blocks(
     coefficients: Any, lifted: bool, columns: int, device: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if device is not None:
-        pytest.importorskip("torch")
     data, rng = random_map(1, 23, 7, coefficients, lifted)
     first, second = np.triu_indices(data.size)
     rows, targets, weights = explicit(data)[:, first, second], rng.standard_normal((23, 2)), rng.random(23) + 0.1

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_devices import needs_torch
+from torch_devices import DEVICE, needs_torch
 
 import qsdp
 import qsdp_check
@@ -511,7 +511,7 @@ def test_sums_on_a_device_are_those_of_numpy(vector, folded, monkeypatch):
         monkeypatch.setattr("qsdp.statistics.moments._ROWS_AT_ONCE", 100)
         monkeypatch.setattr("qsdp._utils.arrays._DEVICE_FLOATS", 50 * 31)
     batches = list(row_batches(X, y, w, rows=150))
-    here, there = (SufficientStatistics.from_batches(batches, device=device) for device in (None, "cpu"))
+    here, there = (SufficientStatistics.from_batches(batches, device=device) for device in (None, DEVICE))
     if not folded:
         assert isinstance(there._sums._full, torch.Tensor)
         assert there._sums._full.dtype == torch.float64
@@ -531,13 +531,13 @@ def test_sums_on_a_device_are_those_of_numpy(vector, folded, monkeypatch):
 def test_statistics_of_a_device_are_merged_saved_and_sent(tmp_path):
     X, y, w = rows()
     here = SufficientStatistics().partial_fit(X, y, w).merge(SufficientStatistics().partial_fit(X, y))
-    parts = [SufficientStatistics(device="cpu").partial_fit(X, y, own) for own in (w, None)]
+    parts = [SufficientStatistics(device=DEVICE).partial_fit(X, y, own) for own in (w, None)]
     parts[1].save(tmp_path / "part")
-    loaded = SufficientStatistics.load(tmp_path / "part", device="cpu")
+    loaded = SufficientStatistics.load(tmp_path / "part", device=DEVICE)
     total = pickle.loads(pickle.dumps(parts[0])).merge(loaded)
     expected, sizes = sums_of(here)
-    for statistics in (total, SufficientStatistics(device="cpu").merge(total)):
-        assert statistics.device == statistics._sums.device == "cpu"
+    for statistics in (total, SufficientStatistics(device=DEVICE).merge(total)):
+        assert statistics.device == statistics._sums.device == DEVICE
         np.testing.assert_array_less(np.abs(sums_of(statistics)[0] - expected), 1e-14 * sizes + 1e-300)
     # A part that was merged goes on by itself.
     assert parts[1].partial_fit(X, y).n_samples_seen_ == 2 * N_ROWS
@@ -545,7 +545,7 @@ def test_statistics_of_a_device_are_merged_saved_and_sent(tmp_path):
     np.testing.assert_array_less(np.abs(sums_of(parts[1])[0] - expected), 1e-14 * sizes + 1e-300)
     problem = TrainingProblem.from_statistics(total, beta=5.0)
     expected_problem = TrainingProblem.from_statistics(here, beta=5.0)
-    one, other = qsdp.solve_relaxation(expected_problem), qsdp.solve_relaxation(problem, device="cpu")
+    one, other = qsdp.solve_relaxation(expected_problem), qsdp.solve_relaxation(problem, device=DEVICE)
     assert other.objective == pytest.approx(one.objective, rel=2e-6)
 
 
@@ -567,10 +567,10 @@ def test_devices_of_statistics_are_checked_before_any_row(monkeypatch):
 
 @needs_torch
 def test_memory_with_a_device_counts_its_full_matrix():
-    needed = SufficientStatistics.memory(99, device="cpu")
+    needed = SufficientStatistics.memory(99, device=DEVICE)
     assert needed == 20 * 5051 * 5052
     with pytest.raises(InvalidInputError, match=f"max_memory must be at least {needed} for 99 .* with a device five"):
-        SufficientStatistics(max_memory=5 * 10**8, device="cpu").partial_fit(np.ones((1, 99)), [1.0])
+        SufficientStatistics(max_memory=5 * 10**8, device=DEVICE).partial_fit(np.ones((1, 99)), [1.0])
 
 
 # -- what needs rows ----------------------------------------------------------------------------------------

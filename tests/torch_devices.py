@@ -1,4 +1,4 @@
-"""Devices of arrays that are here: NumPy's, and the processor of torch where that is installed."""
+"""The device of torch on which tests run products: a GPU where there is one, else the processor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,21 @@ import pytest
 
 from qsdp.statistics.moments import PackedSums
 
-DEVICES = (None, "cpu") if importlib.util.find_spec("torch") else (None,)
-needs_torch = pytest.mark.skipif(len(DEVICES) == 1, reason="torch is not installed")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
+
+
+def _device() -> str:
+    if not HAS_TORCH:
+        return "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+DEVICE = _device()
+#: Parameters of a test that runs in NumPy, too.
+DEVICES = [None, pytest.param(DEVICE, marks=needs_torch)]
 
 
 def devices_of_products(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:

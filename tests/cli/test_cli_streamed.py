@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_program import figure, number, refused, run
-from torch_devices import devices_of_products, needs_torch
+from torch_devices import DEVICE, devices_of_products, needs_torch
 
 from qsdp._utils.memory import main_memory
 from qsdp._utils.progress import NO_BAR
@@ -117,8 +117,8 @@ def test_products_of_rows_run_on_the_device(data: Path, monkeypatch: pytest.Monk
     assert run(*command, "--output", "here.qsdp").exit_code == 0
     assert set(devices) == {None}
     devices.clear()
-    assert run(*command, "--output", "there.qsdp", "--device", "cpu").exit_code == 0
-    assert set(devices) == {"cpu"}
+    assert run(*command, "--output", "there.qsdp", "--device", DEVICE).exit_code == 0
+    assert set(devices) == {DEVICE}
     here, there = load_model("here.qsdp"), load_model("there.qsdp")
     assert there.lower_bound == pytest.approx(here.lower_bound, rel=1e-5)
 

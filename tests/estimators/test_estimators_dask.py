@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
-from torch_devices import devices_of_products, needs_torch
+from torch_devices import DEVICE, devices_of_products, needs_torch
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -58,9 +58,9 @@ def test_products_of_blocks_run_on_the_device(monkeypatch: pytest.MonkeyPatch) -
     X, y = rows()
     devices = devices_of_products(monkeypatch)
     here, there = (
-        QuantizedNetworkRegressor(**FAST, device=device).fit(*blocks(X, y, size=250)) for device in (None, "cpu")
+        QuantizedNetworkRegressor(**FAST, device=device).fit(*blocks(X, y, size=250)) for device in (None, DEVICE)
     )
-    assert devices == [None] * 2 + ["cpu"] * 2
+    assert devices == [None] * 2 + [DEVICE] * 2
     assert there.certificate_.lower_bound == pytest.approx(here.certificate_.lower_bound, rel=1e-6)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from brute_force import random_problem, random_vector_problem
 from test_polish import random_network, tall_problem
-from torch_devices import needs_torch
+from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp._utils import parallel
@@ -20,7 +20,7 @@ from qsdp.refinement._samples import Samples
 
 def polished_both(problem, free=False, network=None, **options):
     network = network or random_network(problem, 12, 0, free=free)
-    return [polish(network, problem, random_state=0, device=device, **options) for device in (None, "cpu")]
+    return [polish(network, problem, random_state=0, device=device, **options) for device in (None, DEVICE)]
 
 
 def assert_same(one, other):
@@ -84,7 +84,7 @@ def test_the_products_run_on_the_device(kind, monkeypatch):
     import torch
 
     problem = random_vector_problem(3, 6, 40, 2) if kind == "samples" else tall_problem(2)
-    data = descent_data(problem, device="cpu")
+    data = descent_data(problem, device=DEVICE)
     kept = data.inputs if isinstance(data, Samples) else data._taken
     assert isinstance(kept, torch.Tensor)
     assert kept.dtype == torch.float64
@@ -106,7 +106,7 @@ def test_the_products_run_on_the_device(kind, monkeypatch):
 def test_means_einsums_and_roots_are_those_of_numpy(weighted):
     rng = np.random.default_rng(0)
     values, weights = rng.standard_normal((3, 7)), rng.uniform(size=7) if weighted else None
-    own, other = library_of(), library_of("cpu")
+    own, other = library_of(), library_of(DEVICE)
     assert other.mean(other.take(values), weights) == pytest.approx(own.mean(values, weights), rel=1e-14)
     found = other.give(other.einsum("ij,ij->i", other.take(values), other.take(values)))
     np.testing.assert_allclose(found, own.einsum("ij,ij->i", values, values), rtol=1e-14)

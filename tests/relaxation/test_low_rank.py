@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from brute_force import global_optimum
-from torch_devices import needs_torch
+from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
@@ -123,7 +123,7 @@ def test_products_in_torch(monkeypatch, activation):
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective._SMALL", 0)
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=2.0, activation=activation)
-    raw = solve_low_rank(Instance.of(problem).normalised()[0], Limits(1e-5, 100), device="cpu")
+    raw = solve_low_rank(Instance.of(problem).normalised()[0], Limits(1e-5, 100), device=DEVICE)
     assert raw.status == "optimal"
     assert_certified(problem, raw)
 

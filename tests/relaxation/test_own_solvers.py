@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from test_interior import data
+from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp._utils.deadline import Deadline
@@ -166,26 +167,26 @@ def test_auto_through_low_rank(loss, monkeypatch):
     assert warm.iterations < cold.iterations
 
 
+@needs_torch
 def test_low_rank_on_a_device():
-    pytest.importorskip("torch")
     problem = problem_of()
-    here, there = (qsdp.solve_relaxation(problem, solver="low-rank", device=device) for device in (None, "cpu"))
+    here, there = (qsdp.solve_relaxation(problem, solver="low-rank", device=device) for device in (None, DEVICE))
     assert there.status == "optimal"
     assert there.objective == pytest.approx(here.objective, rel=2e-6)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge", "cross_entropy"])
 @pytest.mark.parametrize("weighted", [False, True])
+@needs_torch
 def test_splitting_on_a_device(loss, weighted):
-    pytest.importorskip("torch")
     X, y = data(90, 5, loss)
     weights = np.linspace(0.5, 2.0, 90) if weighted else None
     problem = qsdp.TrainingProblem(X, y, beta=0.3, loss=loss, activation=(0.5, 0.4, 0.3), sample_weight=weights)
-    here, there = (qsdp.solve_relaxation(problem, solver="splitting", device=device) for device in (None, "cpu"))
+    here, there = (qsdp.solve_relaxation(problem, solver="splitting", device=device) for device in (None, DEVICE))
     assert (there.solver, there.status) == ("splitting", "optimal")
     assert there.objective == pytest.approx(here.objective, rel=2e-6)
     # "auto" takes one of the solvers with a device.
-    assert qsdp.solve_relaxation(problem, device="cpu").solver == "splitting"
+    assert qsdp.solve_relaxation(problem, device=DEVICE).solver == "splitting"
 
 
 def test_only_the_interior_point_method_has_no_device():
@@ -194,19 +195,19 @@ def test_only_the_interior_point_method_has_no_device():
 
 
 @pytest.mark.parametrize("solver", ["splitting", "auto"])
+@needs_torch
 def test_problems_from_statistics_on_a_device(solver):
-    pytest.importorskip("torch")
     statistics = qsdp.SufficientStatistics().partial_fit(*data(50, 4, "squared"))
     problem = qsdp.TrainingProblem.from_statistics(statistics, beta=1.0)
-    there = qsdp.solve_relaxation(problem, solver=solver, device="cpu")
+    there = qsdp.solve_relaxation(problem, solver=solver, device=DEVICE)
     assert (there.solver, there.status) == ("splitting", "optimal")
     assert there.objective == pytest.approx(qsdp.solve_relaxation(problem).objective, rel=2e-6)
 
 
+@needs_torch
 def test_several_outputs_on_a_device():
-    pytest.importorskip("torch")
     problem = problem_of(outputs=3)
-    path = qsdp.relaxation_path(problem, [1.0, 0.5], solver="splitting", device="cpu")
+    path = qsdp.relaxation_path(problem, [1.0, 0.5], solver="splitting", device=DEVICE)
     for there in path:
         here = qsdp.solve_relaxation(there.problem, solver="splitting")
         assert there.relative_gap <= 1e-6

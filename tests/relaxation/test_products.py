@@ -1,18 +1,16 @@
 """Products with dense matrices and with columns, against the map; in NumPy, and in torch where it is installed."""
 
-import importlib.util
 import sys
 
 import numpy as np
 import pytest
+from torch_devices import DEVICES, HAS_TORCH
 
 import qsdp
 from qsdp.exceptions import InvalidInputError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.products import Products
 
-HAS_TORCH = importlib.util.find_spec("torch") is not None
-DEVICES = [None, pytest.param("cpu", marks=pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed"))]
 MAPS = [((1.0, 0.0, 0.0), False), ((-0.7, 0.0, 0.0), False), ((0.5, 0.4, -0.3), True), ((0.0, 1.0, 0.3), True)]
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_interior import KINKED, data, reference, standardised
 from test_interior_stops import assert_certified, problem_of
-from torch_devices import DEVICES, needs_torch
+from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
 from qsdp._utils.arrays import library_of
@@ -84,7 +84,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
     own = np.arange(outputs)
     size = np.abs(expected).max() + np.abs(q).max()
     steps = []
-    for device in DEVICES:
+    for device in (None, DEVICE) if HAS_TORCH else (None,):
         gram, products = gram_in_basis(replace(Instance.of(problem), fit=DataFit(problem.loss, q)), device=device)
         steps += [
             KernelStep(problem.map, device=device),
@@ -166,7 +166,7 @@ def test_systems_on_a_device_are_those_of_numpy(dtype):
     A = rng.standard_normal((30, 60)).astype(dtype)
     A, scale, b = A @ A.T, np.exp(rng.standard_normal(30)), rng.standard_normal((30, 3))
     found = []
-    for device in (None, "cpu"):
+    for device in (None, DEVICE):
         library = library_of(device, dtype)
         scaled, product = library.empty((30, 30)), library.empty((30, 30))
         library.scale(library.take(A), scale, scaled)
@@ -188,14 +188,14 @@ def test_steps_keep_their_matrices_on_the_device(loss):
 
     X, y = data(60, 4, loss)
     instance = Instance.of(qsdp.TrainingProblem(X, y, beta=0.5, loss=loss))
-    step, evaluation = _make_steps(instance, "gram", np.float32, None, NEVER, "cpu")
+    step, evaluation = _make_steps(instance, "gram", np.float32, None, NEVER, DEVICE)
     assert isinstance(step.gram, torch.Tensor)
     assert step.gram.dtype == torch.float32
     if loss == "squared":
         assert evaluation.gram is step.gram
     step.prepare(np.ones(4), 1.0)
     assert isinstance(step._factor, torch.Tensor)
-    kernel, _ = _make_steps(instance, "kernel", np.float32, None, NEVER, "cpu")
+    kernel, _ = _make_steps(instance, "kernel", np.float32, None, NEVER, DEVICE)
     kernel.prepare(np.ones(4), 1.0)
     assert isinstance(kernel._factor, torch.Tensor)
 
