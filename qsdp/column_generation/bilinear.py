@@ -53,7 +53,7 @@ _CERTIFIED = 4 * 2 * 4 / 3 * 2**3
 
 @dataclass(frozen=True)
 class PricingRule:
-    """Rule for when to search for, prove and bound pricing values by cutting planes; what is proven does not change.
+    """Rule for when to search for pricing values, prove them and add cutting planes; proven facts do not depend on it.
 
     Proofs of six problems of 10 to 34 inputs (breast-cancer, credit-approval, ionosphere, vehicle and heart; squared,
     logistic and hinge loss) take 6.1 to 6.4 s of CPU time. They take 6.3 to 7.1 s with about a third or three times
@@ -61,8 +61,7 @@ class PricingRule:
     a quarter and three times `many_starts` take 1.00 and 0.94 of the time.
     """
 
-    #: Number of neurons sampled from a relaxation, and share of the dual radius that pricing values of seeds must
-    #: reach.
+    #: Neurons sampled from a relaxation, and share of the dual radius that pricing values of seeds must reach.
     sampled: int = 500
     seed_share: float = 0.8
     #: Atoms of a round beyond `ATOMS`: a share of the most neurons that an optimum may need, and their maximum.
@@ -172,7 +171,7 @@ def bilinear_part(
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
-    """Return minus the gradient of the loss at a network's predictions, which is optimal if the network is."""
+    """Return minus the gradient of the loss at a network's predictions, an optimal dual vector for an optimal one."""
     prediction = problem.predictions(network)
     return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
 
@@ -195,7 +194,7 @@ def _sampled(
 
 
 class _BilinearPricing:
-    """Search for the largest pricing values of a master's dual vector, and their proof where that pays."""
+    """Pricing of a master's dual vector: search for the largest values, and proof where that pays."""
 
     def __init__(
         self,

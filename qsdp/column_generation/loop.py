@@ -27,7 +27,7 @@ _CLOSED = 1e-5
 
 #: Accuracy of the restricted problem as a share of the gap. Its dual vector then stays well inside, where few atoms
 #: have negative reduced costs, and those are the right ones. Six proofs (see `PricingRule`) take 0.97 of the time with
-#: 0.03, 1.15 with 0.3, and 1.1 with a coarsest of 1e-3 or 5e-2; gaps and patience below and above change nothing.
+#: 0.03, 1.15 with 0.3, and 1.1 with a coarsest of 1e-3 or 5e-2. Other gaps and patience change nothing.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 
@@ -36,8 +36,8 @@ _PATIENCE = 40
 
 #: Share of the way that the master's dual vector moves to that of the best bound after a proven round that did not
 #: help. With it, 8 of 8 proofs of vehicle finish (19 inputs, beta 0.1 and 0.2, four seeds), without it 1; of six sets,
-#: 36 and 34 of 36 in 13 and 19 s. Rounds without a proof do not tell: if they are followed by it as well, 34 inputs
-#: take 1.17 of the time.
+#: 36 and 34 of 36 in 13 and 19 s. Rounds without a proof tell nothing: with the same move after those, 34 inputs take
+#: 1.17 of the time.
 _PULL = 0.5
 
 

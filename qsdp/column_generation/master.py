@@ -48,7 +48,7 @@ _NEGLIGIBLE = 1e-9
 #: Relative difference of objectives above which a reduction has lost part of the data.
 _LOST = 1e-8
 
-#: Coarsest accuracy of a solution.
+#: Coarsest accuracy that still counts as a solution.
 _COARSEST = 0.05
 
 #: Relative difference up to which objectives count as equal.
@@ -390,8 +390,7 @@ class Master:
     def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
         """Return few atoms, at most n per output, with weights that solve the restricted problem.
 
-        The weights are in units of the instance. After the deadline, they are the last ones, and there may be more
-        atoms.
+        The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
         """
         self.solve(tol, deadline)
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
