@@ -25,7 +25,7 @@ arrays are, with N the side of the matrices, T outputs and L leaves in all trees
 ``nu``                dual vector in the shape of y; for rows in batches, it follows from the next three arrays instead
 ``scores``            (K, T, N, N), symmetric matrices S of predictions t of the rows, for a loss of the package
 ``steps``             (K,), zero for minus the gradients at t of the loss, positive for those of its Moreau envelope
-``mixture``           (K, 1) or (K, T), which add them up, times the sample weight; with ``n_samples`` and
+``mixture``           (K, 1) or (K, T), coefficients of their sum with sample weights; stored with ``n_samples`` and
 ``rows_sha256``       SHA-256 of all rows (x, y and the weight, if they have any) as little-endian float64
 ``order``             (T, N), the order of each tree
 ``leaves``            (T,), number of leaves of each tree

@@ -1,9 +1,9 @@
 r"""Certificates of any number of rows, from one pass or a few passes with corrections of the dual vector in between.
 
-The scores of a relaxation of some rows give a dual vector of all rows. It misses the penalty as far as the few rows
-differ from all rows. Between passes, a Newton step moves the scores: the gradient of all rows, :math:`M_\nu`, and the
-curvature of the few rows define a squared loss, whose relaxation is solved. As the dual function is concave, a mixture
-of the dual vectors of all passes proves at least the mixture of their bounds.
+The scores of a relaxation of some rows give a dual vector of all rows. It misses the penalty to the extent that the few
+rows differ from all rows. Between passes, a Newton step moves the scores: the gradient of all rows, :math:`M_\nu`, and
+the curvature of the few rows define a squared loss, whose relaxation is solved. As the dual function is concave, a
+mixture of the dual vectors of all passes proves at least the mixture of their bounds.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ SCALES = (0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0)
 #: Number of floats of a block of rows, 2 MiB, which stay in the cache for all products and conjugates.
 _BLOCK_FLOATS = 2**18
 
-#: Powers of two by which rows may exceed those of the first block, and multipliers one, so that no sum overflows.
+#: Powers of two by which rows may exceed the first block, and multipliers may exceed one, so that no sum overflows.
 _REACH = 64
 
 

@@ -25,9 +25,9 @@ CLOSING = 0.1
 #: Relative gap up to which the last weights are computed as accurately as possible.
 _CLOSED = 1e-5
 
-#: Accuracy of the restricted problem as a share of the gap. Its dual vector then stays well inside, where few atoms
-#: have negative reduced costs, and those are the right ones. Six proofs (see `PricingRule`) take 0.97 of the time with
-#: 0.03, 1.15 with 0.3, and 1.1 with a coarsest of 1e-3 or 5e-2. Other gaps and patience change nothing.
+#: Accuracy of the restricted problem as a share of the gap. Its dual vector then stays well inside, where few atoms,
+#: and the right ones, have negative reduced costs. Six proofs (see `PricingRule`) take 0.97 of the time with 0.03, 1.15
+#: with 0.3, and 1.1 with a coarsest of 1e-3 or 5e-2. Other gaps and patience change nothing.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 

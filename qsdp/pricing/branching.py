@@ -1,4 +1,4 @@
-"""Best-first branch and bound, with enumeration of a node where that closes it sooner."""
+"""Best-first branch and bound that enumerates a node if that closes it sooner."""
 
 from __future__ import annotations
 

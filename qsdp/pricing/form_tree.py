@@ -40,7 +40,7 @@ class FormTree(TreeSearch):
 
     Notes
     -----
-    A node fixes :math:`q_F = s`. Its bound is one on the form in (1, q_R / M), where M is the largest level. The
+    A node fixes :math:`q_F = s`. Its bound holds for the form in (1, q_R / M), where M is the largest level. The
     squares of these entries are at most one, so shifts are nonnegative unless M = 1. A form -K is bounded as K' = -K.
     """
 
@@ -49,7 +49,7 @@ class FormTree(TreeSearch):
     ) -> None:
         N = len(scaled.M)
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
-        # The coordinate that is fixed comes first.
+        # The fixed coordinate comes first.
         order = np.concatenate([rows[rows == N - 1], rows[rows != N - 1]]) if lifted else rows
         self.K = scaled.M[np.ix_(order, order)]
         super().__init__(

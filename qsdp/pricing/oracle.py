@@ -56,7 +56,7 @@ class Oracle(ABC, Generic[AnyPool]):
             Largest number of atoms returned.
         rng : numpy.random.Generator
         time_limit : float, optional
-            Seconds after which to stop with what was found by then.
+            Seconds after which the search stops and returns the atoms found so far.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class Oracle(ABC, Generic[AnyPool]):
         n_starts : int, default=100
             Number of random starts of the search that precedes the proof.
         time_limit : float, optional
-            Seconds after which to stop with what is proven by then.
+            Seconds after which the proof stops with the bound proven so far.
         shift : ndarray of shape (N,), optional
             A z for which ``Diag(z) + M`` and ``Diag(z) - M`` are approximately positive semidefinite, such as that of a
             `DualBound`. A better shift gives a better first bound.

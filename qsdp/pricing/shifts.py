@@ -100,9 +100,9 @@ def tighten(
     K : ndarray of shape (p, p)
     c : ndarray of shape (q,), q <= p
     z : ndarray of shape (p,)
-        With ``Diag(z) > K``.
+        A shift with ``Diag(z) > K``.
     target : float
-        Stop once the bound is below it, or will clearly not be.
+        Stop once the bound is below this value, or clearly will not be.
     positive : bool
         Whether z must stay positive.
 
