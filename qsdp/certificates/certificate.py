@@ -1,4 +1,4 @@
-"""How far a network can be from the global optimum, at most, and the proof of it."""
+"""Upper bound on the distance of a network from the global optimum, with its proof."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 BOUND_TYPES = ("sdp", "exact")
-#: Relative change of a bound that its tree may have to allow for, above which a tree of one leaf, of matrices up to a
-#: side, is evaluated anew.
+#: Relative increase of a bound for a changed matrix above which a tree of one leaf is evaluated anew, and the largest
+#: side of matrices for which this is done.
 _LITTLE, _LARGEST = 1e-9, 500
 
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
@@ -40,7 +40,7 @@ _OPTIMAL = 1e-4
 
 @dataclass(frozen=True)
 class Certificate(Summarized, Gap):
-    r"""Bounds of the global optimum, ``lower_bound <= p_b* <= objective``, for a given network.
+    r"""Bounds on the global optimum, ``lower_bound <= p_b* <= objective``, for a given network.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def certificate_of(
     bound_type: str,
     uppers: Sequence[float | None] | None = None,
 ) -> Certificate:
-    r"""Return the certificate proven by a dual vector and bounds of its pricing values, recomputed from the data.
+    r"""Return the certificate proven by a dual vector and bounds on its pricing values, recomputed from the data.
 
     Let :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` be the bound of the k-th tree for
     :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`. Every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` then proves
@@ -179,7 +179,7 @@ def certificate_of(
         scales = np.full(len(evaluated), scale)
     objective = problem.objective(network)
     return Certificate(
-        # The proven bound may exceed an optimal objective by the rounding of that; a smaller one is proven as well.
+        # The proven bound may exceed an optimal objective by its rounding; smaller bounds are proven as well.
         lower_bound=min(value, objective),
         objective=objective,
         bound_type=bound_type,
@@ -193,11 +193,11 @@ def certificate_of(
 
 
 def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None, moved: FloatArray) -> float:
-    r"""Return an upper bound of the pricing values of :math:`M_\nu` as it is computed, which the tree proves.
+    r"""Return an upper bound on the pricing values of the computed :math:`M_\nu`, which the tree proves.
 
-    A bound that is known is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be
-    large. The values change by no more than the entries of the matrix do, but the tree is of the other matrix: shifts
-    need up to the side of theirs, times half of the sum of these changes.
+    A known bound is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be large. The
+    values change by no more than the entries of the matrix do. As the tree is of the other matrix, its bound grows by
+    up to the side of its shifts times half of the sum of these changes.
     """
     check_tree(tree, problem.size)
     if known is None:

@@ -1,4 +1,4 @@
-"""Certificates of given networks: on a problem, on statistics, or on rows that come in batches."""
+"""Certificates of given networks on a problem, on statistics, or on batches of rows."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def certify(
 def _of_statistics(
     network: BilinearNetwork, statistics: SufficientStatistics, relaxation: Relaxation | None, beta: float | None
 ) -> TrainingProblem:
-    """Return the problem of the statistics that has the network's kind."""
+    """Return the problem of the statistics with the activation and levels of the network."""
     if beta is None:
         if not isinstance(relaxation, Relaxation):
             raise InvalidInputError("beta must be given for statistics without a relaxation")
@@ -183,7 +183,7 @@ def _of_batches(
 def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
     problem, dual = relaxation.problem, relaxation.dual
     columns = output_columns(dual.nu)
-    # Where nu is zero, which needs no weights, those of the relaxation are all ones.
+    # If nu is zero, it needs no weights, but those of the relaxation are all ones.
     trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
     objective = problem.objective(network)
@@ -197,7 +197,7 @@ def _exact(
     problem = relaxation.problem
     gradient = -problem.data_fit.gradient(problem.predictions(network))
     oracle = BilinearOracle(problem.size)
-    # The bounds of a first node, and the eigenvalues of its leaf.
+    # A proof takes at least the bounds of a first node and the eigenvalues of its leaf.
     proof = (4.0 * FACTOR + EIGENVALUES) * (2.0 * problem.size + 1.0) ** 3
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):

@@ -1,4 +1,4 @@
-"""Whether networks, problems and relaxations belong together."""
+"""Checks that networks, problems and relaxations belong together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
 
 
 def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:
-    """Raise `InvalidInputError` unless `relaxation` is one of `problem`."""
+    """Raise `InvalidInputError` unless `relaxation` is a relaxation of `problem`."""
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     if relaxation.problem != problem:

@@ -1,20 +1,20 @@
-r"""Files of certificates, simple enough to be checked by a stranger's program.
+r"""Certificate files, simple enough to be checked by an independent program.
 
-Line 1 is ``qsdp certificate 2``, line 2 the SHA-256 of everything after it in hexadecimal digits; an
-uncompressed ``.npz`` archive without pickles follows, so that NumPy alone reads it. Equal certificates are equal
-bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all trees:
+Line 1 is ``qsdp certificate 2``. Line 2 is the SHA-256 of everything after it in hexadecimal digits. An uncompressed
+``.npz`` archive without pickles follows, so that NumPy alone can read it. Equal certificates have equal bytes. The
+arrays are, with N the side of the matrices, T outputs and L leaves in all trees:
 
 ====================  ==============================================================================
 ``X``, ``y``          data (n, d) and targets (n,) or (n, C), of the samples of positive weight
 ``forms``             (n, N (N + 1)/2), in place of X for a problem from statistics: the upper triangles, row by row, of
-                      matrices A of which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
-``n_samples``         how many samples these matrices stand for
-``sample_weight``     (n,), where not all weights are one
+                      matrices A from which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
+``n_samples``         number of samples that these matrices stand for
+``sample_weight``     (n,), unless all weights are one
 ``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
 ``beta``              number
 ``loss``              name of a loss of the package, or "piecewise quadratic", of targets y and predictions t
                       :math:`\max_{a \le \nu \le b} \nu (y - t) - c\,\nu^2 / 2`
-``parameters``        those of a loss of the package: :math:`\delta` of Huber's, no numbers for the others
+``parameters``        parameters of a loss of the package: :math:`\delta` of Huber's loss, no numbers for the others
 ``interval``          (a, b) of a piecewise quadratic loss, each a number or in the shape of y
 ``inverse_curvature`` c of a piecewise quadratic loss
 ``label``             name of a piecewise quadratic loss, for display
@@ -22,26 +22,26 @@ bytes. Its arrays, with N the side of the matrices, T outputs, L leaves in all t
 ``levels``            M + 1
 ``U``, ``V``          first-layer weights (m, N), int8
 ``alpha``             second-layer weights (m,) or (m, C)
-``nu``                dual vector in the shape of y; or, of rows that came in batches, whose loss is one of the package,
-``scores``            (K, T, N, N), matrices S of predictions t of the rows, symmetric,
-``steps``             (K,): minus the gradients at t of the loss, or of its Moreau envelope for a positive step, times
-``mixture``           (K, 1) or (K, T), and the sample weight, add up to the dual vector; with ``n_samples`` and
-``rows_sha256``       the SHA-256 of all rows (x, y and the weight, if they have any) as little-endian float64
+``nu``                dual vector in the shape of y; for rows in batches, it follows from the next three arrays instead
+``scores``            (K, T, N, N), symmetric matrices S of predictions t of the rows, for a loss of the package
+``steps``             (K,), zero for minus the gradients at t of the loss, positive for those of its Moreau envelope
+``mixture``           (K, 1) or (K, T), coefficients of their sum with sample weights; stored with ``n_samples`` and
+``rows_sha256``       SHA-256 of all rows (x, y and the weight, if they have any) as little-endian float64
 ``order``             (T, N), the order of each tree
-``leaves``            (T,), how many leaves each has
-``lengths``           (L,), how many signs each leaf fixes
+``leaves``            (T,), number of leaves of each tree
+``lengths``           (L,), number of signs that each leaf fixes
 ``signs``             the signs of all leaves, one after the other, int8
 ``shifted``           (L,), whether a leaf has a shift, of 1 + N + (N - length) numbers
-``shifts``            those numbers, one leaf after the other
-``cuts``              (L,), how many cuts each leaf has, see `qsdp.certificates.proof`; files may lack all these
-``cut_lengths``       how many nonzero entries each cut has, for all leaves one after the other
-``cut_nodes``         the places of those entries among the coordinates of the leaf's shift
-``cut_values``        the entries, integers
-``cut_weights``       the weight of each cut
+``shifts``            these numbers, one leaf after the other
+``cuts``              (L,), number of cuts of each leaf, see `qsdp.certificates.proof`; files may lack all cut arrays
+``cut_lengths``       number of nonzero entries of each cut, for all leaves one after the other
+``cut_nodes``         positions of these entries among the coordinates of the leaf's shift
+``cut_values``        these entries, integers
+``cut_weights``       weight of each cut
 ``bound_type``        "sdp" or "exact"
 ``arithmetic``        "float" or "verified"
-``lower_bound``       number claimed
-``objective``         number claimed
+``lower_bound``       claimed number
+``objective``         claimed number
 ====================  ==============================================================================
 """
 
@@ -76,14 +76,14 @@ __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 
 MAGIC = b"qsdp certificate 2\n"
 _DIGEST_LINE = 65
-#: Relative difference that the stand-alone checker allows, and its unit as a share of the zero network's objective.
+#: Relative difference that the stand-alone checker allows, and its least unit relative to the zero network's objective.
 _TOLERANCE, _LEAST = 1e-9, 1e-6
-#: Share of the tolerance by which two orders of sums may differ, so that a third one is within it.
+#: Share of the tolerance by which two orders of sums may differ, so that a third order stays within it.
 _SPARE = 0.1
-#: Every file of the archive has this date: equal contents are equal bytes.
+#: Date of every file of the archive, so that equal contents have equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
-#: What is said where sums in another order have another result.
+#: Message for objectives that depend on the order of sums.
 _UNCERTAIN = (
     "this certificate cannot be saved: floats do not tell the objective of its network, {:.12g}, but to {:.3g}, "
     "because its weights are large and cancel, and whoever checks it would find another one; bring the columns, or the "
@@ -96,8 +96,8 @@ Claims = dict[str, Any]
 def data_digest(X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> str:
     """Return the SHA-256 of data, targets and weights.
 
-    That is, for each of them, of its shape as text, ``(3, 2)``, and its little-endian float64 bytes. Minus zero counts
-    as zero, as it does for the problem; weights of one are None.
+    For each array, the digest covers its shape as text, such as ``(3, 2)``, and its little-endian float64 bytes. Minus
+    zero counts as zero, as it does for the problem. Weights of one are None.
     """
     digest = hashlib.sha256()
     for array in (X, y) if sample_weight is None else (X, y, sample_weight):
@@ -107,7 +107,7 @@ def data_digest(X: FloatArray, y: FloatArray, sample_weight: FloatArray | None =
 
 
 def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
-    """Return the fit with the loss as a file holds it; raise `InvalidInputError` if that belies the claims."""
+    """Return the fit with the loss as stored in a file; raise `InvalidInputError` if this contradicts the claims."""
     problem = proof.problem
     fit = DataFit(stored_loss(problem.loss, problem.y), problem.y, problem.sample_weight)
     if type(fit.loss) is not type(problem.loss):
@@ -123,13 +123,13 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
 
 
 def _check_objective(proof: Proof, fit: DataFit) -> None:
-    """Raise `InvalidInputError` where the objective depends on the order of sums, so that another reader's differs."""
+    """Raise `InvalidInputError` if the objective depends on the order of sums, so that other readers get another."""
     problem, network = proof.problem, proof.network
     objective = problem.objective(network)
     tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
     if problem.objective_rounding(network) <= tolerance < np.inf:
         return
-    # Worst cases do not happen as a rule: summed in another order, objectives tell.
+    # Worst cases rarely occur, so objectives summed in other orders decide.
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     by_neurons = (problem.weight_map.products(U, V) @ network.alpha).reshape(problem.y.shape)
     backwards = replace(network, U=network.U[::-1], V=network.V[::-1], alpha=network.alpha[::-1])
@@ -148,7 +148,7 @@ def _data(problem: TrainingProblem) -> dict[str, Any]:
 
 
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool) -> None:
-    """Write a proof and the claims bound_type, arithmetic, lower_bound and objective; whole or not at all."""
+    """Write a proof and the claims bound_type, arithmetic, lower_bound and objective, completely or not at all."""
     problem, network = proof.problem, proof.network
     fit = _checked_fit(proof, claims)
     _check_objective(proof, fit)
@@ -175,14 +175,14 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
     Raises
     ------
     InvalidInputError
-        The loss is none of the package, or rounding leaves the objective uncertain.
+        The loss is not one of the package, or rounding leaves the objective uncertain.
     """
     kind = LOSSES.get(proof.loss.name)
     if kind is None or not isinstance(proof.loss, kind):
         raise InvalidInputError(
             f"a certificate of the {proof.loss.name} loss on batches cannot be saved: files hold {', '.join(LOSSES)}"
         )
-    # Worst cases, a hundred times what happens.
+    # The rounding is a worst case, a hundred times the actual one.
     if not proof.objective_rounding <= 100.0 * _TOLERANCE * claims["objective"]:
         raise InvalidInputError(_UNCERTAIN.format(claims["objective"], proof.objective_rounding))
     arrays = {
@@ -233,7 +233,7 @@ def _archive(arrays: dict[str, Any]) -> bytes:
 def read_proof(
     path: str | os.PathLike[str], problem: TrainingProblem | None = None
 ) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
-    """Return the proof and the claims in a file; no proof if it lacks the data and no problem is given.
+    """Return the proof and the claims in a file; the proof is None if the file lacks the data and no problem is given.
 
     Raises
     ------
@@ -315,7 +315,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
     y = arrays["y"]
     loss = read_loss(arrays, y)
     if given is not None and y.shape == given.y.shape and stored_loss(given.loss, y) == loss:
-        # A loss from outside, or a subclass, is known by its values only.
+        # A loss from outside, or a subclass, is identified by its values only.
         loss = given.loss
     options: dict[str, Any] = {
         "beta": float(arrays["beta"]),
@@ -333,7 +333,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
 
 
 class _StoredStatistics:
-    """What a file holds of statistics: for the activation of its problem only."""
+    """Statistics stored in a file, for the activation of its problem only."""
 
     def __init__(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         self._arrays = arrays

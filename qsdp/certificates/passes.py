@@ -1,9 +1,9 @@
-r"""Certificates of any number of rows: one pass over them, or a few between which the dual vector is corrected.
+r"""Certificates of any number of rows, from one pass or a few passes with corrections of the dual vector in between.
 
-The scores of a relaxation of some rows give a dual vector of all rows, which misses the penalty by what the few rows
-miss of the many. Between passes the scores are moved by a Newton step: the gradient of all rows, which is
-:math:`M_\nu`, and the curvature of the few rows make a squared loss, whose relaxation is solved. As the dual function
-is concave, mixtures of the dual vectors of all passes prove at least the mixture of their bounds.
+The scores of a relaxation of some rows give a dual vector of all rows. It misses the penalty to the extent that the few
+rows differ from all rows. Between passes, a Newton step moves the scores: the gradient of all rows, :math:`M_\nu`, and
+the curvature of the few rows define a squared loss, whose relaxation is solved. As the dual function is concave, a
+mixture of the dual vectors of all passes proves at least the mixture of their bounds.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ from qsdp.statistics.batches import naming, numbered, require_rows
 
 __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]
 
-#: Share of the mean loss that the step of Moreau's envelope is, of losses with kinks: the bound loses a quarter of the
-#: step on rows that close to a kink. Of 0.1, 0.2, 0.3, 0.5 and 1, with hinge and absolute loss and 2e4 of 2e5 rows, the
-#: bound was best after two and five passes (after three, with hinge loss, 0.7 % below that of 0.5).
+#: Step of Moreau's envelope of losses with kinks, as a share of the mean loss. The bound loses a quarter of the step on
+#: rows that close to a kink. Of 0.1, 0.2, 0.3, 0.5 and 1, with hinge and absolute loss and 2e4 of 2e5 rows, 0.3 gave
+#: the best bound after two and five passes (after three with hinge loss, it was 0.7 % below that of 0.5).
 _SMOOTHING = 0.3
 
 #: Mixtures are multiples of this, so that their sums are exact.
 _UNIT = 2.0**-40
 
-#: Taken off multiples of the dual vector in verified arithmetic, far above the rounding of a quotient.
+#: Safety factor of multiples of the dual vector; it takes off far more than the rounding of a quotient.
 _MARGIN = 1.0 - 2.0**-40
 
-#: Added to the diagonal of the curvature of few rows, as a share of its mean. Of 1e-9 to 3, with 5e3 of 5e4 rows, 0.1
-#: and 0.3 had the best bounds after two to five passes, of hinge, absolute and logistic loss alike: with 1e-9 gaps were
-#: one and a half times as large (logistic 1.05), with 1 twice.
+#: Addition to the diagonal of the curvature of few rows, as a share of its mean. Of 1e-9 to 3, with 5e3 of 5e4 rows,
+#: 0.1 and 0.3 gave the best bounds after two to five passes for hinge, absolute and logistic loss alike. Gaps were one
+#: and a half times as large with 1e-9 (logistic 1.05), and twice as large with 1.
 _RIDGE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class RowsProof:
-    r"""All that recomputing a certificate's bound takes, besides the rows themselves.
+    r"""Everything needed to recompute a certificate's bound, except the rows themselves.
 
     The dual vector is :math:`\nu_i = \sum_k m_{kp}\, \nu_i(S_k)`, for scores :math:`S_k` and each part p of the outputs
-    (those that do not interact, or all), in the domain of the conjugate.
+    (single outputs if they do not interact, else all). It is in the domain of the conjugate.
 
     Attributes
     ----------
@@ -73,9 +73,9 @@ class RowsProof:
     mixture : ndarray of shape (K, P)
         Nonnegative; columns add up to one at most.
     trees : tuple of BoundTree
-        One an output: what bounds the pricing values of the mixture's matrices.
+        Trees that bound the pricing values of the mixture's matrices, one for each output.
     objective_rounding : float
-        By how much the objective may depend on the order of sums, at most.
+        Bound on how much the objective may depend on the order of sums.
     """
 
     network: BilinearNetwork
@@ -113,8 +113,8 @@ def bound_over_rows(
 ) -> tuple[float, float, bool, RowsProof]:
     """Return objective and lower bound over the rows of batches, whether pricing was exact, and the proof.
 
-    The arguments are those of `certify`, checked; the relaxation is that of some rows, as few as are solved in memory.
-    After the deadline no pass is begun.
+    The arguments are those of `certify`, already checked. The relaxation is one of some rows, few enough to be solved
+    in memory. No pass starts after the deadline.
     """
     loss, few = relaxation.problem.loss, relaxation.problem
     if verified:
@@ -160,7 +160,7 @@ def bound_over_rows(
 
 
 def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
-    """Return the beta of rows of some total weight that the problem's is of its own; it is that of statistics."""
+    """Return the problem's beta in proportion to the total weight of rows; that of statistics is unchanged."""
     return few.beta if isinstance(few.weight_map, FormMap) else few.beta * (total_weight / few.data_fit.total_weight)
 
 
@@ -203,7 +203,7 @@ def _initial_scores(relaxation: Relaxation) -> Scores:
 
 
 def _level_factors(problem: TrainingProblem) -> FloatArray:
-    """Return what matrices for data scaled by the levels are multiplied by, entry by entry, to be those of the data."""
+    """Return the entrywise factors from matrices for data scaled by the levels to matrices for the data."""
     sides = np.append(np.full(problem.n_features, problem.levels - 1.0), np.ones(int(problem.lifted)))
     return np.outer(sides, sides)
 
@@ -212,7 +212,7 @@ def _level_factors(problem: TrainingProblem) -> FloatArray:
 
 
 class _Model:
-    """The squared loss with the curvature of few rows and the gradient of all, as statistics have it."""
+    """The squared loss with the curvature of few rows and the gradient of all rows, in the form of statistics."""
 
     def __init__(self, forms: FloatArray, target: FloatArray, n_samples: int) -> None:
         self._forms, self._target, self._n_samples = forms, target, n_samples
@@ -240,7 +240,7 @@ def _corrected(
     moved = []
     for S, M, slope in zip(scores.forms, matrices / factors, slopes.T, strict=True):
         assert not isinstance(few.weight_map, FormMap)
-        # Of a squared loss without one half.
+        # The squared loss has no factor of one half.
         curvature, _ = few.weight_map.gram(np.zeros((len(slope), 1)), 0.5 * ratio * slope, deadline)
         ridge = _RIDGE * float(np.trace(curvature)) / len(curvature)
         curvature[np.diag_indices_from(curvature)] += ridge or 1.0
@@ -277,7 +277,7 @@ class _Search:
         return self._dual_radius * float(np.abs(network.alpha).sum())
 
     def add(self, totals: Totals, deadline: Deadline) -> None:
-        """Take in a pass, and mix it with those before."""
+        """Add a pass, and mix it with the previous ones."""
         self.passes.append(totals)
         self._dominating.append(np.stack([_dominating(M, deadline) for M in totals.matrices]))
         known = np.vstack([self._mixture, np.zeros(len(self._parts))])
@@ -300,8 +300,8 @@ class _Search:
             )
             return self._value(self._values(part, mixture), upper)[0]
 
-        # Three and five passes over hinge, logistic and absolute losses: with 1e-4 bounds move by 3e-5 at most, with
-        # 1e-2 one falls by 4e-4.
+        # In three and five passes for hinge, logistic and absolute losses, bounds move by at most 3e-5 with 1e-4, and
+        # one falls by 4e-4 with 1e-2.
         found = scipy.optimize.minimize_scalar(
             lambda share: -bound(share), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}
         )
@@ -334,14 +334,14 @@ class _Search:
         return math.nextafter(math.fsum(total), 0.0), scaled, tuple(trees[k] for k in sorted(trees)), finished
 
     def _mixed(self, mixture: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return matrices of a mixture, and by how much pricing values may exceed theirs."""
+        """Return the matrices of a mixture, and bounds on how much pricing values may exceed theirs."""
         matrices = np.tensordot(mixture, np.stack([one.matrices for one in self.passes]), 1)
         sizes = np.tensordot(mixture, np.stack([np.abs(one.matrices).sum(axis=(1, 2)) for one in self.passes]), 1)
         roundings = np.tensordot(mixture, np.stack([one.roundings for one in self.passes]), 1)
         return matrices, 1.01 * roundings + gamma(len(mixture) + 2) * sizes
 
     def _values(self, part: int, mixture: FloatArray) -> FloatArray:
-        """Return lower bounds of the values of multiples of a mixture, from zero on."""
+        """Return lower bounds on the values of multiples of a mixture, the first of which is zero."""
         terms = mixture[:, None] * np.stack([one.values[part] for one in self.passes])
         return np.append(0.0, terms.sum(axis=0) - gamma(len(mixture) + 2) * np.abs(terms).sum(axis=0))
 
@@ -362,7 +362,7 @@ class _Search:
 
 
 def _dominating(M: FloatArray, deadline: Deadline) -> FloatArray:
-    """Return z > 0 with ``Diag(z) +- M`` positive semidefinite up to rounding, of nearly the least sum."""
+    """Return z > 0 with ``Diag(z) +- M`` positive semidefinite up to rounding and a nearly minimal sum."""
     if not np.any(M) or not np.all(np.isfinite(M)):
         return np.ones(len(M))
     found = uninterrupted(grothendieck_bound(M, tol=1e-5, time_limit=deadline.time_limit)).z[: len(M)]

@@ -1,10 +1,10 @@
 r"""Proofs of lower bounds: a dual vector, and a tree that bounds its pricing values.
 
-For one output, :math:`M = M_\nu` symmetric of side N, the largest pricing value is
-:math:`\tau = \max_{u, v \in \{\pm 1\}^N} |u^T M v|`. Changing the signs of u, or of v, leaves the maximum as it is, so
+For one output and the symmetric matrix :math:`M = M_\nu` of side N, the largest pricing value is
+:math:`\tau = \max_{u, v \in \{\pm 1\}^N} |u^T M v|`. Changing the signs of u or of v does not change it, so
 :math:`u_{o_0} = +1` may be assumed for the first coordinate of the tree's order o. A leaf fixes
-:math:`u_F = s` on the first k coordinates F of the order and leaves R free. Either all completions have been
-enumerated, :math:`\max \|M u\|_1`, or a shift z proves a bound: with :math:`c = M_{\cdot F}\, s` and
+:math:`u_F = s` on the first k coordinates F of the order and leaves R free. Either :math:`\max \|M u\|_1` has been
+found by enumerating all completions, or a shift z proves a bound: with :math:`c = M_{\cdot F}\, s` and
 
 .. math::
 
@@ -12,9 +12,9 @@ enumerated, :math:`\max \|M u\|_1`, or a shift z proves a bound: with :math:`c =
     \qquad u^T M v = (1, v, u_R)\, B\, (1, v, u_R)^T
     \le \sum_j z_j + \dim(B) \max(0, -\lambda_{\min}(\mathrm{Diag}(z) - B)).
 
-A shift may come with cuts, integer vectors b of odd sum with weights :math:`\gamma \ge 0`. As :math:`(b^T x)^2 \ge 1`
-for all sign vectors, :math:`x^T B x \le x^T (B + \sum_k \gamma_k b_k b_k^T)\, x - \sum_k \gamma_k`: the matrix in
-brackets takes the place of B, and the bound is less by :math:`\sum_k \gamma_k`.
+A shift may have cuts, integer vectors b of odd sum with weights :math:`\gamma \ge 0`. As :math:`(b^T x)^2 \ge 1` for
+all sign vectors, :math:`x^T B x \le x^T (B + \sum_k \gamma_k b_k b_k^T)\, x - \sum_k \gamma_k`. The matrix in brackets
+replaces B, and the bound decreases by :math:`\sum_k \gamma_k`.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ __all__ = [
     "tree_bound",
 ]
 
-#: Share of the mean shift below which one no longer tells the size of its row: what tells a shift from none.
+#: Share of the mean shift below which a shift counts as none and no longer shows the size of its row.
 _LEAST_SHIFT = 1e-9
 
-#: Largest number of free signs of an enumerated leaf: 2^40 vectors are days.
+#: Largest number of free signs of an enumerated leaf: 2^40 vectors take days.
 _MAX_FREE = 40
 
-#: Signs decided at once, and partial vectors extended at once.
+#: Numbers of signs decided at once, and of partial vectors extended at once.
 _STEP, _WIDTH = 3, 128
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    r"""All that recomputing a certificate's lower bound takes.
+    r"""Everything needed to recompute a certificate's lower bound.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Proof:
     nu : ndarray of shape (n,) or (n, C)
         Dual vector, scaled so that no pricing value exceeds the penalty :math:`\beta D`.
     trees : tuple of BoundTree
-        One an output: what bounds the pricing values of :math:`M_\nu`.
+        Trees that bound the pricing values of :math:`M_\nu`, one for each output.
     """
 
     problem: TrainingProblem
@@ -100,11 +100,11 @@ def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundT
 def root_tree(
     z: FloatArray, vectors: npt.NDArray[np.int8] | None = None, weights: FloatArray | None = None
 ) -> BoundTree:
-    r"""Return the tree of one leaf for weights `z`: ``Diag(z) +- M`` positive semidefinite, as a relaxation has them.
+    r"""Return the tree of one leaf for weights `z` of a relaxation, with ``Diag(z) +- M`` positive semidefinite.
 
-    Cuts of (u, v), vectors (p, q) of shape (m, 2N), and their weights are those of a `CutBound`: with
-    :math:`a = p + q` and :math:`c = p - q`, ``Diag(z) - M`` less the weighted :math:`a a^T` and ``Diag(z) + M`` less
-    the weighted :math:`c c^T` are positive semidefinite. Half of each weight is the cut's, and half its mirror's.
+    Cuts of (u, v), vectors (p, q) of shape (m, 2N), and their weights are those of a `CutBound`. With :math:`a = p + q`
+    and :math:`c = p - q`, ``Diag(z) - M`` minus the weighted :math:`a a^T` and ``Diag(z) + M`` minus the weighted
+    :math:`c c^T` are positive semidefinite. The cut takes half of each weight, and its mirror image the other half.
     """
     N = len(z)
     shift = read_only(np.concatenate([[0.0], 0.5 * z, 0.5 * z]))
@@ -117,9 +117,9 @@ def root_tree(
 
 
 def row_sum_tree(M: FloatArray) -> tuple[BoundTree, float]:
-    """Return the tree of the row sums of magnitudes, which dominate without a decomposition, and its bound.
+    """Return the tree of row sums of magnitudes, which dominate without a decomposition, and its bound.
 
-    The bound is no less than that of `tree_bound`, whose allowance for the rounding of eigenvalues it contains.
+    The bound is no less than that of `tree_bound`, because it includes the allowance for the rounding of eigenvalues.
     """
     z = np.abs(M).sum(axis=1)
     return root_tree(z), float(z.sum()) * (1.0 + 200 * (len(M) + 1) * EPS)
@@ -141,7 +141,7 @@ def check_tree(tree: BoundTree, size: int) -> None:
 
     Notes
     -----
-    Leaves cover each u once if no one continues another and :math:`\sum 2^{1 - k}` is one, k being their lengths.
+    Leaves of lengths k cover each u once if none continues another and :math:`\sum 2^{1 - k}` is one.
     """
     if sorted(np.asarray(tree.order).tolist()) != list(range(size)):
         raise InvalidInputError(f"the order of a tree must hold 0 .. {size - 1} once each")
@@ -157,7 +157,7 @@ def check_tree(tree: BoundTree, size: int) -> None:
             _check_cuts(leaf.cuts, 1 + size + size - k if leaf.shift is not None else -1)
     if signs == [()]:
         return
-    # Sorted, a leaf that continues another one comes right after it or one of its continuations.
+    # In sorted order, a leaf that continues another comes right after it or another continuation of it.
     ordered = sorted(signs)
     nested = any(after[: len(before)] == before for before, after in pairwise(ordered))
     if not signs or nested or sum(2 ** (size - len(fixed)) for fixed in signs) != 2 ** (size - 1):
@@ -186,10 +186,10 @@ def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
 
     Notes
     -----
-    Vectors grow by a few signs at a time; a partial one is dropped where its norm plus the maximum over the
-    signs to come alone does not exceed the best value known (Russian doll search). The result, and every value
-    dropped, misses the true one by at most :math:`\gamma_{6N} \sum_{jk} |M_{jk}|`: an entry of :math:`M u` is a sum
-    of N terms in some order, a norm one of N more, and three norms meet in the comparison.
+    Vectors grow by a few signs at a time. A partial vector is dropped if its norm plus the maximum over the remaining
+    signs alone does not exceed the best value known (Russian doll search). The result, and every value dropped, misses
+    the true one by at most :math:`\gamma_{6N} \sum_{jk} |M_{jk}|`: an entry of :math:`M u` is a sum of N terms in some
+    order, a norm is a sum of N more, and the comparison has three norms.
     """
     signs = leaf.signs.astype(np.float64) if len(leaf.signs) else np.ones(1)
     rest = M[:, order[len(signs) :]]
@@ -203,7 +203,7 @@ def _largest_norm(c: FloatArray, R: FloatArray) -> float:
     """Return the maximum of the 1-norm of ``c + R u`` over sign vectors u."""
     cuts = [*range(0, R.shape[1], _STEP), R.shape[1]]
     tables = [R[:, a:b] @ sign_table(b - a).T for a, b in pairwise(cuts)]
-    # Maxima over the last columns alone; those over more than half of them would take longer than they save.
+    # Maxima are over the last columns alone; over more than half of them, they would take longer than they save.
     tails = [np.inf] * len(tables) + [0.0]
     for stage in range(len(tables) - 1, len(tables) // 2, -1):
         found = attained(R[:, cuts[stage] :].T)
@@ -229,9 +229,9 @@ def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], bes
 
 
 def tree_bound(M: FloatArray, tree: BoundTree) -> float:
-    r"""Return the upper bound of :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
+    r"""Return the upper bound on :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
 
-    Every leaf adds an allowance for the rounding of its eigenvalues or sums; the tree's own form is checked.
+    Every leaf adds an allowance for the rounding of its eigenvalues or sums. The structure of the tree is checked.
     """
     check_tree(tree, len(M))
     if not np.all(np.isfinite(M)):
@@ -251,18 +251,18 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     w[w == 0.0] = 1.0
     missing = _missing(A, w)
     if missing > _LEAST_SHIFT * float(np.abs(z).sum()):
-        # Insufficient shifts do not tell the sizes of rows.
+        # Insufficient shifts do not show the sizes of rows.
         missing = min(missing, _missing(A, np.ones(len(z))))
     return float(z.sum()) - saved + missing + allowance + 4 * len(M) * EPS * size
 
 
 def _missing(A: FloatArray, w: FloatArray) -> float:
-    r"""Return the sum of a multiple of :math:`w^2` that makes ``A`` positive semidefinite on its diagonal.
+    r"""Return the sum of the multiple of :math:`w^2` that makes ``A`` positive semidefinite if added to its diagonal.
 
-    With :math:`w^2` near the diagonal the eigenvalues are near one, however far apart the sizes of rows are.
+    If :math:`w^2` is near the diagonal, the eigenvalues are near one, however different the sizes of rows are.
     """
     spectrum = scipy.linalg.eigvalsh(A / np.outer(w, w), check_finite=False)
-    # Backward stable: the error is a modest multiple of the unit roundoff times the norm.
+    # The method is backward stable: the error is a modest multiple of the unit roundoff times the norm.
     allowance = 10 * len(A) * EPS * float(np.abs(spectrum).max())
     return max(0.0, allowance - float(spectrum[0])) * float(w @ w)
 

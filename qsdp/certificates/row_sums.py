@@ -1,8 +1,8 @@
-r"""Sums over rows that prove a bound: all that a certificate of any number of rows takes from a pass over them.
+r"""Sums over rows that prove a bound: all that a certificate of any number of rows needs from a pass over them.
 
-The multiplier :math:`\nu_i` of a row follows from that row alone, through scores: predictions of some relaxation or
-network. For any scores :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i` adds up, and so do the conjugates of multiples of
-:math:`\nu`.
+The multiplier :math:`\nu_i` of a row follows from that row alone through scores, the predictions of some relaxation or
+network. For any scores, :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i` is a sum over rows, and so are the conjugates of
+multiples of :math:`\nu`.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from qsdp.statistics.batches import check_finite
 
 __all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
 
-#: Multiples of the dual vector whose values are summed; between them values are interpolated, which concavity allows.
+#: Multiples of the dual vector whose values are summed. Concavity allows values between them to be interpolated.
 SCALES = (0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0)
 
-#: Floats of a block of rows, 2 MiB: they stay in the cache for all products and conjugates.
+#: Number of floats of a block of rows, 2 MiB, which stay in the cache for all products and conjugates.
 _BLOCK_FLOATS = 2**18
 
-#: Powers of two by which rows and multipliers may exceed those of the first block: sums stay clear of overflow.
+#: Powers of two by which rows may exceed the first block, and multipliers may exceed one, so that no sum overflows.
 _REACH = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    r"""What multipliers follow from.
+    r"""Scores from which multipliers follow.
 
     Attributes
     ----------
     forms : ndarray of shape (C, N, N)
         Matrices S of the predictions :math:`\langle \mathcal{X}_i, S \rangle`, for weights of true levels.
     step : float
-        Multipliers are minus the gradient of the loss there or, for a positive step, of its Moreau envelope: at the
-        kinks of a loss the gradient jumps.
+        Multipliers are minus the gradient of the loss at the predictions or, for a positive step, of its Moreau
+        envelope, because the gradient jumps at the kinks of a loss.
     """
 
     forms: FloatArray
@@ -64,13 +64,13 @@ class Scores:
         if self.step == 0.0:
             return -fit.gradient(prediction)
         if isinstance(fit.loss, PiecewiseQuadratic):
-            # The same without the difference of a point and its prox, of which a small step would leave few digits.
+            # This avoids the difference of a point and its prox, which would keep few digits for a small step.
             unit = (prediction - fit.target) / (fit.loss.inverse_curvature + self.step)
             return -fit.weighted(fit.loss.project_dual(unit, fit.target))
         return fit.weighted((fit.loss.prox(prediction, fit.target, self.step) - prediction) / self.step)
 
     def slopes(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
-        """Return minus the derivatives of the multipliers, outputs of coupled losses each for itself."""
+        """Return minus the derivatives of the multipliers, separately for each output of a coupled loss."""
         if self.step == 0.0:
             defined = fit.loss.has_curvature
             return fit.curvature(prediction).diagonal if defined else fit.typical_curvature(prediction, 0.0)
@@ -89,10 +89,10 @@ class Totals:
     matrices : ndarray of shape (C, N, N)
         :math:`M_\nu` for data scaled by the levels.
     roundings : ndarray of shape (C,)
-        By how much pricing values may exceed those of `matrices`.
+        Bounds on how much pricing values may exceed those of `matrices`.
     values : ndarray of shape (P, len(SCALES))
-        Lower bounds of :math:`-\ell^*(-s \nu)` for the multiples of `SCALES`, of each of P parts: the outputs that do
-        not interact, or all.
+        Lower bounds on :math:`-\ell^*(-s \nu)` for the multiples of `SCALES` and each of P parts: single outputs if
+        they do not interact, else all.
     """
 
     scores: Scores
@@ -102,7 +102,7 @@ class Totals:
 
 
 class RowSums:
-    """Sum what certifies a network over rows, a block after the other.
+    """Sums over rows that certify a network, computed block by block.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class RowSums:
     loss : Loss
     scores : Scores
     verified : bool
-        Whether nothing that rounding may do makes the bound wrong.
+        Whether the bound must hold for any rounding.
     """
 
     def __init__(self, network: BilinearNetwork, loss: Loss, scores: Scores, *, verified: bool) -> None:
@@ -143,14 +143,14 @@ class RowSums:
         """Return the sums of all rows so far."""
         values = np.array(self._values)
         summed = np.array([[math.fsum(values[:, p, s]) for s in range(len(SCALES))] for p in range(values.shape[1])])
-        # Sums of blocks round once more for each, those of `fsum` once.
+        # Adding blocks rounds once more for each block; `fsum` rounds only once.
         roundings = 1.01 * self._roundings + gamma(len(self._values) + 2) * self._sizes
         return Totals(self._scores, self._matrices.copy(), roundings, np.nextafter(summed, -np.inf))
 
     def add(self, X: FloatArray, fit: DataFit) -> None:
-        """Take in rows that `read_rows` has read."""
+        """Add rows that `read_rows` has read."""
         step = max(64, _BLOCK_FLOATS // X.shape[1])
-        # What overflows proves nothing, and is found infinite or not a number.
+        # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
             for start in range(0, len(X), step):
                 rows = slice(start, start + step)
@@ -184,20 +184,20 @@ class RowSums:
         self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
 
     def _absolute_sums(self, data: QuadraticMap) -> FloatArray:
-        """Return bounds of the features of the rows, for weights of the levels."""
+        """Return bounds on the features of the rows, for weights of the levels."""
         return data.with_levels(self._network.levels - 1.0).absolute_sums()
 
     def _value(self, fit: DataFit, nu: FloatArray) -> float:
         return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
 
     def _rounded(self, data: QuadraticMap, fit: DataFit, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return matrices, and allowances for their rounding as of `pricing_roundings`."""
+        """Return the matrices, and the allowances of `pricing_roundings` for their rounding."""
         scaled = data.with_levels(self._network.levels - 1.0)
         matrices = np.stack([scaled.adjoint(column) for column in output_columns(nu)])
         return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
 
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
-        """Return by how much multipliers can change where others compute predictions: a file holds the scores only."""
+        """Return how much multipliers can change if others compute predictions, as a file holds only the scores."""
         largest = np.abs(self._scores.forms).max(axis=(1, 2))
         errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums(), largest)
         errors = errors if predictions.ndim == 2 else errors[:, 0]
@@ -207,7 +207,7 @@ class RowSums:
     def _guarded(
         self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return matrices and bounds of their errors, infinite where numbers leave the range of the first rows."""
+        """Return the matrices and bounds on their errors, infinite if numbers leave the range of the first rows."""
         largest = [math.frexp(float(np.abs(array).max()))[1] for array in (X, nu)]
         if self._exponent is None:
             self._exponent = largest[0]
@@ -227,7 +227,7 @@ def read_rows(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        An argument is not what the network and the loss take; labels and classes need not all be present.
+        An argument does not fit the network and the loss. Not all labels and classes need to be present.
     """
     check_finite("X", X)
     check_finite("y", y)

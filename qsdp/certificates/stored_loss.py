@@ -1,4 +1,4 @@
-"""Losses as certificate files hold them: by name, or by an interval and a curvature."""
+"""Losses as stored in certificate files, by name or by an interval and a curvature."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _PIECEWISE = "piecewise quadratic"
 
 @dataclass(frozen=True)
 class StoredLoss(PiecewiseQuadratic):
-    """A piecewise quadratic loss that is known by the interval of every target.
+    """A piecewise quadratic loss defined by the interval of every target.
 
     Parameters
     ----------
     targets, low, high : tuple of float
-        Ascending targets and their intervals; other targets have that of the nearest one.
+        Ascending targets and their intervals. Other targets have the interval of the nearest one.
     inverse_curvature : float
     label : str
-        Name of the loss it was made of, for display.
+        Name of the original loss, for display.
     """
 
     targets: tuple[float, ...]
@@ -77,7 +77,7 @@ class StoredLoss(PiecewiseQuadratic):
         return np.array(self.low)[nearest], np.array(self.high)[nearest]
 
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the maximum, ``nu (y - t) - c nu^2 / 2`` where the gradient is -nu."""
+        """Return the maximum ``nu (y - t) - c nu^2 / 2``, where the gradient is -nu."""
         nu = -self.gradient(prediction, target)
         return nu * (target - prediction - 0.5 * self.inverse_curvature * nu)
 
@@ -110,7 +110,7 @@ def stored_loss(loss: Loss, target: FloatArray) -> Loss:
     Raises
     ------
     InvalidInputError
-        Nobody could check a certificate of the loss.
+        A certificate of the loss could not be checked by anyone.
     """
     kind = LOSSES.get(loss.name)
     if kind is not None and isinstance(loss, kind):

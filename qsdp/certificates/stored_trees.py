@@ -1,4 +1,4 @@
-"""Trees of bounds as the arrays of a certificate file."""
+"""Bound trees as arrays of a certificate file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
 
 
 def _cut_arrays(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Return the arrays that hold the cuts of leaves; none where there are none."""
+    """Return the arrays that hold the cuts of leaves; none if there are no cuts."""
     cuts = [leaf.cuts for leaf in leaves if leaf.cuts is not None]
     if not cuts:
         return {}
@@ -72,7 +72,7 @@ def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> 
 
 
 def read_trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:
-    """Return the trees in arrays of a file, of matrices of a side; raise a StorageError where they do not fit."""
+    """Return the trees in arrays of a file for matrices of side `size`; raise `StorageError` if they do not fit."""
     lengths, shifted = arrays["lengths"], arrays["shifted"]
     signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
     sizes = np.where(shifted, 1 + 2 * size - lengths, 0)

@@ -1,12 +1,12 @@
 r"""Lower bounds that hold whatever the rounding of the computer.
 
-Assumed is IEEE double precision: an operation errs by a factor :math:`1 + \delta`, :math:`|\delta| \le u = 2^{-53}`,
-and by :math:`2^{-1022}` at most where it underflows. A sum of products of n terms then errs, in any order and with or
-without fused operations, by at most :math:`\gamma_n = n u / (1 - n u)` times the sum of the magnitudes (Higham,
-*Accuracy and Stability of Numerical Algorithms*, chapter 3). The library's matrix products are trusted to sum
-products, its Cholesky factorisation and its eigenvalues are not trusted at all: what they return is checked.
+IEEE double precision is assumed: an operation errs by a factor :math:`1 + \delta`,
+:math:`|\delta| \le u = 2^{-53}`, and by at most :math:`2^{-1022}` where it underflows. A sum of products of n terms
+then errs, in any order and with or without fused operations, by at most :math:`\gamma_n = n u / (1 - n u)` times the
+sum of the magnitudes (Higham, *Accuracy and Stability of Numerical Algorithms*, chapter 3). The library's matrix
+products are trusted to sum products. Its Cholesky factorisation and eigenvalues are not trusted at all, but checked.
 
-Error terms are computed in floats as well, and multiplied by 1.01, which exceeds their own rounding by far.
+Error terms are also computed in floating point and multiplied by 1.01, which far exceeds their own rounding.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ __all__ = [
 
 _UNIT = 2.0**-53
 
-#: Covers the rounding of error terms themselves, sums of up to 1e13 terms.
+#: Factor that covers the rounding of the error terms themselves, sums of up to 1e13 terms.
 _MARGIN = 1.01
 
-#: Far above what underflow adds to sums, and far below what matters: of numbers near one, and of the
+#: Allowances far above what underflow adds to sums, and far below what matters: for numbers near one, and for the
 #: smallest that occur, products of data of 1e-100.
 _UNDERFLOW, _LEAST = 2.0**-580, 2.0**-980
 
 #: Sums of magnitudes below this do not overflow.
 _HUGE = 1e300
 
-#: Binary exponent of the least dual vectors: scaled to one, the penalty keeps clear of overflow and underflow.
+#: Binary exponent of the smallest dual vectors; scaled to one, they keep the penalty clear of overflow and underflow.
 _LEAST_EXPONENT = -450
 
-#: Rows summed at once, at least: the error grows with the rows of a chunk plus the number of chunks.
+#: Minimum number of rows summed at once: the error grows with the rows of a chunk plus the number of chunks.
 _CHUNK = 64
 
-#: Attempts of the Cholesky factorisation: doubled as often, a shift of p u |A| exceeds |A|.
+#: Attempts of the Cholesky factorisation: after as many doublings, a shift of p u |A| exceeds |A|.
 _ATTEMPTS = 60
 
 
@@ -69,35 +69,35 @@ def check_guarded(loss: Loss) -> None:
 
 
 def gamma(k: int) -> float:
-    r"""Return :math:`\gamma_k = k u / (1 - k u)` or more."""
+    r"""Return an upper bound on :math:`\gamma_k = k u / (1 - k u)`."""
     return _MARGIN * k * _UNIT
 
 
 def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> float:
-    r"""Return a lower bound of :math:`p_b^*` that no rounding can make wrong; at least 0.
+    r"""Return a lower bound on :math:`p_b^*` that holds for any rounding; at least 0.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its data are taken as exact.
     nu : ndarray of shape (n,) or (n, C)
-        Dual vector; moved into the domain of the conjugate, and down until no pricing value exceeds the penalty
+        Dual vector. It is moved into the domain of the conjugate, and down until no pricing value exceeds the penalty
         :math:`\beta D`.
     trees : sequence of BoundTree
-        One an output: what bounds :math:`\max_{u,v} |u^T M_\nu v|`, proven again.
+        Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, one for each output. Their bounds are proven again.
 
     Notes
     -----
-    1. :math:`\hat M` is computed with a bound r of :math:`\sum_{jk} |\hat M - M|_{jk}`; a pricing value changes by at
-       most that.
-    2. Enumerated leaves: floats and :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Leaves with a shift z:
-       :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite, see `semidefinite_shift`, so that
-       :math:`\sum z + \sum d` is a bound; cuts change B and the bound, the sums of their products
-       rounded by :math:`\gamma_{m + 8}`.
-    3. With :math:`\bar\tau` their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
-       feasible, its rounding to floats included in r.
-    4. The dual value of :math:`s \nu` is rounded down, the conjugate's domain tested exactly: see
-       `DataFit.verified_dual_value`.
+    1. :math:`\hat M` is computed with a bound r on :math:`\sum_{jk} |\hat M - M|_{jk}`; a pricing value changes by at
+       most r.
+    2. Enumerated leaves add :math:`\gamma_{6N}` times the sum of :math:`|\hat M|` to the value in floats. For leaves
+       with a shift z, :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite (see `semidefinite_shift`), so
+       that :math:`\sum z + \sum d` is a bound. Cuts change B and the bound; the sums of their products are rounded by
+       :math:`\gamma_{m + 8}`.
+    3. If :math:`\bar\tau` is their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
+       feasible. Its rounding to floats is included in r.
+    4. The dual value of :math:`s \nu` is rounded down, and the domain of the conjugate is tested exactly (see
+       `DataFit.verified_dual_value`).
 
     Raises
     ------
@@ -114,11 +114,11 @@ def verified_scales(
     check_guarded(problem.loss)
     check_proof(problem, nu, trees)
     fit = problem.data_fit
-    # What overflows proves nothing, and is found infinite or not a number.
+    # Overflow proves nothing, and shows as infinity or NaN.
     with np.errstate(all="ignore"):
         inside = fit.admissible(nu)
         uppers = _relative_uppers(problem, inside, trees)
-        # Where no pricing value exceeds the penalty nu stays as it is: no rounding then either.
+        # If no pricing value exceeds the penalty, nu is unchanged and not rounded either.
         scales = np.array([1.0 if upper <= 1.0 else (1.0 - 2.0**-50) / upper for upper in uppers])
         if not fit.separable:
             value, scale = _best(fit, inside, float(scales.min()))
@@ -130,18 +130,18 @@ def verified_scales(
 
 
 def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
-    """Return the bound that ``scale * nu`` proves, or 0, which zero proves; and the scale."""
+    """Return the bound that ``scale * nu`` proves, or 0, which zero proves, and the scale."""
     for _ in range(_ATTEMPTS):
         value = fit.verified_dual_value(scale * nu)
         if value > -math.inf:
             break
-        # Rounding took a point of the boundary out of the domain, which holds zero and is convex.
+        # Rounding moved a boundary point out of the domain, which is convex and contains zero.
         scale *= 1.0 - 2.0**-40
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
-    r"""Return upper bounds of :math:`\tau_k / (\beta D)`, of rounded multiples of the dual vector as well."""
+    r"""Return upper bounds on :math:`\tau_k / (\beta D)`, also for rounded multiples of the dual vector."""
     data = problem.map
     assert isinstance(data, QuadraticMap)
     rows = ScaledRows.of(problem.X, problem.levels, data, _exponent(problem.X))
@@ -171,12 +171,12 @@ def _exponent(array: FloatArray) -> int:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    r"""Rows whose matrices are summed with a bound of the error, in units whose change rounds nothing.
+    r"""Rows whose matrices are summed with a bound on the error, in units that can be changed without rounding.
 
     Attributes
     ----------
     rows : ndarray of shape (n, d)
-        Data for levels, divided by a power of two.
+        Data scaled by the levels, divided by a power of two.
     coefficients : ndarray of shape (3,)
         a, b / 2 and c of the activation, in the same units.
     lifted : bool
@@ -190,16 +190,16 @@ class ScaledRows:
     def of(cls, X: FloatArray, levels: int, data: QuadraticMap, exponent: int) -> ScaledRows | None:
         """Return the rows of X divided by 2^exponent, or None where the coefficients would round."""
         a, b, c = data.coefficients
-        # In units of powers of two, changing to which rounds nothing (or underflows, see below), no sum overflows.
+        # In units of powers of two, no sum overflows. Changing to them rounds nothing (or underflows, see below).
         scaled = np.ldexp([a, 0.5 * b, c], [2 * exponent, exponent, 0])
         if not np.array_equal(np.ldexp(scaled, [-2 * exponent, -exponent, 0]), [a, 0.5 * b, c]):
             return None
         return cls((levels - 1) * np.ldexp(X, -exponent), scaled, data.lifted)
 
     def matrix(self, nu: FloatArray, defects: FloatArray) -> tuple[FloatArray, float]:
-        r"""Return :math:`\hat M` and a bound of :math:`\sum_{jk} |\hat M - M|_{jk}`.
+        r"""Return :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`.
 
-        The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and one for the lift. The
+        The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and 1 for the lift. The
         sum of magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
         """
         rows, lifted = self.rows, self.lifted
@@ -217,7 +217,7 @@ class ScaledRows:
         M *= factor
         t = np.abs(rows).sum(axis=1)
         sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
-        # Besides the sums: two products of levels, that with nu, with a coefficient, the mean, and s nu itself.
+        # Besides the sums, there are two products of levels, those with nu and a coefficient, the mean, and s nu.
         roundings = gamma(step + -(-n // step) + 12)
         r = _MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
         largest = max(abs(a), abs(half_b), abs(c))
@@ -225,14 +225,14 @@ class ScaledRows:
 
 
 def guarded_tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:
-    r"""Return an upper bound of :math:`\max |u^T M v|` that a tree of 2^exponent M proves; M is exact."""
+    r"""Return an upper bound on :math:`\max |u^T M v|` that a tree of 2^exponent M proves; M is exact."""
     if not np.all(np.isfinite(M)):
         return math.inf
     return max(_leaf_upper(M, tree.order, leaf, exponent) for leaf in tree.leaves)
 
 
 def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int) -> float:
-    """Return an upper bound of ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
+    """Return an upper bound on ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
     N, size = len(M), float(np.abs(M).sum())
     if leaf.shift is None:
         return enumerated(M, order, leaf) + gamma(6 * N + 16) * size
@@ -245,17 +245,17 @@ def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: in
         cuts = leaf.cuts.scaled(math.ldexp(1.0, -unit))
         weights = cuts.weights
         B = B + cuts.matrix
-        # Sums of so many products, B added to them, and all of it taken off the shift.
+        # It covers sums of so many products, adding B to them, and subtracting all of it from the shift.
         rounding = gamma(len(weights) + 8) * cuts.size + gamma(4) * (size + float(np.abs(z).sum()))
     d = semidefinite_shift(np.diag(z) - B)
-    # The fixed part c of the matrix is a rounded sum; its error meets signs v.
+    # The fixed part c of the matrix is a rounded sum, whose error is multiplied by signs v.
     if not np.all(np.isfinite(d)):
         return math.inf
     return math.nextafter(math.fsum([*z, *d, *-weights]), math.inf) + (gamma(N + 4) * size + rounding)
 
 
 def semidefinite_shift(A: FloatArray) -> FloatArray:
-    r"""Return :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is positive semidefinite, proven.
+    r"""Return :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
 
     Parameters
     ----------
@@ -265,18 +265,18 @@ def semidefinite_shift(A: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of shape (p,)
-        Of the order of :math:`p u \sum_i A_{ii}` where A is positive semidefinite; infinite where nothing
-        was proven.
+        It is of the order of :math:`p u \sum_i A_{ii}` if A is positive semidefinite, and infinite if nothing was
+        proven.
 
     Notes
     -----
-    With any L, as from a Cholesky factorisation of :math:`A' = A + t I` in floats, :math:`L L^T` is positive
-    semidefinite and :math:`A' = L L^T + E` with :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`.
-    For every positive w, :math:`\mathrm{Diag}(G w / w) + E` is positive semidefinite, since
-    :math:`2 |x_i x_j| \le x_i^2 w_j / w_i + x_j^2 w_i / w_j`. The roots of the diagonal as w bring this to Rump's
-    a-priori bound :math:`\gamma\, \mathrm{tr} A`, without an assumption on how the factor was computed.
-    (Rump, *Verification of positive definiteness*, BIT 46, 2006; Jansson, Chaykin, Keil, *Rigorous error bounds
-    for the optimal value in semidefinite programming*, SIAM J. Numer. Anal. 46, 2007.)
+    For any L, such as a Cholesky factor of :math:`A' = A + t I` in floats, :math:`L L^T` is positive semidefinite and
+    :math:`A' = L L^T + E` with :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`. For every positive w,
+    :math:`\mathrm{Diag}(G w / w) + E` is positive semidefinite, since
+    :math:`2 |x_i x_j| \le x_i^2 w_j / w_i + x_j^2 w_i / w_j`. With the roots of the diagonal as w, this comes to Rump's
+    a-priori bound :math:`\gamma\, \mathrm{tr} A`, without an assumption on how the factor was computed. (Rump,
+    *Verification of positive definiteness*, BIT 46, 2006; Jansson, Chaykin, Keil, *Rigorous error bounds for the
+    optimal value in semidefinite programming*, SIAM J. Numer. Anal. 46, 2007.)
     """
     p = len(A)
     diagonal = A.diagonal()
@@ -301,6 +301,6 @@ def semidefinite_shift(A: FloatArray) -> FloatArray:
     G = np.abs(shifted - L @ L.T) + gamma(p + 4) * (magnitudes @ magnitudes.T) + p * _LEAST
     w = np.sqrt(shifted.diagonal())
     d = _MARGIN * ((0.5 * (G + G.T)) @ w) / w
-    # What was added to the diagonal in floats, and the defect; both rounded up.
+    # The sum of the addition to the diagonal in floats and the defect is rounded up.
     total: FloatArray = np.nextafter(np.nextafter(shifted.diagonal() - diagonal, np.inf) + d, np.inf)
     return np.where(np.isfinite(total), total, math.inf)

@@ -26,72 +26,71 @@ from qsdp.shaping import shape_covariance
 
 __all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
 
-#: Size up to which every round is priced exactly: in tens of milliseconds at most. With 22 and 31 proofs of 10, 16 and
+#: Size up to which every round is priced exactly, in tens of milliseconds at most. With 22 and 31, proofs of 10, 16 and
 #: 34 inputs take as long.
 _CHEAP = 28
 
-#: Operations of shapings with a sample, per output and over the size cubed (about those measured at a size of 512), and
-#: the share of the time left that they may take.
+#: Operations of shapings with a sample, per output and divided by the cubed size (about as measured at a size of 512),
+#: and share of the time left that they may take.
 _SHAPINGS, _SAMPLING = {"adaptive": 600.0, "krivine": 60.0}, 0.25
 
-#: Size up to which a proof may take all the time that is left: beyond it enumeration takes more than seconds.
+#: Size up to which a proof may take all the time left; beyond it, enumeration takes more than seconds.
 _ENUMERATED = 35
 
-#: Seconds that a search takes at least.
+#: Minimum time of a search, in seconds.
 _TICK = 1e-6
 
-#: Seconds, for each column of every sign vector, of an enumeration where values lie close.
+#: Seconds that an enumeration takes per column of each sign vector where values are close.
 _ENUMERATION = 4e-11
 
-#: Operations, per entry of the matrix, in which a start settles: ten rounds of two products.
+#: Operations per entry of the matrix until a start settles: ten rounds of two products.
 _SETTLED = 40.0
 
-#: Operations of a certificate without known bounds, over the size cubed: eigenvalues of a matrix of twice the side,
-#: twice at most, at a quarter of a factorisation's rate.
+#: Operations of a certificate without known bounds, divided by the cubed size: eigenvalues of a matrix of twice the
+#: side, at most twice, at a quarter of the rate of a factorisation.
 _CERTIFIED = 4 * 2 * 4 / 3 * 2**3
 
 
 @dataclass(frozen=True)
 class PricingRule:
-    """When pricing values are searched for, proven and bounded by cutting planes; none of it changes what is proven.
+    """Rule for when to search for pricing values, prove them and add cutting planes; proven facts do not depend on it.
 
     Proofs of six problems of 10 to 34 inputs (breast-cancer, credit-approval, ionosphere, vehicle and heart; squared,
-    logistic and hinge loss) take 6.1 to 6.4 s of processor, and 6.3 to 7.1 with about a third or thrice of `sampled` or
-    `promise`, 0.6 or 0.95 as `seed_share`, half or twice of `tried`. A third of `cutting` takes 5.5; a quarter and
-    thrice of `many_starts` take 1.00 and 0.94 of the time.
+    logistic and hinge loss) take 6.1 to 6.4 s of CPU time. They take 6.3 to 7.1 s with about a third or three times
+    `sampled` or `promise`, a `seed_share` of 0.6 or 0.95, and half or twice `tried`. A third of `cutting` takes 5.5 s;
+    a quarter and three times `many_starts` take 1.00 and 0.94 of the time.
     """
 
-    #: Neurons sampled from a relaxation, and the share of the dual radius that pricing values of seeds must reach.
+    #: Neurons sampled from a relaxation, and share of the dual radius that pricing values of seeds must reach.
     sampled: int = 500
     seed_share: float = 0.8
-    #: Atoms of a round beyond `ATOMS`: a share of the most neurons that an optimum may need, and no more than so many.
+    #: Atoms of a round beyond `ATOMS`: a share of the most neurons that an optimum may need, and their maximum.
     atoms: float = 0.3
     most_atoms: int = 1000
-    #: Random starts of the last search before an expensive proof: at least, at most, and those of this share of its
-    #: time.
+    #: Random starts of the last search before an expensive proof: minimum, maximum, and its share of the proof's time.
     many_starts: int = 20_000
     most_starts: int = 200_000
     before: float = 0.1
-    #: Share of the gap to which an expensive proof must promise to reduce it.
+    #: An expensive proof must promise to reduce the gap to this share of it.
     promise: float = 0.1
-    #: Share of the time left in which a proof of more than `_ENUMERATED` inputs is tried, and again, if that fails,
-    #: once neither columns nor cutting planes help.
+    #: Share of the time left in which a proof of more than `_ENUMERATED` inputs is tried. If it fails, it is tried
+    #: again once neither columns nor cutting planes help.
     tried: float = 0.2
-    #: Share of the time for cutting planes before the first search, and the least share of all its rise that a round
-    #: of these must add to the bound, or columns come first.
+    #: Share of the time for cutting planes before the first search, and smallest share of the total rise of the bound
+    #: that a round of these must add; otherwise, columns come first.
     cutting: float = 0.1
     least_rise: float = 0.05
-    #: Share of the time left that a round of these may take by estimate, and where a proof may take all of it. Six
-    #: proofs within 6 s each take 0.65 of the time with 0.2 instead of 0.5; beyond `_ENUMERATED` inputs, where rounds
-    #: are what closes the gap, eight gaps after 4 to 20 s are larger with 0.2, by 0.1 to 1.2 points.
+    #: Largest estimated share of the time left for a round of these, and the same where a proof may take all that time.
+    #: Six proofs within 6 s each take 0.65 of the time with 0.2 instead of 0.5. Beyond `_ENUMERATED` inputs, where such
+    #: rounds close the gap, eight gaps after 4 to 20 s are larger with 0.2, by 0.1 to 1.2 points.
     round: float = 0.5
     round_before_proof: float = 0.2
-    #: Share of the gap that columns still promise to close below which every round has another one of cutting planes,
-    #: as it has when the last of these raised the bound faster than columns have lowered the objective since.
+    #: Every round includes cutting planes if columns promise to close no more than this share of the gap, or if the
+    #: last cutting planes raised the bound faster than columns have lowered the objective since.
     remains: float = 0.5
-    #: How often the time left must hold a proof for another one to be expected.
+    #: The time left must exceed that of a proof by this factor for another one to be expected.
     last: float = 1.5
-    #: Share of the time left that a search spends near the neurons in hand, so that wide inputs have rounds as well.
+    #: Share of the time left that a search spends near the current neurons, so that wide inputs have rounds as well.
     near: float = 0.1
 
 
@@ -102,7 +101,7 @@ def is_cheap(problem: TrainingProblem) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The outcome for one output, or for all coupled ones: atoms of true levels, and what proves the bound."""
+    """Outcome for one output or for all coupled ones: atoms of true levels, and the proof of the bound."""
 
     atoms: Atoms
     weights: FloatArray
@@ -125,7 +124,7 @@ def bilinear_part(
     rule: PricingRule = PricingRule(),
 ) -> Part:
     """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
-    # Time is kept for the certificate and, of the rest, for the last weights.
+    # Time is reserved for the certificate and, out of the rest, for the last weights.
     deadline = deadline.before(deadline.seconds(_CERTIFIED * problem.size**3))
     master = Master(Instance.of(problem), deadline)
     inner = deadline.share(1.0 - CLOSING)
@@ -137,7 +136,7 @@ def bilinear_part(
         dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]], deadline=deadline)
     provable = problem.size <= _ENUMERATED
     floor = Floor(master.instance, dual, inner, rng, rule.round_before_proof if provable else rule.round)
-    # Where every proof fits into the time, cutting planes only delay them: twice the time on 34 inputs.
+    # If every proof fits into the time, cutting planes only delay them: 34 inputs take twice the time.
     floor.exhausted |= provable and rule.last * _proof_seconds(problem) <= inner.left
     pricing = _BilinearPricing(problem, rng, inner, tol, None if dual is None else np.atleast_2d(dual.z), floor, rule)
     seeds = [start] if start is not None else []
@@ -172,7 +171,7 @@ def bilinear_part(
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
-    """Return minus the gradient of the loss at a network's predictions: at an optimal one an optimal dual vector."""
+    """Return minus the gradient of the loss at a network's predictions, an optimal dual vector for an optimal one."""
     prediction = problem.predictions(network)
     return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
 
@@ -180,7 +179,7 @@ def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) ->
 def _sampled(
     relaxation: Relaxation, k: int | None, rng: np.random.Generator, deadline: Deadline, n_neurons: int
 ) -> list[BilinearNetwork]:
-    """Return a network sampled with the best shaping that takes a share of the time, if there is one."""
+    """Return a list of one network, sampled with the best shaping that fits into a share of the time, if any does."""
     cubes = relaxation.problem.n_outputs * relaxation.problem.size**3
     share = deadline.share(_SAMPLING)
     affordable = (method for method, operations in _SHAPINGS.items() if share.affords(operations * cubes))
@@ -195,7 +194,7 @@ def _sampled(
 
 
 class _BilinearPricing:
-    """Largest pricing values for a master's dual vector: searched for, and proven where that pays."""
+    """Pricing of a master's dual vector: search for the largest values, and proof where that pays."""
 
     def __init__(
         self,
@@ -211,13 +210,13 @@ class _BilinearPricing:
         self.rule = rule
         self.floor, self._first, self._open = floor, True, True
         self.oracle = BilinearOracle(problem.size)
-        #: Atoms of a round: more where an optimum may need many.
+        #: Number of atoms of a round, larger if an optimum may need many.
         neurons = min(problem.n_samples, problem.size * (problem.size + 1) // 2)
         self._n_atoms = max(ATOMS, min(rule.most_atoms, int(rule.atoms * neurons)))
-        #: Seconds that a proof takes, and when the last one ended.
+        #: Seconds that a proof takes, and the time at which the last one ended.
         self._seconds = _proof_seconds(problem)
         self._proven = time.monotonic()
-        #: How far the last cutting planes raised the bound per second, and the objective after them, and when.
+        #: Rise of the bound per second by the last cutting planes, and the objective and the time after them.
         self._rise = 0.0
         self._mark: tuple[float, float] | None = None
 
@@ -248,8 +247,8 @@ class _BilinearPricing:
         began = time.monotonic()
         found = self._search(master, matrices, dual_radius, STARTS)
         if self._pays(_promised(master, found), gap):
-            # A better atom found now saves a proof, of which the search may take a share.
-            # A clock may stand still for a moment.
+            # A better atom found now saves a proof, so the search may take a share of its time. A clock may stand still
+            # for a moment.
             each = max(time.monotonic() - began, _TICK) / STARTS
             n_starts = int(max(self.rule.many_starts, self.rule.before * min(self._seconds, self.deadline.left) / each))
             if n_starts * each <= self.deadline.left:
@@ -264,7 +263,7 @@ class _BilinearPricing:
         return PricingResult.of(found)
 
     def _fall(self, objective: float) -> float:
-        """Return how far columns have lowered the objective, per second since the last cutting planes."""
+        """Return by how much columns have lowered the objective per second since the last cutting planes."""
         if self._mark is None:
             self._mark = objective, time.monotonic()
             return np.inf
@@ -272,14 +271,14 @@ class _BilinearPricing:
         return (before - objective) / max(time.monotonic() - began, _TICK)
 
     def _raise_floor(self, share: Deadline = NEVER) -> bool:
-        """Make a round of cutting planes, and keep how far it raised the bound per second."""
+        """Make a round of cutting planes, record the bound's rise per second, and return whether others may help."""
         before, began = self.floor.value, time.monotonic()
         more = self.floor.improve(share)
         self._rise = (self.floor.value - before) / max(time.monotonic() - began, _TICK)
         return more
 
     def _raise_floor_first(self) -> None:
-        """Spend a share of the time on the bound of the semidefinite program, once, as long as that pays."""
+        """Spend up to a share of the time, once, on the bound of the semidefinite program, as long as that pays."""
         if self._first:
             self._first = False
             share, start, before = self.deadline.share(self.rule.cutting), self.floor.value, -np.inf
@@ -291,8 +290,8 @@ class _BilinearPricing:
     def _pays(self, promised: float, gap: float) -> bool:
         """Return whether to prove now that no pricing value exceeds those found, which would leave the gap `promised`.
 
-        An expensive proof must close most of the gap and take no longer than the rounds since the last one took; or
-        close the gap as far as is asked for, or be the last one that there is time for.
+        An expensive proof must close the gap as far as requested; or it must close most of it and, up to `_ENUMERATED`
+        inputs, take no longer than the rounds since the last proof or be the last one that there is time for.
         """
         if self.deadline.over:
             return False
@@ -321,7 +320,7 @@ class _BilinearPricing:
         ]
 
     def _neighbours(self, master: Master, k: int) -> FloatArray | None:
-        """Return both sides of an output's most used neurons, and all vectors that differ from one in one sign."""
+        """Return both sides of an output's most used neurons, and all vectors that differ from a side in one sign."""
         mine, N = master.atoms.outputs == k, self.problem.size
         atoms = master.atoms[mine]
         seconds = self.deadline.seconds(_SETTLED * 2.0 * (N + 1) * N**2)
@@ -337,7 +336,7 @@ class _BilinearPricing:
     def _prove(
         self, matrices: list[FloatArray], dual_radius: float, incumbents: list[float], *, whole: bool
     ) -> PricingResult:
-        """Prove the largest pricing values in the whole time that is left, or in a share of it."""
+        """Prove the largest pricing values in all the time left, or in a share of it."""
         n_atoms = max(20, self._n_atoms // len(matrices))
         deadline, began = self.deadline if whole else self.deadline.share(self.rule.tried), time.monotonic()
         results = [
@@ -360,7 +359,7 @@ class _BilinearPricing:
 
 
 def _proof_seconds(problem: TrainingProblem) -> float:
-    """Return an estimate of the seconds that a proof takes, from above."""
+    """Return an upper estimate of the seconds that a proof takes."""
     return _ENUMERATION * problem.size * 2.0 ** min(problem.size - 1, 100)
 
 
@@ -370,7 +369,7 @@ def _promised(master: Master, found: Sequence[OracleResult]) -> float:
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
-    """Return the network of atoms of true levels; equal neurons of several outputs become one."""
+    """Return the network of atoms of true levels, with equal neurons of several outputs merged into one."""
     U, V = atoms.U, atoms.V
     alpha = atoms.signs * weights
     if not len(atoms):

@@ -1,4 +1,4 @@
-"""Lower bounds beside those of exact pricing: the relaxation's, and the relaxation's with cutting planes."""
+"""Lower bounds other than those of exact pricing, from the relaxation with and without cutting planes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["Floor"]
 
-#: Relative rise of the bound below which a round has not helped, and so many rounds after which none will.
+#: Relative rise of the bound below which a round has not helped, and number of such rounds after which none will.
 _RISE, _PATIENCE = 1e-4, 4
 
 
@@ -24,14 +24,14 @@ class Floor:
     Parameters
     ----------
     instance : Instance
-        Of one output, or of all coupled ones.
+        Instance of one output, or of all coupled ones.
     dual : DualBound or None
-        That of the relaxation.
+        Dual bound of the relaxation.
     deadline : Deadline
-        Of all rounds.
+        Deadline of all rounds.
     rng : numpy.random.Generator
     round_share : float
-        Share of the time left that a round of cutting planes may take by estimate.
+        Largest estimated share of the time left for a round of cutting planes.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Floor:
         return None if self._planes is None else self._planes.best
 
     def improve(self, share: Deadline = NEVER) -> bool:
-        """Make a round of cutting planes if a share of the time holds it; return whether others may help."""
+        """Make a round of cutting planes if it fits into a share of the time; return whether others may help."""
         if self.exhausted or (self._planes is not None and self._planes.round_seconds(self._deadline) > share.left):
             return False
         try:

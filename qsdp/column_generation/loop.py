@@ -14,48 +14,48 @@ from qsdp.pricing import BoundTree, OracleResult
 
 __all__ = ["ATOMS", "CLOSING", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
 
-#: Atoms taken in a round, random starts of a search, and most used neurons from whose neighbourhood it starts, too.
-#: Four proofs, and six seconds of a fifth that is not proven, take 12.1 s of processor; 10.9 and 12.0 with 100 and 400
-#: atoms, 11.9 and 12.2 with 100 and 1000 starts, 12.9 and 11.5 with 30 and 300 neurons. The gap of the fifth stays.
+#: Atoms added in a round, random starts of a search, and most used neurons near which it also starts. Four proofs, and
+#: six seconds of a fifth that is not proven, take 12.1 s of CPU time. It is 10.9 and 12.0 s with 100 and 400 atoms,
+#: 11.9 and 12.2 with 100 and 1000 starts, 12.9 and 11.5 with 30 and 300 neurons. The gap of the fifth does not change.
 ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
 
-#: Share of the time that is kept for the last weights and their sparsification, as much as a limit may be passed by.
+#: Share of the time reserved for the last weights and their sparsification; a limit may be exceeded by as much.
 CLOSING = 0.1
 
-#: Relative gap from which on the last weights are computed as accurately as they can be.
+#: Relative gap up to which the last weights are computed as accurately as possible.
 _CLOSED = 1e-5
 
-#: Accuracy of the restricted problem as a share of the gap: its dual vector stays well inside, where few atoms
-#: have negative reduced costs, and those are the right ones. Six proofs (see `PricingRule`) take 0.97 of the time with
-#: 0.03 and 1.15 with 0.3; with a coarsest of 1e-3 or 5e-2 1.1; gaps and patience below and above change nothing.
+#: Accuracy of the restricted problem as a share of the gap. Its dual vector then stays well inside, where few atoms,
+#: and the right ones, have negative reduced costs. Six proofs (see `PricingRule`) take 0.97 of the time with 0.03, 1.15
+#: with 0.3, and 1.1 with a coarsest of 1e-3 or 5e-2. Other gaps and patience change nothing.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 
-#: Rounds without a smaller gap after which rounding has taken over.
+#: Number of rounds without a smaller gap after which rounding dominates.
 _PATIENCE = 40
 
-#: Share of the way to the dual vector of the best bound that the master's goes after a round that was proven and did
-#: not help. With it 8 of 8 proofs of vehicle end (19 inputs, beta 0.1 and 0.2, four seeds), without 1; 36 and 34 of 36
-#: of six sets, in 13 and 19 s. Rounds that prove nothing do not tell: with it after those, too, 34 inputs take 1.17 of
-#: the time.
+#: Share of the way that the master's dual vector moves to that of the best bound after a proven round that did not
+#: help. With it, 8 of 8 proofs of vehicle finish (19 inputs, beta 0.1 and 0.2, four seeds), without it 1; of six sets,
+#: 36 and 34 of 36 in 13 and 19 s. Rounds without a proof tell nothing: with the same move after those, 34 inputs take
+#: 1.17 of the time.
 _PULL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class PricingResult:
-    r"""Atoms of negative reduced cost, and bounds of the largest pricing value :math:`|u^T M_\nu v|`.
+    r"""Atoms of negative reduced cost, and bounds on the largest pricing value :math:`|u^T M_\nu v|`.
 
     Attributes
     ----------
     atoms : Atoms
     value : float
-        The largest that was found.
+        Largest pricing value found.
     upper : float
-        No atom has a larger one; infinite where that was not proven.
+        Upper bound on the pricing values of all atoms; infinite if none was proven.
     uppers : tuple of float
-        The same for each output.
+        Upper bound for each output.
     trees : tuple of BoundTree
-        Proofs of `uppers`, one per output; empty without a proof, or where it needs no tree.
+        Proofs of `uppers`, one per output; empty if nothing was proven or the proof needs no tree.
     exact : bool
         Whether `upper` is the largest value up to rounding.
     """
@@ -69,7 +69,7 @@ class PricingResult:
 
     @classmethod
     def of(cls, results: Sequence[OracleResult]) -> PricingResult:
-        """Return what an oracle found, or proved, for each output."""
+        """Combine what an oracle found or proved for each output."""
         return cls(
             Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results]),
             max(result.value for result in results),
@@ -82,7 +82,7 @@ class PricingResult:
 
 @dataclass(frozen=True)
 class Round:
-    """Progress after a round; objective and bound are those of one `output` where outputs are trained apart."""
+    """Progress after a round; objective and bound are those of one `output` if outputs are trained separately."""
 
     number: int
     objective: float
@@ -96,7 +96,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """How the loop ended, the best it proved, and the pricing of the master's dual vector behind that proof."""
+    """Outcome of the loop: its status, its best proof, and the pricing of the dual vector behind that proof."""
 
     status: str
     proof: DualProof | None
@@ -105,7 +105,7 @@ class Outcome:
 
     @property
     def accuracy(self) -> float:
-        """Accuracy of the last weights: the finest, where few neurons remain, unless much was left open."""
+        """Accuracy of the last weights: the finest, at which few neurons remain, unless a large gap is left."""
         return _FINEST if self.gap <= _CLOSED else min(1e-6, 0.01 * self.gap)
 
 
@@ -121,10 +121,10 @@ def generate(
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
-    The master is changed in place: on return it holds the last atoms. `pricing` is given the master and the relative
-    gap reached; `floor` returns a lower bound that is known from elsewhere, in the units of the master's instance, and
-    may grow with the rounds. Once columns no longer help, the rest of the time is for `raise_floor`, until it returns
-    false. The status is "optimal", "time limit", "stalled" or "interrupted".
+    The master is changed in place and holds the last atoms on return. `pricing` takes the master and the relative gap
+    reached. `floor` returns a lower bound known from elsewhere, in units of the master's instance, which may grow with
+    the rounds. Once columns no longer help, `raise_floor` is called until it returns false or time is over. The status
+    is "optimal", "time limit", "stalled" or "interrupted".
     """
     proof: DualProof | None = None
     priced: PricingResult | None = None
@@ -132,7 +132,7 @@ def generate(
     least, since, in_time, proven = np.inf, 0, True, False
 
     def price() -> PricingResult:
-        """Price the master's dual vector, take the bound that this proves, and end the round."""
+        """Price the master's dual vector, update the best proof, and end the round."""
         nonlocal proof, priced, gap, number
         number += 1
         found = pricing(master, gap)
@@ -159,7 +159,7 @@ def generate(
             own = master.pull(_PULL) if since and proven else None
             found = price()
             proven = bool(np.isfinite(found.upper))
-            # What the gap would be if no pricing value exceeded those found: a search alone proves nothing.
+            # This would be the gap if no pricing value exceeded those found; a search alone proves nothing.
             promised = min(gap, max(master.gap(found.value), 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if gap <= tol:
@@ -171,19 +171,19 @@ def generate(
             master.prune()
             added = master.add(found.atoms, deadline)
             if not added and own is not None:
-                # No atom is missing there, and the bound a better one; the master's own vector tells what is missing.
+                # The pulled vector lacks no atom and gives a better bound; the master's own shows which are missing.
                 master.release(own)
                 added = master.add(price().atoms, deadline)
                 if gap <= tol:
                     return Outcome("optimal", proof, priced, gap)
             if added:
-                # Where nothing improves, the dual vector is too far from the optimal one to tell what is missing.
+                # If nothing improves, the dual vector is too far from the optimal one to show which are missing.
                 accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
             elif accuracy <= _FINEST:
                 break
             else:
                 accuracy = max(0.01 * accuracy, _FINEST)
-        # Where columns find no time, a round of the floor may.
+        # The time left may suffice for a round of the floor even if not for columns.
         while not deadline.over and raise_floor():
             number += 1
             gap = relative_gap()

@@ -1,4 +1,4 @@
-"""The restricted problem of column generation: the neurons in hand, and their best second layer."""
+"""Restricted problem of column generation: the current neurons and their best second layer."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, Re
 
 __all__ = ["Atoms", "DualProof", "Master"]
 
-#: Sides of the Gram matrix up to which its eigendecomposition is cheap beside the rounds it saves: without it a proof
-#: of credit-approval takes ten times as long, 1.2 s.
+#: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves. Without it, a
+#: proof of credit-approval takes ten times as long, 1.2 s.
 _LARGEST_GRAM = 2500
 
 #: Share of the time that the reduction of many rows may take.
 _REDUCTION = 0.25
 
-#: Rows, and entries of the data, up to which one thread is as fast as several, and undisturbed by others' work.
+#: Numbers of rows and of data entries up to which one thread is as fast as several and undisturbed by other work.
 _FEW_ROWS, _SMALL_DATA = 600, 2**20
 
-#: Rows from which columns of the squared loss are kept in a basis that grows with them, too; columns are fewer.
+#: Number of rows above which columns of the squared loss are also kept in a growing basis; columns are fewer than rows.
 _MANY_ROWS = 5000
 
-#: Weights below this share of the largest one are left of the barrier, no neurons.
+#: Weights below this share of the largest one are remnants of the barrier and do not count as neurons.
 _NEGLIGIBLE = 1e-9
 
-#: Relative difference of objectives at which a reduction has lost part of the data.
+#: Relative difference of objectives above which a reduction has lost part of the data.
 _LOST = 1e-8
 
-#: Accuracy beyond which a solution is none.
+#: Coarsest accuracy that still counts as a solution.
 _COARSEST = 0.05
 
-#: Relative difference of objectives that counts as none.
+#: Relative difference up to which objectives count as equal.
 _EQUAL = 1e-10
 
-#: Columns kept: a multiple of the dimension of the data's quadratic forms, at least and at most. Half and twice of the
-#: multiple change nothing in six proofs (see `PricingRule`).
+#: Number of columns kept: a multiple of the dimension of the data's quadratic forms, with a minimum and a maximum. Half
+#: and twice the multiple change nothing in six proofs (see `PricingRule`).
 _MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
 
-#: Share of the main memory that columns may take, with so many copies: they, their basis, and both anew as they grow.
+#: Share of the main memory for columns, and number of their copies: columns, basis, and new ones of both as they grow.
 _MEMORY, _COPIES = 0.5, 4
 
 _ALL = slice(None)
@@ -68,14 +68,14 @@ Weights = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    r"""Neurons with a sign each: atom j is :math:`\pm \langle \mathcal{X}_i, u_j v_j^T \rangle`.
+    r"""Neurons with signs: atom j is :math:`\pm \langle \mathcal{X}_i, u_j v_j^T \rangle`.
 
     Attributes
     ----------
     U, V : ndarray of shape (k, N), int8
     signs : ndarray of shape (k,), int8
     outputs : ndarray of shape (k,)
-        Which output each one feeds.
+        Output that each atom feeds.
     """
 
     U: Weights
@@ -91,7 +91,7 @@ class Atoms:
 
     @classmethod
     def of_outputs(cls, parts: Sequence[Atoms]) -> Atoms:
-        """Return atoms of several outputs, given those of each."""
+        """Combine the atoms of several outputs."""
         U, V, signs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("U", "V", "signs"))
         return cls(U, V, signs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
 
@@ -106,7 +106,7 @@ class Atoms:
         return Atoms(*(np.concatenate(pair) for pair in pairs))
 
     def keys(self) -> list[bytes]:
-        """Return keys that tell atoms apart: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the other sign."""
+        """Return keys that identify atoms: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the opposite sign."""
         oriented, signs = [], self.signs.copy()
         for side in (self.U, self.V):
             first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
@@ -119,7 +119,7 @@ class Atoms:
 
 @dataclass(frozen=True, eq=False)
 class DualProof:
-    """A feasible dual vector made of a master's, and the bound that it proves.
+    """A feasible dual vector derived from a master's, and the bound that it proves.
 
     Attributes
     ----------
@@ -127,9 +127,9 @@ class DualProof:
         The bound.
     nu : ndarray in the shape of the target
     scale : float
-        Factor for the trees of the master's dual vector, which then bound the pricing values of this one.
+        Factor by which the trees of the master's dual vector must be scaled to bound the pricing values of `nu`.
     excess : float
-        Largest excess of its pricing values over those times the scale.
+        Largest excess of the pricing values of `nu` over `scale` times those of the master's dual vector.
     """
 
     value: float
@@ -138,16 +138,16 @@ class DualProof:
     excess: float
 
     def largest(self, upper: float) -> float:
-        """Return a bound of the pricing values, from that of the master's dual vector."""
+        """Return a bound on the pricing values, given that of the master's dual vector."""
         return self.scale * upper + self.excess
 
 
 @dataclass(frozen=True, eq=False)
 class _Residual:
-    r"""The dual vector :math:`\nu_0` of what a reduction leaves out, in the units of the normalised instance.
+    r"""The dual vector :math:`\nu_0` of the part that a reduction leaves out, in units of the normalised instance.
 
-    In exact numbers all its pricing values are zero; in floats `upper` bounds them, and `spare` the rounding of sums
-    with it, in the units of the instance.
+    In exact arithmetic, all its pricing values are zero. In floating point, `upper` bounds them, and `spare` bounds the
+    rounding of sums with it; both are in units of the instance.
     """
 
     nu: FloatArray
@@ -164,22 +164,22 @@ class _Residual:
 
 
 class Master:
-    r"""Minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the atoms in hand.
+    r"""Minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the current atoms.
 
     Parameters
     ----------
     instance : Instance
-        Of a scalar problem, or of all outputs of a coupled one, in its own units; its dual radius w is the penalty of
-        a weight of one.
+        Instance of a scalar problem, or of all outputs of a coupled one, in its own units. Its dual radius w is the
+        penalty of a weight of one.
     deadline : Deadline
-        Many rows are reduced to fewer only where that leaves most of the time.
+        Many rows are reduced to fewer only if that leaves most of the time.
 
     Attributes
     ----------
     atoms : Atoms
     weights : ndarray of shape (k,)
     objective : float
-        Of the last solution, in the units of the instance, as `nu` is.
+        Objective of the last solution, in units of the instance like `nu`.
     """
 
     def __init__(self, instance: Instance, deadline: Deadline = NEVER) -> None:
@@ -216,24 +216,24 @@ class Master:
 
     @property
     def nu(self) -> FloatArray:
-        """Dual vector of the last solution, feasible for the atoms in hand."""
+        """Dual vector of the last solution, feasible for the current atoms."""
         return self._dual * (self.units.value / self.units.prediction)
 
     @property
     def small(self) -> bool:
-        """Whether all products are too small for several threads."""
+        """Whether all products are too small to benefit from several threads."""
         n_entries = len(self.instance.target) * self.instance.size
         return len(self._working.target) <= _FEW_ROWS and n_entries <= _SMALL_DATA
 
     @property
     def n_neurons(self) -> int:
-        """Number of atoms whose weight is more than what a barrier leaves, about."""
+        """Approximate number of atoms whose weight is not a remnant of the barrier."""
         return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
 
     def add(self, atoms: Atoms, deadline: Deadline = NEVER) -> int:
-        """Add the atoms that are new, of many rows the first that there is time for, and return their number."""
+        """Add the new atoms, with many rows only the first that time allows, and return their number."""
         if self._growing is not None and deadline.limited and len(atoms):
-            # Columns are made orthogonal to those at hand and among themselves, more than once, and all are copied.
+            # Columns are orthogonalised against the basis and each other, more than once, and all are copied.
             each = len(self._working.target) * (12.0 * len(self.atoms) + 16.0 * len(atoms))
             atoms = atoms[: 1 + int(deadline.left / deadline.seconds(each))]
         fresh = []
@@ -282,7 +282,7 @@ class Master:
         return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
-        """Return to all rows: those of the reduction, from squares of the data, have lost what is small among them."""
+        """Return to all rows, because the reduction, computed from squares of the data, has lost small entries."""
         self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
         self._columns = self.normal.map.products(self.atoms.U, self.atoms.V) * self.atoms.signs
         self._growing = self._empty_basis()
@@ -299,7 +299,7 @@ class Master:
         working = self._working
         share = 1.0
         if self._constant:
-            # The gap is relative to the objective as a whole, which may be mostly the constant.
+            # The gap is relative to the whole objective, most of which may be the constant.
             share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
         tol = max(tol, min(tol * share, _COARSEST))
         atoms = self.atoms[chosen]
@@ -324,16 +324,16 @@ class Master:
         units = self.units.value / self.units.prediction
         data, own = self.instance.map, nu * units
         entries = float(np.abs(data.adjoint(own)).sum())
-        # A tree's shifts need at most this side times half the sum of entries to bound a matrix that differs.
+        # If a matrix changes by these entries, a tree's bound grows by at most its side times half of their sum.
         upper = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
         return _Residual(nu, upper, 4.0 * EPS * entry_size(data, own))
 
     def centre_on(self, best: DualProof) -> None:
-        """Let `pull` go to the dual vector of a proof."""
+        """Make the dual vector of a proof the centre of `pull`."""
         self._centre = best.nu * (self.units.prediction / self.units.value)
 
     def pull(self, share: float) -> FloatArray:
-        """Move `nu` by a share of the way to the centre, and return what it was, for `release`."""
+        """Move `nu` a share of the way to the centre, and return the old dual vector for `release`."""
         own = self._dual
         self._dual = share * self._centre + (1.0 - share) * own
         return own
@@ -343,14 +343,14 @@ class Master:
         self._dual = own
 
     def gap(self, upper: float) -> float:
-        """Return the relative gap to what `nu` proves if no atom has a larger pricing value than `upper`."""
+        """Return the relative gap to the bound that `nu` proves if no pricing value exceeds `upper`."""
         return relative(self.objective - self.proof(upper).value, self.objective)
 
     def proof(self, upper: float) -> DualProof:
         r"""Return the best bound that `nu` proves if no pricing value exceeds `upper`, and its dual vector.
 
-        That is :math:`s \nu`, or :math:`\nu_0 + s (\nu - \nu_0)` with the residual of a reduction, which need not
-        shrink with the rest. Value and feasibility are those on all rows of the data.
+        This vector is :math:`s \nu` or, with the residual of a reduction, :math:`\nu_0 + s (\nu - \nu_0)`, as the
+        residual need not shrink with the rest. Value and feasibility refer to all rows of the data.
         """
         units, dual_radius = self.units.value / self.units.prediction, self.instance.dual_radius
         scale = best_scale(self.normal.fit, self._dual, dual_radius / upper if upper > 0.0 else math.inf)
@@ -368,19 +368,19 @@ class Master:
         return max(0.0, self.normal.fit.guarded_dual_value(nu) * self.units.value)
 
     def prune(self) -> None:
-        """Drop the atoms of least weight once they are too many, or more than memory holds."""
+        """Drop the atoms of least weight if there are too many, or more than memory holds."""
         N = self.instance.size
         most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
         column = _COPIES * 8 * max(len(self._columns), 1)
         most = max(2, int(min(most, _MEMORY * main_memory() / column)))
         if len(self.atoms) > most:
-            # All weights are positive until the end, and inversely as the reduced cost of an atom.
+            # All weights are positive until the end and inversely proportional to the reduced costs of atoms.
             self.select(np.sort(np.argsort(-self.weights)[: most // 2]))
             value = self._evaluate(np.arange(len(self.atoms)), self.weights)
             self.objective = (value + self._constant) * self.units.value
 
     def select(self, rows: npt.NDArray[np.intp]) -> None:
-        """Keep some of the atoms, by their numbers."""
+        """Keep only the atoms with the given indices."""
         self.atoms, self.weights = self.atoms[rows], self.weights[rows]
         self._columns = np.ascontiguousarray(self._columns[:, rows])
         if self._growing is not None:
@@ -388,9 +388,9 @@ class Master:
         self._known = set(self.atoms.keys())
 
     def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
-        """Return few atoms with weights that solve the restricted problem: at most n of one output.
+        """Return few atoms, at most n per output, with weights that solve the restricted problem.
 
-        Their weights are in the units of the instance. After the deadline they are the last ones, and may be more.
+        The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
         """
         self.solve(tol, deadline)
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
@@ -404,7 +404,7 @@ class Master:
             weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, deadline)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
-            # The others make good for the weights left out, and for rounding.
+            # The remaining weights compensate for those left out and for rounding.
             again = self._solve(tol, few, deadline=deadline)
             if again.objective < self._evaluate(few, few_weights):
                 few_weights = again.weights

@@ -22,7 +22,7 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["polynomial_result"]
 
-#: Share of the gap to which a proof must promise to reduce it.
+#: A proof must promise to reduce the gap to this share of it.
 _PROMISE = 0.5
 
 
@@ -81,7 +81,7 @@ def polynomial_result(
 
 
 def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Outcome) -> float:
-    """Return the bound of a priced dual vector, recomputed from the data less what rounding may have added."""
+    """Return the bound of a priced dual vector, recomputed from the data less an allowance for rounding."""
     if outcome.proof is None or outcome.priced is None:
         return 0.0
     nu = outcome.proof.nu

@@ -1,4 +1,4 @@
-"""The outcome of column generation."""
+"""Result of column generation."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ColumnGenerationResult(Summarized, Gap):
 
 
 def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
-    """Return the network, or the zero network if rounding may make its objective the larger one."""
+    """Return the network, or the zero network if the network's objective may be larger in view of rounding."""
     largest = network.objective(problem) + problem.objective_rounding(network)
     if largest <= problem.data_fit.value_at_zero or not np.any(network.alpha):
         return network
@@ -91,6 +91,6 @@ def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
 
 
 def settled_status(status: str, certificate: Certificate, rounding: float, tol: float) -> str:
-    """Return how the loop ended: "optimal" only if the certificate, too, has the gap, whatever the rounding."""
+    """Return the final status, "optimal" only if the certificate also reaches the gap, whatever the rounding."""
     closed = certificate.relative_gap <= tol and rounding <= tol * certificate.objective
     return "stalled" if status == "optimal" and not closed else status

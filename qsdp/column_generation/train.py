@@ -35,7 +35,7 @@ NEURONS = ("bilinear", "polynomial")
 #: Share of the time for a relaxation that was not given.
 _SHARE = 0.25
 
-#: Passes over the data that such a relaxation takes at least, for its set-up, its point and its bound, and the rest.
+#: Minimum number of passes of such a relaxation over the data, for its set-up, its point, its bound and the rest.
 _PASSES = 10.0
 
 
@@ -122,7 +122,7 @@ def column_generation(
             parts, ones = [], problem.parts
 
             def report(one: Round, part: int) -> None:
-                """Keep and show a round of a part, numbered over all of them, and call back."""
+                """Record and show a round of a part, numbered across all parts, and call the callback."""
                 history.append(replace(one, number=len(history) + 1, output=part))
                 bar.gap(history[-1], part, len(ones))
                 if callback is not None:
@@ -182,9 +182,9 @@ def _joined(
 def _timely(
     problem: TrainingProblem, nu: FloatArray, parts: Sequence[Part], deadline: Deadline
 ) -> tuple[list[BoundTree], list[float | None]]:
-    """Return the trees of all parts and the bounds known of them; where it would take too long to bound one, row sums.
+    """Return the trees of all parts and their known bounds; a tree that takes too long to bound becomes row sums.
 
-    A tree of weights takes the eigenvalues of a matrix of twice the side.
+    Bounding a tree of weights takes the eigenvalues of a matrix of twice the side.
     """
     trees = [tree for part in parts for tree in part.trees]
     uppers = [upper for part in parts for upper in part.uppers]

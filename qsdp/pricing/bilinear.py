@@ -1,4 +1,4 @@
-r"""The oracle of bilinear networks: :math:`\max_{u, v} |u^T M v| = \max_u \|Mu\|_1`."""
+r"""Oracle of bilinear networks: :math:`\max_{u, v} |u^T M v| = \max_u \|Mu\|_1`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qsdp.pricing.scaling import Scaled
 
 __all__ = ["BilinearOracle"]
 
-#: Alternations of a start, rounds of flips around optima, and optima flipped in one, at most.
+#: Maximum numbers of alternations per start, rounds of flips around optima, and optima flipped per round.
 _ROUNDS, _FLIPS, _CENTRES = 60, 20, 30
 
 
@@ -27,8 +27,8 @@ class BilinearOracle(Oracle[PairPool]):
     size : int
         N.
     enumerated : int, default=40
-        Number of free coordinates up to which all vectors may be enumerated, if that is faster than branching
-        and within the time limit: at worst two seconds for 33, and 1.9 times as many for each one more.
+        Number of free coordinates up to which all vectors may be enumerated, if that is faster than branching and
+        within the time limit. It takes at worst two seconds for 33, and 1.9 times as long for each further one.
 
     Examples
     --------
@@ -63,9 +63,9 @@ class BilinearOracle(Oracle[PairPool]):
 
 
 def alternate(M: FloatArray, U: FloatArray, deadline: Deadline) -> FloatArray:
-    r"""Return the rows u to which ``v = sign(M u)``, ``u = sign(M v)`` leads; :math:`\|Mu\|_1` never falls.
+    r"""Return the rows u reached by ``v = sign(M u)``, ``u = sign(M v)``; :math:`\|Mu\|_1` never decreases.
 
-    Most starts settle within ten rounds; a deadline may break them off.
+    Most starts settle within ten rounds; a deadline may stop them earlier.
     """
     U = U.copy()
     active = np.arange(len(U))
@@ -84,7 +84,7 @@ def alternate(M: FloatArray, U: FloatArray, deadline: Deadline) -> FloatArray:
 
 
 def improve(pool: PairPool, starts: FloatArray, deadline: Deadline) -> None:
-    """Add to the pool the local optima reached from `starts`, and those around the best of them.
+    """Add to the pool the local optima reached from `starts` and from around the best optima.
 
     In each round every sign of the best distinct optima is flipped.
     """
@@ -93,7 +93,7 @@ def improve(pool: PairPool, starts: FloatArray, deadline: Deadline) -> None:
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
     for _ in range(_FLIPS):
-        # One per value: most ties are the same atom in another version.
+        # One optimum per value is enough, because most ties are the same atom in another version.
         _, distinct = np.unique(np.round(values, 12), return_index=True)
         centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
         if not centres or deadline.over:
@@ -110,7 +110,7 @@ def improve(pool: PairPool, starts: FloatArray, deadline: Deadline) -> None:
 def _settle(
     pool: PairPool, starts: FloatArray, deadline: Deadline, *, first: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    """Add to the pool the optima reached from as many starts as there is time for, and return them with their values.
+    """Add to the pool the optima reached from as many starts as time allows, and return them with their values.
 
     With `first`, the starts themselves are added as well.
     """

@@ -1,4 +1,4 @@
-"""The tree of a proof of the largest bilinear pricing value."""
+"""Branch and bound for the largest bilinear pricing value."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from qsdp.pricing.sign_vectors import signs_of, tail_order
 
 __all__ = ["BilinearTree"]
 
-#: Coordinates up to which enumeration is faster than any bound: with 18 and 26 proofs of 22 to 36 inputs take 1.0 and
-#: 1.2 times as long.
+#: Number of coordinates up to which enumeration is faster than any bound. With 18 and 26, proofs of 22 to 36 inputs
+#: take 1.0 and 1.2 times as long.
 _SMALL = 22
 
-#: Seconds in which one column of one vector is screened and evaluated, as measured.
+#: Measured time to screen and evaluate one column of one vector, in seconds.
 _SCREENED = 0.4e-9
 
 
@@ -46,7 +46,7 @@ class BilinearTree(TreeSearch):
         )
         self.limit = limit
         self.enumerations: dict[int, Enumeration] = {}
-        # Sum of the logarithms of the times of enumerations relative to the worst, with a prior of weight one.
+        # Sum of the logarithms of enumeration times relative to the worst case, with a prior of weight one.
         self.logs, self.weight = -1.0, 1.0
 
     def _enumerate_root(self) -> bool:
@@ -54,7 +54,7 @@ class BilinearTree(TreeSearch):
         return self.size == 0 or (small and self.enumerate(Node(self.root, np.empty(0), np.inf)))
 
     def _enumeration_seconds(self, node: Node) -> float:
-        # The time depends on how close values lie, which earlier enumerations tell.
+        # The time depends on how close the values are, which earlier enumerations show.
         free = self.size - len(node.signs)
         if free > self.limit or not fits(self.size, free):
             return np.inf
@@ -62,7 +62,7 @@ class BilinearTree(TreeSearch):
         return float(2e-3 + ratio * _at_worst(free)) if free > 1 else 0.0
 
     def enumerate(self, node: Node) -> bool:
-        """Show all completions to the pool; return whether that was finished."""
+        """Enumerate all completions into the pool; return whether that was finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
             self.enumerations[k] = Enumeration(self.M[self.order[k:]], self.deadline)
@@ -78,19 +78,19 @@ class BilinearTree(TreeSearch):
         before = enumeration.work
         finished = enumeration.run(fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept)
         if finished and free > _SMALL:
-            # Counted, not measured, so that proofs repeat.
+            # The time is computed from counts, not measured, so that proofs are reproducible.
             seconds = _SCREENED * self.size * (enumeration.work - before)
             self.logs += float(np.log((seconds + 1e-3) / _at_worst(free)))
             self.weight += 1.0
         return finished
 
     def children(self, node: Node) -> list[Node]:
-        """Return both nodes with one more sign; below the root, with two, of which the first is +1."""
+        """Return both nodes with one more sign; the root's children have two signs, of which the first is +1."""
         N, k = self.size, max(len(node.signs), 1)
         extra = k - len(node.signs)
         prefix = np.concatenate([node.signs, np.ones(extra, dtype=np.int8)])
         K = free_matrix(self.M[self.order[k + 1 :]])
-        # The parent's shift, its newly fixed coordinates added to the first entry, is one of the children's.
+        # The parent's shift is valid for the children if its newly fixed coordinates are added to the first entry.
         first = node.shift[0] + node.shift[1 + N : 2 + N + extra].sum()
         kept = np.concatenate([[first], node.shift[1 : 1 + N], node.shift[2 + N + extra :]])
         children = []
@@ -118,5 +118,5 @@ class BilinearTree(TreeSearch):
 
 
 def _at_worst(free: int) -> float:
-    """Return the seconds that an enumeration took where values lay closest, at the optimum of a training problem."""
+    """Return the seconds that an enumeration took where values were closest, at the optimum of a training problem."""
     return float(2.0 * 1.9 ** (free - 33.0))

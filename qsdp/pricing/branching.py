@@ -1,4 +1,4 @@
-"""Best-first branch and bound: bounds of nodes, or enumeration where that closes them sooner."""
+"""Best-first branch and bound that enumerates a node if that closes it sooner."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["Node", "TreeSearch"]
 #: Relative distance at which a bound counts as reaching the best value: rounding, not looseness.
 _TOUCH = 1e-9
 
-#: Floats in the shifts of open nodes, 80 MB, before the search dives instead of branching best-first.
+#: Number of floats in the shifts of open nodes (80 MB) above which the search dives instead of branching best-first.
 _OPEN_FLOATS = 10**7
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Vectors that share their first entries, and a bound on their values; `sign` is that of a form K or -K."""
+    """The vectors with given first entries and a bound on their values; `sign` tells whether the form is K or -K."""
 
     signs: SignArray
     shift: FloatArray
@@ -38,10 +38,10 @@ class Node:
 
 
 class _Effort:
-    """Predicts the time, in seconds of one core, that branching takes to close a node.
+    """Predictor of the time, in seconds of one core, that branching takes to close a node.
 
-    A branching has lowered the bound by so much on average; the nodes needed to close the gap multiply with
-    every level.
+    The average decrease of the bound per branching gives the levels needed to close the gap. Every level multiplies the
+    number of nodes.
     """
 
     def __init__(self, size: int, bound: float, node: float, branches: int) -> None:
@@ -68,7 +68,7 @@ class TreeSearch(ABC):
     scaled : Scaled
         The matrix.
     pool : Pool
-        Collects the vectors evaluated and knows the best value.
+        Collects the evaluated vectors and keeps the best value.
     deadline : Deadline
         Polled often.
     order : ndarray of shape (n,), intp
@@ -76,13 +76,13 @@ class TreeSearch(ABC):
     root : ndarray of shape (k,), int8
         Values of the coordinates that are fixed from the start.
     signs : tuple of int
-        Signs of the form that have a tree each.
+        Signs of the form, each of which has its own tree.
     branches : int
         Number of children of a node.
     node_seconds : float
-        Rough time that the bound of a node takes.
+        Approximate time to bound a node, in seconds.
     rounding : float
-        Bound on the rounding error of an evaluated value; that of eigenvalues is in every shift's bound.
+        Bound on the rounding error of an evaluated value; the bound of a shift already includes that of eigenvalues.
     positive : bool
         Whether shifts must be nonnegative.
     """
@@ -110,11 +110,11 @@ class TreeSearch(ABC):
 
     @abstractmethod
     def _enumerate_root(self) -> bool:
-        """Show all vectors to the pool if that is faster than any bound; return whether that was done."""
+        """Enumerate all vectors into the pool if that is faster than any bound; return whether that was done."""
 
     @abstractmethod
     def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
-        """Return the node of all vectors; `seed` is a shift known from elsewhere."""
+        """Return the node of all vectors; `seed` is a shift given by the caller."""
 
     @abstractmethod
     def children(self, node: Node) -> list[Node]:
@@ -122,11 +122,11 @@ class TreeSearch(ABC):
 
     @abstractmethod
     def enumerate(self, node: Node) -> bool:
-        """Show all completions to the pool; return whether that was finished."""
+        """Enumerate all completions into the pool; return whether that was finished."""
 
     @abstractmethod
     def _enumeration_seconds(self, node: Node) -> float:
-        """Return roughly how long enumeration takes: infinite if not allowed, zero if there is no choice."""
+        """Return the approximate seconds of an enumeration: infinite if not allowed, zero if it is the only choice."""
 
     @abstractmethod
     def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
@@ -168,7 +168,7 @@ class TreeSearch(ABC):
                 self.closed.append(node)
                 continue
             children: list[Node] = []
-            # A branching cannot be interrupted.
+            # A branching cannot be interrupted, so it needs enough time left.
             done = self.deadline.left > self.branches * self.node_seconds
             seconds = self._enumeration_seconds(node)
             # An enumeration that cannot be finished in time proves nothing.
@@ -194,7 +194,7 @@ class TreeSearch(ABC):
         return True
 
     def upper(self) -> float:
-        """Return the bound proven: that of the nodes, and of the enumeration with its rounding."""
+        """Return the proven bound, the larger of the nodes' bounds and the enumeration's with its rounding error."""
         found = self.pool.best
         if self.enumerated:
             found = max(found, self.pool.level())
@@ -216,7 +216,7 @@ class TreeSearch(ABC):
     def child(
         self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, constant: float, kept: FloatArray
     ) -> Node:
-        """Return the node of `signs`, its shift improved from the parent's, which in the child's terms is `kept`."""
+        """Return the node of `signs`, with a shift improved from `kept`, the parent's in the child's coordinates."""
         B, shift = homogenized(c, K), np.zeros(1)
         if len(K):
             shift = tighten(K, c, kept[1:], self.pool.target - constant, positive=self.positive)
@@ -228,7 +228,7 @@ class TreeSearch(ABC):
         return Node(signs, shift, bound, parent.sign)
 
     def _leaf(self, node: Node) -> Leaf:
-        """Return the node as a leaf in all coordinates and the given matrix's units."""
+        """Return the node as a leaf in all coordinates and in units of the given matrix."""
         shift = self._expanded(node.shift, len(node.signs))
         return Leaf(node.signs, np.ldexp(shift, self.scaled.exponent))
 

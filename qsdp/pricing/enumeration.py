@@ -17,18 +17,18 @@ __all__ = ["Enumeration", "fits"]
 
 ShortArray = npt.NDArray[np.int16]
 
-#: Coordinates of the first table and of the later ones.
+#: Numbers of coordinates in the first table and in each later table.
 _FIRST, _STEP = 11, 5
 
-#: Most coordinates left for which partial vectors are screened by two halves of these: with 10 and 18 proofs of 22 to
+#: Largest number of remaining coordinates whose two halves screen partial vectors. With 10 and with 18, proofs of 22 to
 #: 36 inputs take as long.
 _SPLIT = 14
 
-#: Partial vectors (the inner axis) and completions (the outer one) of a block: the fastest measured, 128 KiB each.
+#: Numbers of partial vectors (inner axis) and completions (outer axis) in a block: the fastest measured, 128 KiB each.
 _WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
 
-#: Share of the coordinates below which the maximum of a tail is too large to screen anything, and relative looseness
-#: allowed to the maxima of tails, which makes them quick to find.
+#: Share of decided coordinates below which the maximum over the tail is too large to screen anything, and relative
+#: slack allowed in the maxima over tails, which makes them quick to find.
 _SCREENED, _TAIL_SLACK = 0.45, 0.01
 
 
@@ -48,26 +48,26 @@ class Enumeration:
     rows : ndarray of shape (r, N)
         The rows :math:`M_i` in the order in which they are decided, r <= 62; scaled to moderate magnitudes.
     deadline : Deadline
-        Polled often; once it is over enumerations are given up.
+        Polled often; enumerations stop once it is over.
 
     Notes
     -----
-    Partial vectors grow by a few coordinates at a time. One is dropped as soon as
-    :math:`\|c\|_1 + \tau \le` level, where :math:`\tau` is the maximum over the remaining coordinates alone,
-    found in the same way from the last coordinates upwards (Russian doll search); and, where few are left, if
+    Partial vectors grow by a few coordinates at a time. A partial vector is dropped as soon as
+    :math:`\|c\|_1 + \tau \le` level, where :math:`\tau` is the maximum over the remaining coordinates alone, found in
+    the same way from the last coordinates upwards (Russian doll search). When few coordinates remain, it is also
+    dropped if
 
     .. math::
 
         \max_{u \in \{\pm1\}^S} \|\tfrac12 c + M_S^T u\|_1 + \max_{u \in \{\pm1\}^T} \|\tfrac12 c + M_T^T u\|_1
         \le \text{level}
 
-    for the two halves S and T of the remaining coordinates. Where values lie close, at the optimum of a training
-    problem, that is far sharper: with 22 of 34 coordinates fixed it drops 93 per cent of the partial vectors (the
-    gradient of a training problem on ionosphere), the norm alone 3.
+    for the two halves S and T of the remaining coordinates. This test is far sharper where values are close, as at the
+    optimum of a training problem. With 22 of 34 coordinates fixed (the gradient of a training problem on ionosphere),
+    it drops 93 per cent of the partial vectors, and the norm alone drops 3 per cent.
 
-    Sums are held as 16-bit integers with :math:`|x - y| = 2 \max(x, y) - x - y`, two vectorised passes per column;
-    every table is rounded to half a unit per entry, which the screening allows for, and the caller evaluates the
-    vectors that pass.
+    Sums are 16-bit integers, and :math:`|x - y| = 2 \max(x, y) - x - y` takes two vectorised passes per column. Every
+    table is rounded to half a unit per entry, which the screening allows for. The caller evaluates vectors that pass.
     """
 
     def __init__(self, rows: FloatArray, deadline: Deadline) -> None:
@@ -92,17 +92,17 @@ class Enumeration:
         level: Callable[[], float],
         accept: Callable[[IntArray], None],
     ) -> bool:
-        """Hand to `accept` the codes of at least all u whose value exceeds ``level()``.
+        """Pass to `accept` the codes of all u whose value exceeds ``level()``, and possibly of others.
 
         Parameters
         ----------
         start : ndarray of shape (N,)
         half : bool
-            Whether the first sign is fixed at +1; right where `start` is zero.
+            Whether the first sign is fixed at +1, which is valid if `start` is zero.
         level : callable
             Returns the current level, which never falls.
         accept : callable
-            Takes codes of shape (k,), see `signs_of`.
+            Takes codes of shape (k,); see `signs_of`.
 
         Returns
         -------
@@ -111,11 +111,11 @@ class Enumeration:
         """
         first = self.cuts[0]
         codes = np.arange(2 ** (first - half), dtype=np.int64) << int(half)
-        # One thread: the calls are too short for a second one to gain anything beside the interpreter's lock.
+        # One thread only: the calls are so short that the interpreter's lock leaves nothing to gain from a second one.
         return _Pass(self, 0, start, level, accept).run(codes)
 
     def _tail(self, index: int) -> float | None:
-        """Return an upper bound on the maximum over the rows from cut `index` on; None if stopped."""
+        """Return an upper bound on the maximum over the rows from cut `index` on, or None if it was stopped."""
         rows = self.rows[self.cuts[index] :]
         best = [attained(rows)]
 
@@ -132,7 +132,7 @@ class Enumeration:
 
 
 class _Pass:
-    """One thread's pass through the partial vectors below given ones."""
+    """A pass of one thread through all completions of given partial vectors."""
 
     def __init__(
         self,
@@ -150,8 +150,8 @@ class _Pass:
         rows = owner.rows[edges[stage] :]
         N = rows.shape[1]
         self.allowance = 4.0 * EPS * (len(rows) + 2) * float(np.abs(rows).sum() + np.abs(start).sum())
-        # No norm of a partial vector exceeds the maximum, which this bounds; 16-bit sums wrap, so that only
-        # the final ones, between 0 and 2^16, and the entries of the tables must be in range.
+        # `spread` bounds the maximum, and no norm of a partial vector exceeds the maximum. 16-bit sums wrap around, so
+        # only the final sums, between 0 and 2^16, and the entries of the tables must be in range.
         spread = min(float(np.abs(rows).sum()), float(np.linalg.norm(rows, 2)) * (len(rows) * N) ** 0.5)
         widest = float((np.abs(start) + np.abs(rows).sum(axis=0)).max())
         margin = _margin(N, len(self.tables))
@@ -159,7 +159,7 @@ class _Pass:
         self.scale = min((2.0**17 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
         self.buffers: list[list[_Block]] = [[] for _ in self.tables]
         self.sum, self.part = np.empty((2, _DEPTH * _WIDTH), dtype=np.int16)
-        #: Negative tables of both halves of the coordinates after each stage, where these are few.
+        #: Negated tables of both halves of the coordinates that remain after each stage, if few remain.
         self.halves = [self._halves(rows[edge:]) for edge in self.offsets[1:]]
 
     def _halves(self, rest: FloatArray) -> list[ShortArray]:
@@ -169,7 +169,7 @@ class _Pass:
         return [self._rounded(-(sign_table(len(half)) @ half).T) for half in (rest[:middle], rest[middle:])]
 
     def run(self, codes: IntArray) -> bool:
-        """Visit all completions of `codes`, partial vectors of the first table."""
+        """Visit all completions of the partial vectors `codes` of the first table; return whether that was finished."""
         if len(self.tables) == 1:
             self.accept(codes)
             return not self.owner.deadline.over
@@ -185,7 +185,7 @@ class _Pass:
         return True
 
     def _next(self) -> int | None:
-        """Return the deepest stage with a full block, else the first with any: memory stays bounded."""
+        """Return the deepest stage with a full block, else the first stage with any, so that memory stays bounded."""
         for stage in range(len(self.buffers) - 1, -1, -1):
             if sum(len(block.codes) for block in self.buffers[stage]) >= _WIDTH:
                 return stage
@@ -207,7 +207,7 @@ class _Pass:
         return _Block(np.concatenate([b.codes for b in taken]), np.hstack([b.sums for b in taken]))
 
     def _expand(self, stage: int, block: _Block) -> None:
-        """Append the next table's coordinates to every vector of a block and keep what may exceed the level."""
+        """Append the next table's coordinates to every vector of a block and keep those that may exceed the level."""
         block = self._screened(stage, block)
         if not len(block.codes):
             return
@@ -233,13 +233,13 @@ class _Pass:
                 self.buffers[stage + 1].append(_Block(codes, sums))
 
     def _screened(self, stage: int, block: _Block) -> _Block:
-        """Return the vectors of a block that the maxima over both halves of what remains do not rule out."""
+        """Return the vectors of a block not ruled out by the maxima over both halves of the remaining coordinates."""
         if not self.halves[stage]:
             return block
-        # Half a unit for each table and entry, in both halves, as in `_lowest`.
+        # Each table is off by up to half a unit per entry, in both halves, as in `_lowest`.
         error = len(self.start) * 0.5001 * (stage + 3)
         lowest = np.floor(0.5 * ((self.level() - self.allowance) * self.scale - error))
-        # Half a sum may be no integer: the other half takes the rest.
+        # Half of an odd sum is not an integer, so the other half takes the rest.
         first = block.sums >> 1
         bounds = np.zeros(len(block.codes), dtype=np.int64)
         for part, negative in zip((first, block.sums - first), self.halves[stage], strict=True):
@@ -248,7 +248,7 @@ class _Pass:
         return block if len(kept) == len(block.codes) else _Block(block.codes[kept], block.sums[:, kept])
 
     def _largest_half_norms(self, sums: ShortArray, negative: ShortArray) -> IntArray:
-        """Return upper bounds of half the largest norm, in units, of every column of sums less one of `negative`."""
+        """Return upper bounds on half the largest norm, in units, of each column of `sums` minus any of `negative`."""
         largest = np.full(sums.shape[1], -(2**15), dtype=np.int16)
         left = -(sums.sum(axis=0, dtype=np.int64) >> 1) - 2**15
         right = -(negative.sum(axis=0, dtype=np.int64) >> 1)
@@ -259,13 +259,13 @@ class _Pass:
         return bounds
 
     def _half_norms(self, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> ShortArray:
-        """Return half the norms, less 2^15, of all differences of columns, in a buffer."""
+        """Return half the norms of all differences of columns, minus 2^15, as a view of a buffer."""
         shape = (part.shape[1], sums.shape[1])
         size = shape[0] * shape[1]
         self.owner.work += size
         total: ShortArray = self.sum[:size].reshape(shape)
         larger = self.part[:size].reshape(shape)
-        # Reduced modulo 2^16 on purpose.
+        # The sums are reduced modulo 2^16 on purpose.
         np.add(left.astype(np.int16)[None, :], right.astype(np.int16)[:, None], out=total)
         for j in range(len(sums)):
             np.maximum(sums[j][None, :], part[j][:, None], out=larger)
@@ -281,12 +281,12 @@ class _Pass:
         return np.flatnonzero(self._half_norms(sums, part, left, right) > np.int16(lowest - 2**15))
 
     def _lowest(self, stage: int) -> int:
-        """Return the largest half norm, in units, that cannot lead above the level; negative if any can."""
+        """Return the largest half norm, in units, from which no completion exceeds the level; negative if any may."""
         tail = self.tails[self.stage + stage]
         if tail == np.inf:
             return -1
         excess = self.level() - tail - self.allowance
-        # Half a unit for each table and entry, and one for its own rounding in double precision.
+        # Each table is off by up to half a unit per entry, and by a little more for rounding in double precision.
         error = len(self.start) * 0.5001 * (stage + 1)
         return int(max(-1.0, min(2.0**16, np.floor(0.5 * (excess * self.scale - error)))))
 
@@ -301,12 +301,12 @@ def fits(columns: int, free: int) -> bool:
 
 
 def _margin(columns: int, tables: int) -> float:
-    """Return the units of the range of 16-bit sums that are set aside for the rounding of tables."""
+    """Return how many units of the 16-bit range are reserved for the rounding of the tables."""
     return columns * (tables + 3.0) + 16.0
 
 
 def _cuts(size: int) -> list[int]:
-    """Return the numbers of coordinates after each table."""
+    """Return the number of coordinates decided after each table."""
     cuts = [min(_FIRST, size)]
     while cuts[-1] < size:
         cuts.append(min(size, cuts[-1] + _STEP))

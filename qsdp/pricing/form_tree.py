@@ -1,4 +1,4 @@
-"""The trees of a proof of the largest pricing value of polynomial networks, one for each sign of the form."""
+"""Branch and bound for the largest pricing value of polynomial networks, with one tree per sign of the form."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from qsdp.pricing.shifts import homogenized, root_shift
 
 __all__ = ["FormTree"]
 
-#: Vectors up to which enumeration is faster than any bound.
+#: Number of vectors up to which enumeration is faster than any bound.
 _SMALL = 2.0**20
 
-#: Seconds in which one vector is evaluated, as measured.
+#: Measured time to evaluate one vector, in seconds.
 _VALUE = 3e-9
 
-#: Rows of the right table at most, and of blocks of the left one: one MiB of values, which stays in the cache.
+#: Maximum rows of the right table and of a block of the left one: one MiB of values, which stays in the cache.
 _RIGHT, _LEFT = 2**11, 64
 
-#: Vectors of a block that are shown at most.
+#: Maximum number of vectors of a block that are added to the pool.
 _SHOWN = 2**13
 
 
 class FormTree(TreeSearch):
     r"""Bounds :math:`\pm q^T K q` over vectors q with given first levels.
 
-    `lifted` says whether the last of the nonzero rows belongs to the coordinate fixed at +1, `limit` up to which
-    number vectors may be enumerated.
+    `lifted` tells whether the last nonzero row belongs to the coordinate fixed at +1. `limit` is the largest number of
+    vectors that may be enumerated.
 
     Notes
     -----
-    A node fixes :math:`q_F = s`; its bound is that of the form in (1, q_R / M), whose squares are at most one,
-    M being the largest level: shifts are nonnegative unless M = 1. A form -K is bounded as the form K' = -K.
+    A node fixes :math:`q_F = s`. Its bound holds for the form in (1, q_R / M), where M is the largest level. The
+    squares of these entries are at most one, so shifts are nonnegative unless M = 1. A form -K is bounded as K' = -K.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class FormTree(TreeSearch):
     ) -> None:
         N = len(scaled.M)
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
-        # The coordinate that is fixed comes first.
+        # The fixed coordinate comes first.
         order = np.concatenate([rows[rows == N - 1], rows[rows != N - 1]]) if lifted else rows
         self.K = scaled.M[np.ix_(order, order)]
         super().__init__(
@@ -82,11 +82,11 @@ class FormTree(TreeSearch):
         return _VALUE * completions + 2e-4 if completions <= self.limit else np.inf
 
     def enumerate(self, node: Node) -> bool:
-        """Show all completions to the pool; return whether that was finished."""
+        """Enumerate all completions into the pool; return whether that was finished."""
         return self._enumerate(node.signs, (node.sign,))
 
     def children(self, node: Node) -> list[Node]:
-        """Return the nodes of all levels of the next coordinate."""
+        """Return one node for each level of the next coordinate."""
         k, sign = len(node.signs), node.sign
         inner = self._inner(k + 1, sign)
         _, before = self._outer(node.signs, sign)
@@ -94,7 +94,7 @@ class FormTree(TreeSearch):
         for level in range(1 - self.levels, self.levels, 2):
             signs = np.append(node.signs, np.int8(level)).astype(np.int8)
             border, constant = self._outer(signs, sign)
-            # The part of the constant that the new coordinate adds leaves the first entry of the parent's shift.
+            # What the new coordinate adds to the constant is subtracted from the first entry of the parent's shift.
             first = float(node.shift[0] + node.shift[1] * (level / self.top) ** 2 - (constant - before))
             kept = np.concatenate([[first], node.shift[2:]])
             children.append(self.child(node, signs, inner, border, constant, kept))
@@ -113,7 +113,7 @@ class FormTree(TreeSearch):
             shifts.append(np.concatenate([[z[0] / square - constant if k else 0.0], z[k:]]))
         if not self.deadline.over:
             z = root_shift(maxcut_bound, B, time_limit=self.deadline.share(0.5).time_limit)
-            # Squares of more than two levels may be less than one, where no entry may be negative.
+            # With more than two levels, squares may be less than one, and then no entry may be negative.
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.positive else z)
         return self.first_node(inner, border, constant, sign, shifts)
 
@@ -128,7 +128,7 @@ class FormTree(TreeSearch):
         return inner
 
     def _outer(self, signs: SignArray, sign: int) -> tuple[FloatArray, float]:
-        """Return the linear part, twice K_RF s in those units, and the constant."""
+        """Return the linear part, twice K_RF s in units of the largest level, and the constant."""
         k, s = len(signs), signs.astype(np.float64)
         linear: FloatArray = 2.0 * sign * self.top * (self.K[k:, :k] @ s)
         return linear, sign * float(s @ self.K[:k, :k] @ s)
@@ -159,13 +159,13 @@ def enumerate_forms(
     place: Callable[[FloatArray], FloatArray],
     deadline: Deadline,
 ) -> bool:
-    r"""Show the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds its level.
+    r"""Add to the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds the pool's level.
 
-    If no coordinate is fixed, only one of q and -q is visited. `place` brings vectors from the order of K into the
-    pool's; of a block only the best vectors are shown: ties may be many. Returns whether it was finished.
+    If no coordinate is fixed, only one of q and -q is visited. `place` reorders vectors from K's order to the pool's.
+    Only the best vectors of a block are added, as ties may be many. Returns whether this was finished.
 
-    With q = (s, a, b) all values are one product of a table of :math:`(2 K_{ba} a, f_a, 1)` and one of
-    :math:`(b, 1, f_b)`; of a block of them only the extremes are computed, unless one exceeds the level.
+    With q = (s, a, b), all values are the product of a table of :math:`(2 K_{ba} a, f_a, 1)` and one of
+    :math:`(b, 1, f_b)`. Only the extremes of a block are computed unless one exceeds the level.
     """
     k, free = len(fixed), len(K) - len(fixed)
     right = 0
@@ -180,7 +180,7 @@ def enumerate_forms(
     table = np.column_stack([B, np.ones(len(B)), form_b]).T.copy()
     count = levels**left
     if k == 0 and left:
-        # Digits of q and -q add up to levels - 1 each: one of the two numbers is in the first half.
+        # Each two digits of q and -q add up to levels - 1, so one of the two numbers is in the first half.
         count = (count + 1) // 2
     margin = form_rounding(K, levels)
     values = np.empty((_LEFT, len(B)))

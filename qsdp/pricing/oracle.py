@@ -1,4 +1,4 @@
-"""The interface of the pricing oracles, and the steps of a search and a proof that they share."""
+"""Interface of the pricing oracles, with the steps of a search and a proof that they share."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Oracle(ABC, Generic[AnyPool]):
             Largest number of atoms returned.
         rng : numpy.random.Generator
         time_limit : float, optional
-            Seconds after which to stop with what was found by then.
+            Seconds after which the search stops and returns the atoms found so far.
 
         Returns
         -------
         OracleResult
-            With an infinite upper bound.
+            The upper bound is infinite.
         """
         deadline = Deadline.after(time_limit)
         scaled = Scaled.of(M, self.size)
@@ -70,7 +70,7 @@ class Oracle(ABC, Generic[AnyPool]):
         vectors = self._draw(rng, n_starts, self.size - self.lifted, self.size)
         if starts is not None:
             given = _checked_starts(starts, self.size)
-            # q and -q are the same neuron only together with the constant.
+            # q and -q are the same neuron only if the constant changes its sign as well.
             vectors = np.vstack([given * given[:, -1:] if self.lifted else given, vectors])
         if len(vectors) and len(scaled.M):
             self._improve(pool, vectors[:, scaled.support], len(scaled.M) - self._fixes(scaled), rng, deadline)
@@ -96,28 +96,28 @@ class Oracle(ABC, Generic[AnyPool]):
         M : ndarray of shape (N, N)
             Symmetric.
         threshold : float, default=0.0
-            Only atoms of a larger pricing value are returned, and of those evaluated the best; atoms more than one
-            per cent below the largest value are not sought.
+            Only atoms of a larger pricing value are returned, the best of those evaluated. Atoms more than one per cent
+            below the largest value are not sought.
         max_atoms : int, default=200
             Largest number of atoms returned.
         incumbent : float, default=0.0
-            A pricing value known to be attained: smaller ones are not examined.
+            A pricing value known to be attained; smaller values are not examined.
         slack : float, default=0.0
             Relative excess over the largest value that need not be found; `upper` includes it.
         n_starts : int, default=100
             Number of random starts of the search that precedes the proof.
         time_limit : float, optional
-            Seconds after which to stop with what is proven by then.
+            Seconds after which the proof stops with the bound proven so far.
         shift : ndarray of shape (N,), optional
-            A z for which ``Diag(z) + M`` and ``Diag(z) - M`` are about positive semidefinite, such as a
-            `DualBound`'s; the better, the better the first bound.
+            A z for which ``Diag(z) + M`` and ``Diag(z) - M`` are approximately positive semidefinite, such as that of a
+            `DualBound`. A better shift gives a better first bound.
         interrupted : callable, optional
             Polled often; once true, the proof stops as at the time limit.
 
         Notes
         -----
-        Few vectors are enumerated; beyond that best-first branch and bound has a diagonal shift per node (see
-        `shift_bound`).
+        If there are few vectors, they are enumerated. Otherwise, best-first branch and bound uses a diagonal shift per
+        node (see `shift_bound`).
         """
         scaled = Scaled.of(M, self.size)
         slack = check_real("slack", slack)
@@ -133,7 +133,7 @@ class Oracle(ABC, Generic[AnyPool]):
         return self._result(scaled, pool, scaled.outside(upper), exact, tree.trees())
 
     def _fixes(self, scaled: Scaled) -> bool:
-        """Return whether the entry fixed at +1 has any part in the matrix."""
+        """Return whether the row of the entry fixed at +1 is nonzero in the matrix."""
         return bool(self.lifted and len(scaled.support) and scaled.support[-1] == self.size - 1)
 
     def _collection(
@@ -149,7 +149,7 @@ class Oracle(ABC, Generic[AnyPool]):
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
-        """Draw `count` vectors of `size` entries, +1 in those from `free` on."""
+        """Draw `count` vectors of `size` entries, of which those from `free` on are +1."""
 
     @abstractmethod
     def _improve(

@@ -1,4 +1,4 @@
-r"""The oracle of polynomial networks: :math:`\max_q |q^T K q|` over levels."""
+r"""Oracle of polynomial networks: :math:`\max_q |q^T K q|` over levels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.pricing.scaling import Scaled
 
 __all__ = ["PolynomialOracle"]
 
-#: Sweeps of a start at most; rounds of kicks, optima kicked in one, kicks of each, and coordinates that one draws anew.
+#: Maximum sweeps per start; rounds of kicks, optima kicked per round, kicks per optimum, coordinates redrawn per kick.
 _SWEEPS, _ROUNDS, _CENTRES, _KICKS, _REDRAWN = 60, 6, 20, 15, 3
 
 
@@ -32,7 +32,7 @@ class PolynomialOracle(Oracle[FormPool]):
     lifted : bool
         Whether q has one more entry, fixed at +1; K is then of side d + 1.
     enumerated : int, default=2**26
-        Number of vectors up to which all of them may be enumerated: at most half a second.
+        Number of vectors up to which all may be enumerated, which takes at most half a second.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class PolynomialOracle(Oracle[FormPool]):
 
 
 def random_levels(rng: np.random.Generator, count: int, free: int, size: int, levels: int) -> FloatArray:
-    """Draw `count` vectors, +1 in the coordinates from `free` on."""
+    """Draw `count` vectors of random levels, with +1 in the coordinates from `free` on."""
     Q = np.ones((count, size))
     Q[:, :free] = 2.0 * rng.integers(0, levels, size=(count, free)) - (levels - 1.0)
     return Q
@@ -88,7 +88,7 @@ def ascend(
     levels: int,
     deadline: Deadline,
 ) -> FloatArray:
-    """Return the rows to which the best change of one coordinate at a time leads; ``sign q' K q`` never falls.
+    """Return the rows reached by the best change of one coordinate at a time; ``sign q' K q`` never decreases.
 
     Only the first `free` coordinates change. Most starts settle within ten sweeps.
     """
@@ -106,7 +106,7 @@ def ascend(
             old = rows[j]
             curvature = K[j, j] * s
             h = G[j] - curvature * old
-            # The form is curvature t^2 + 2 h t: convex ones are largest at an end, concave ones near the vertex.
+            # The form is curvature t^2 + 2 h t, largest at an end if convex and near the vertex if concave.
             new = np.where(h >= 0.0, top, -top)
             concave = curvature < 0.0
             if levels > 2 and concave.any():
@@ -116,7 +116,7 @@ def ascend(
             better = gain > 1e-13 * (np.abs(h) + np.abs(curvature))
             moved = np.flatnonzero(better)
             if 4 * len(moved) > len(better):
-                # Cheaper than picking columns.
+                # Updating all columns is cheaper than selecting the changed ones.
                 step = (new - old) * better
                 G += K[j][:, None] * (step * s)
                 rows[j] = old + step
@@ -137,9 +137,9 @@ def improve_forms(
     rng: np.random.Generator,
     deadline: Deadline,
 ) -> None:
-    """Add to the pool the local optima of both signs reached from the rows of `Q`, and those around the best.
+    """Add to the pool the local optima of both signs reached from the rows of `Q` and from around the best optima.
 
-    In each round the best optima are kicked some times each: a few coordinates are drawn anew.
+    In each round the best optima are kicked several times each. A kick redraws a few coordinates.
     """
     pool.add(Q)
     sign = np.repeat([1.0, -1.0], len(Q))

@@ -16,20 +16,20 @@ __all__ = ["FormPool", "PairPool", "Pool", "signs"]
 
 def signs(values: FloatArray) -> FloatArray:
     """Return the signs of an array as floats, +1 for zero."""
-    # Adding zero turns -0 to +0; faster than a comparison and a choice.
+    # Adding zero turns -0 into +0, which is faster than a comparison and a selection.
     result: FloatArray = np.copysign(1.0, values + 0.0)
     return result
 
 
 class Pool(ABC):
-    """Collects atoms, rows of small integers, by their pricing value.
+    """Collection of the atoms, rows of small integers, with the largest pricing values.
 
     Parameters
     ----------
     M : ndarray of shape (N, N)
         Symmetric.
     threshold : float
-        Atoms of no larger value are not kept.
+        Only atoms of a larger value are kept.
     max_atoms : int
         Number of atoms kept.
     incumbent : float
@@ -38,8 +38,8 @@ class Pool(ABC):
         Relative excess over the best value that need not be found.
     """
 
-    #: Atoms are collected by enumeration only if their value is within this share of the best: lower ones are no
-    #: use while so much better ones exist, and a lower level would screen less.
+    #: Enumeration collects atoms only if their value is within this share of the best. Lower ones are of no use while
+    #: much better ones exist, and a lower level would screen fewer vectors.
     band = 0.01
 
     def __init__(self, M: FloatArray, threshold: float, max_atoms: int, incumbent: float, slack: float) -> None:
@@ -54,7 +54,7 @@ class Pool(ABC):
 
     @property
     def target(self) -> float:
-        """Value that a set of vectors must be able to exceed, or it cannot improve the best beyond the slack."""
+        """Value that a set of vectors must be able to exceed to improve the best value by more than the slack."""
         return (1.0 + self.slack) * self.best
 
     def level(self) -> float:
@@ -65,7 +65,7 @@ class Pool(ABC):
         return min(self.target, max(self.threshold, least, (1.0 - self.band) * self.best))
 
     def _chosen(self, values: FloatArray) -> npt.NDArray[np.intp]:
-        """Record the values of vectors and return the positions of those to be merged."""
+        """Record the values of vectors and return the positions of the vectors to be merged."""
         if len(values) == 0:
             return np.arange(0)
         self.best = max(self.best, float(values.max()))
@@ -74,15 +74,15 @@ class Pool(ABC):
             wanted &= values > (self.values[-1] if self.max_atoms else np.inf)
         chosen = np.flatnonzero(wanted)
         if len(chosen) > 8 * self.max_atoms:
-            # More than enough even if every atom comes in four versions; ties are cut by position.
+            # This is more than enough even if every atom occurs in four versions; ties are broken by position.
             chosen = chosen[np.argsort(-values[chosen], kind="stable")[: 8 * self.max_atoms]]
         return chosen
 
     def _merge(self, atoms: SignArray, values: FloatArray) -> None:
-        """Merge atoms, of which equal ones are equal rows."""
+        """Merge atoms, which are equal only if their rows are equal."""
         if len(self.values):
             atoms, values = np.vstack([self.atoms, atoms]), np.concatenate([self.values, values])
-        # Versions of one atom have values that differ by rounding: distinct are rows, not values.
+        # Rows are compared, not values, because the values of versions of one atom differ by rounding.
         keys = np.ascontiguousarray(atoms).view(np.dtype((np.void, atoms.shape[1]))).ravel()
         _, first = np.unique(keys, return_index=True)
         best = first[np.argsort(-values[first], kind="stable")][: self.max_atoms]
@@ -134,13 +134,13 @@ class FormPool(Pool):
 
 
 def _canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
-    """Return one of (u, v), (-u, -v), (v, u), (-v, -u) for every row: which one does not depend on which came."""
+    """Return one of (u, v), (-u, -v), (v, u), (-v, -u) for every row, the same for all four."""
     first, second = U * U[:, :1], V * V[:, :1]
     unequal = first != second
     where = np.argmax(unequal, axis=1)
     rows = np.arange(len(U))
     swap = first[rows, where] < second[rows, where]
-    # The sign of the product u' M v stays.
+    # This keeps the sign of the product u' M v.
     sign = U[:, :1] * V[:, :1]
     left, right = np.where(swap[:, None], second, first), np.where(swap[:, None], first, second)
     return left, right * sign

@@ -1,4 +1,4 @@
-"""The results of the pricing oracles: atoms, an upper bound and the tree that proves it."""
+"""Results of the pricing oracles: atoms, an upper bound and the tree that proves it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SignArray = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class LeafCuts:
-    r"""Inequalities :math:`(b^T x)^2 \ge 1` of sign vectors x, for b of integers with an odd sum, with weights.
+    r"""Weighted inequalities :math:`(b^T x)^2 \ge 1` of sign vectors x, for integer vectors b with an odd sum.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class Leaf:
     signs : ndarray of shape (k,), int8
         Values of the coordinates ``order[:k]``: signs, or levels in a polynomial tree.
     shift : ndarray or None
-        Diagonal z that proves the leaf's bound (see the module ``qsdp.pricing.shifts``): of shape
-        (1 + N + N - k,) for (1, v, u_R); in a polynomial tree of shape (1 + N - k,) for (1, q_R), the form
-        written in units of the largest level and its constant left out. None: all completions were enumerated.
+        Diagonal z that proves the leaf's bound (see the module ``qsdp.pricing.shifts``). Its shape is (1 + N + N - k,)
+        for (1, v, u_R), and in a polynomial tree (1 + N - k,) for (1, q_R), with the form in units of the largest level
+        and without its constant. None if all completions were enumerated.
     cuts : LeafCuts or None
-        Inequalities of the coordinates of the shift that strengthen it: the bound is less by the sum of their weights.
+        Inequalities in the coordinates of the shift. They lower the bound by the sum of their weights.
     """
 
     signs: SignArray
@@ -75,9 +75,9 @@ class BoundTree:
     order : ndarray of shape (N,), intp
         Order in which coordinates are fixed.
     leaves : tuple of Leaf
-        No leaf's signs begin another's, and every vector lies in a leaf. In a bilinear tree the sign of
-        ``order[0]`` is +1: the pricing value of (u, v) is that of (-u, -v). In a polynomial tree every level of
-        every coordinate is covered, but the constant's of a lift is +1 only.
+        No leaf's signs are a prefix of another's, and every vector lies in a leaf. In a bilinear tree the sign of
+        ``order[0]`` is +1, as (u, v) and (-u, -v) have the same pricing value. In a polynomial tree every level of
+        every coordinate is covered, except that the constant of a lift is +1 only.
     """
 
     order: npt.NDArray[np.intp]
@@ -91,20 +91,20 @@ class OracleResult:
     Attributes
     ----------
     value : float
-        Largest pricing value found; the given incumbent's, if none was larger.
+        Largest pricing value found, or the given incumbent if none was larger.
     upper : float
         Proven upper bound on the maximum, rounding included; infinite if nothing was proven.
     exact : bool
         Whether `upper` exceeds `value` by no more than rounding and the slack asked for.
     U, V : ndarray of shape (k, N), int8
-        Distinct atoms whose pricing value exceeds the threshold, in decreasing order, with ``u' M v > 0``; those
-        of a polynomial oracle have ``V = U``.
+        Distinct atoms whose pricing value exceeds the threshold, in decreasing order, with ``u' M v > 0``. For a
+        polynomial oracle, ``V = U``.
     values : ndarray of shape (k,)
         Their pricing values.
     trees : tuple of BoundTree
-        The proof of `upper`: one tree, or those for +K and -K of a polynomial oracle; empty if nothing was proven.
+        The proof of `upper`: one tree, or two for +K and -K of a polynomial oracle; empty if nothing was proven.
     sign : ndarray of shape (k,), int8
-        Sign of ``u' M v`` before it was made positive: of ``q' K q`` for polynomial oracles, else +1.
+        Sign of ``u' M v`` before it was made positive: the sign of ``q' K q`` for polynomial oracles, otherwise +1.
     """
 
     value: float

@@ -1,4 +1,4 @@
-"""The matrix of a pricing problem in moderate units, without its zero rows."""
+"""Scaling of the matrix of a pricing problem to moderate magnitudes, without its zero rows."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Scaled:
     Attributes
     ----------
     M : ndarray of shape (n, n)
-        Largest magnitude within 1/2 .. 1, or no entry at all.
+        Its largest magnitude is within 1/2 .. 1, or it has no entry.
     support : ndarray of shape (n,), intp
         Coordinates of the nonzero rows.
     size : int
-        Number of rows before.
+        Number of rows of the given matrix.
     exponent : int
         The matrix was divided by ``2.0 ** exponent``.
     """
@@ -39,7 +39,7 @@ class Scaled:
 
     @classmethod
     def of(cls, M: Any, size: int) -> Scaled:
-        """Check and scale a matrix; only its symmetric part is seen."""
+        """Check and scale a matrix; only its symmetric part is used."""
         array = check_matrix("M", M, n_columns=size)
         if len(array) != size:
             raise InvalidInputError(f"M must have shape {(size, size)}; got {array.shape}")
@@ -52,19 +52,19 @@ class Scaled:
         return cls(array, support, size, exponent)
 
     def inside(self, value: float) -> float:
-        """Return a value of the given matrix's units in this one's, infinite if too large."""
+        """Convert a value from units of the given matrix to those of `M`; infinite if too large."""
         return _scaled(value, -self.exponent)
 
     def outside(self, value: float) -> float:
-        """Return a value of this matrix's units in the given one's, infinite if too large."""
+        """Convert a value from units of `M` to those of the given matrix; infinite if too large."""
         return _scaled(value, self.exponent)
 
     def order(self, order: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Return an order of the support's positions as one of all coordinates, zero rows last."""
+        """Convert an order of the support's positions to an order of all coordinates, with zero rows last."""
         return np.concatenate([self.support[order], np.setdiff1d(np.arange(self.size), self.support)])
 
     def expand(self, rows: npt.NDArray[np.int8], level: int = 1) -> npt.NDArray[np.int8]:
-        """Return vectors of shape (k, n) as ones of shape (k, size), with `level` in zero rows."""
+        """Expand vectors of shape (k, n) to shape (k, size), with `level` in the coordinates of zero rows."""
         full = np.full((len(rows), self.size), level, dtype=np.int8)
         full[:, self.support] = rows
         return full
@@ -72,7 +72,7 @@ class Scaled:
 
 def rounding(M: FloatArray) -> float:
     r"""Return a bound on the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
-    # N products per row and N rows: gamma_2N times the sum of magnitudes, and a safety factor of two.
+    # N products per row and N rows give gamma_2N times the sum of magnitudes; two is a safety factor.
     return 2.0 * EPS * (len(M) + 2) * float(np.abs(M).sum())
 
 

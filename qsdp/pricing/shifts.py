@@ -1,6 +1,6 @@
-r"""Diagonal shifts: upper bounds of quadratic forms over sign vectors with some coordinates fixed.
+r"""Diagonal shifts: upper bounds on quadratic forms over sign vectors with some coordinates fixed.
 
-With the first k signs of u fixed, F, and R the rest, :math:`u^T M v = x^T B x` for :math:`x = (1, v, u_R)`,
+If F are the first k entries of u, fixed at s, and R the rest, :math:`u^T M v = x^T B x` for :math:`x = (1, v, u_R)`,
 
 .. math::
 
@@ -27,8 +27,8 @@ __all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
 #: Tolerance of the shift of a root.
 _ROOT = 1e-4
 
-#: Newton steps of a shift at most, and the smallest weight of their barrier, relative to the bound and per coordinate;
-#: its share of the bound is lost.
+#: Maximum number of Newton steps of a shift, and smallest weight of their barrier, relative to the bound and per
+#: coordinate; the bound loses that share.
 _STEPS, _BARRIER = 8, 1e-11
 
 
@@ -58,7 +58,7 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     """
     A = np.diag(z) - B
     trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
-    # A Cholesky factorisation in floats that ends proves A >= -gamma tr(A).
+    # A Cholesky factorisation that succeeds in floating point proves A >= -gamma tr(A).
     proven = (len(A) + 10) * EPS * trace
     lift = 4.0 * proven
     A[np.diag_indices(len(A))] += lift
@@ -77,7 +77,7 @@ def root_shift(bound: Callable[..., InnerBound], M: FloatArray, *, time_limit: f
     Raises
     ------
     KeyboardInterrupt
-        The bound, which catches it, was interrupted.
+        The bound, which catches this exception, was interrupted.
     """
     return uninterrupted(bound(M, tol=_ROOT, time_limit=time_limit)).z
 
@@ -100,17 +100,17 @@ def tighten(
     K : ndarray of shape (p, p)
     c : ndarray of shape (q,), q <= p
     z : ndarray of shape (p,)
-        With ``Diag(z) > K``.
+        A shift with ``Diag(z) > K``.
     target : float
-        Stop once the bound is below it, or will clearly not be.
+        Stop once the bound is below this value, or clearly will not be.
     positive : bool
         Whether z must stay positive.
 
     Notes
     -----
-    For nodes, which need a few steps from their parent's shift. Roots get theirs from `root_shift`: this barrier,
-    started at the edge of the cone, left 25 per cent above the best value where that leaves 11 (N = 33, the gradient of
-    a training problem), in three times the time. Whole proofs take a fifth fewer leaves and less time from N = 40 on.
+    Nodes need a few steps from their parent's shift. Roots use `root_shift`: this barrier, started at the edge of the
+    cone, stayed 25 per cent above the best value where that stays 11 (N = 33, the gradient of a training problem), in
+    three times the time. Whole proofs take a fifth fewer leaves with it, and less time from N = 40 on.
     """
     p, q = len(K), len(c)
     state = _evaluate(K, c, z, positive)
@@ -133,7 +133,7 @@ def tighten(
         if positive:
             gradient -= mu / z
             hessian[np.diag_indices(p)] += mu / (z * z)
-        # Scaled to a unit diagonal: the entries of z differ by magnitudes near the edge of the cone.
+        # A unit diagonal helps because the entries of z differ by orders of magnitude near the edge of the cone.
         unit = 1.0 / np.sqrt(hessian.diagonal())
         _, solved, info = dposv(hessian * np.outer(unit, unit), unit * gradient, lower=True)
         step = -unit * solved
@@ -172,7 +172,7 @@ class _Point:
 
 
 def _evaluate(K: FloatArray, c: FloatArray, z: FloatArray, positive: bool) -> _Point | None:
-    """Evaluate a shift; None outside the domain."""
+    """Evaluate a shift; return None outside the domain."""
     if positive and not np.all(z > 0.0):
         return None
     A = -K

@@ -1,4 +1,4 @@
-r"""Sign vectors by number, and orders and values of :math:`\|M_R^T u\|_1`."""
+r"""Numbered sign vectors, and orders and values of :math:`\|M_R^T u\|_1`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def signs_of(codes: IntArray, bits: int) -> FloatArray:
 def tail_order(M: FloatArray, deadline: Deadline) -> npt.NDArray[np.intp]:
     r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
 
-    The last twelve rows are chosen one by one for the smallest maximum, the others by decreasing absolute sum:
-    with the large rows decided first, more partial vectors are screened out. Any order is valid, and a deadline leaves
-    fewer rows chosen.
+    The last twelve rows are chosen one by one for the smallest maximum. The others are sorted by decreasing absolute
+    sum: with the large rows decided first, more partial vectors are screened out. Any order is valid, and a deadline
+    may leave fewer rows chosen.
     """
     rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
     tail: list[np.intp] = []
     sums = np.zeros((1, M.shape[1]))
     while len(rest) > 1 and len(tail) < _CHOSEN and not deadline.over:
         maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
-        # Of ties the smallest row, which is the last one.
+        # Ties go to the smallest row, which is the last one.
         tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))
         sums = np.vstack([sums + M[tail[-1]], sums - M[tail[-1]]]) if len(tail) > 1 else M[tail[-1:]]
     return np.array(rest + tail[::-1], dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The convex problem of the second layer for fixed neurons, by a dense interior-point method."""
+"""Convex problem of the second layer for fixed neurons, solved by a dense interior-point method."""
 
 from qsdp.column_generation.restricted._best import RestrictedSolution, predict
 from qsdp.column_generation.restricted._growing import GrowingColumns

@@ -1,4 +1,4 @@
-"""The best solution of a restricted problem so far, evaluated independently of the method."""
+"""Best solution of a restricted problem so far, evaluated independently of the method."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from qsdp.losses import DataFit
 
 __all__ = ["Best", "RestrictedSolution", "predict"]
 
-#: Iterations without a better gap after which rounding has taken over.
+#: Number of iterations without a smaller gap after which rounding dominates.
 _PATIENCE = 12
 
 
 def predict(F: FloatArray, weights: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
-    """Return the weighted sums of columns, in the shape of the target, each for the output that it feeds."""
+    """Return the weighted sum of the columns that feed each output, in the shape of the target."""
     if outputs is None:
         return F @ weights
     prediction = np.zeros_like(target)
@@ -36,10 +36,10 @@ class RestrictedSolution:
     weights : ndarray of shape (k,)
         Non-negative.
     nu : ndarray in the shape of the target
-        In the domain of the conjugate and with ``columns' nu <= penalties``. From the middle of the dual optimal
-        set rather than its boundary: what column generation converges well with.
+        Dual vector in the domain of the conjugate with ``columns' nu <= penalties``. It is from the middle of the dual
+        optimal set rather than its boundary, with which column generation converges well.
     objective, lower_bound : float
-        Of the restricted problem, evaluated at `weights` and `nu`.
+        Bounds on the restricted problem, evaluated at `weights` and `nu`.
     iterations : int
     """
 
@@ -51,7 +51,7 @@ class RestrictedSolution:
 
 
 class Best:
-    """The best weights and the best dual vector met so far, both evaluated."""
+    """The best weights and the best dual vector found so far, with their values."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Best:
         return chosen
 
     def update(self, weights: FloatArray, nu: FloatArray, iteration: int, mu: float) -> float:
-        """Evaluate a pair of iterates and return the relative gap of the best ones."""
+        """Evaluate a pair of iterates and return the relative gap of the best pair."""
         self.iterations = iteration
         objective = self.fit.value(self.predict(weights)) + float(self.penalties @ weights)
         if objective < 0.99 * self.objective:
@@ -105,7 +105,7 @@ class Best:
         if bound > self.bound:
             self.bound, self.nu = bound, nu
         gap = self.relative_gap
-        # The gap stands still in the first iterations of problems whose optimum is near zero.
+        # The gap does not change in the first iterations if the optimum is near zero.
         if gap < 0.9 * self.gap or mu < 0.9 * self.mu:
             self.gap, self.mu, self.improved = min(gap, self.gap), min(mu, self.mu), iteration
         return gap

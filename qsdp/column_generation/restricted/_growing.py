@@ -1,4 +1,4 @@
-"""Columns that come a few at a time, in an orthonormal basis that grows with them."""
+"""Columns added a few at a time, in an orthonormal basis that grows with them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["GrowingColumns"]
 #: Largest product of two columns of the basis that counts as rounding.
 _ORTHOGONAL = 1e-13
 
-#: Length of the remainder of a direction that is in the basis; its components in columns are as small, or smaller.
+#: Largest remainder of a direction that counts as in the basis; its components in columns are as small, or smaller.
 _NEGLIGIBLE = 1e-8
 
 
 class GrowingColumns:
-    r"""At most n columns F = Q R, of which the restricted problem of the squared loss needs R and :math:`Q^T y` only.
+    r"""At most n columns F = Q R; the restricted problem of the squared loss needs only R and :math:`Q^T y`.
 
     With sample weights, rows of columns and target are multiplied by their square roots.
 
-    A factorisation of n x k columns takes :math:`4 n k^2` operations, whenever the problem is solved. Here k' new
-    columns take :math:`6 n k k'`, once.
+    A factorisation of n x k columns takes :math:`4 n k^2` operations each time the problem is solved. Here, k' new
+    columns take :math:`6 n k k'` operations once.
 
     Parameters
     ----------
     fit : DataFit
-        Quadratic, with a target of shape (n,).
+        Fit with a quadratic loss and a target of shape (n,).
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class GrowingColumns:
         self.rows = np.zeros((0, 0))
 
     def add(self, columns: FloatArray) -> None:
-        """Take in columns of shape (n, k')."""
+        """Add columns of shape (n, k')."""
         columns = self._roots[:, None] * columns
         within = self.basis.T @ columns
         fresh, beyond = np.linalg.qr(columns - self.basis @ within)
-        # Columns that depend on the basis up to rounding leave directions that need not be orthogonal to it.
+        # Columns that lie in the basis up to rounding leave directions that need not be orthogonal to it.
         while np.abs(again := self.basis.T @ fresh).max(initial=0.0) > _ORTHOGONAL:
             within += again @ beyond
             fresh = fresh - self.basis @ again
@@ -64,12 +64,12 @@ class GrowingColumns:
         self.basis = np.hstack([self.basis, fresh])
 
     def select(self, chosen: npt.NDArray[np.intp]) -> None:
-        """Keep these columns only."""
+        """Keep only the chosen columns."""
         turned, self.rows = np.linalg.qr(self.rows[:, chosen])
         self.basis = self.basis @ turned
 
     def solve(
         self, chosen: npt.NDArray[np.intp] | slice, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
     ) -> RestrictedSolution:
-        """Solve the restricted problem of some columns, see `solve_restricted`."""
+        """Solve the restricted problem of some columns (see `solve_restricted`)."""
         return solve_in_basis(self.basis, self.rows[:, chosen], self._fit, penalties, tol, deadline)

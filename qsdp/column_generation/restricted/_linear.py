@@ -13,13 +13,13 @@ __all__ = ["MAX_ITERATIONS", "TO_BOUNDARY", "cholesky", "newton_operations", "re
 
 MAX_ITERATIONS = 100
 
-#: How far a step goes towards the boundary of the positive orthant.
+#: Share of the way to the boundary of the positive orthant that a step may go.
 TO_BOUNDARY = 0.995
 
 
 def cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return a solver of ``N x = b`` for a positive definite N; None where it is not nearly one."""
-    # Scaled to unit diagonal, where a tiny shift costs no accuracy and saves the last iterations.
+    """Return a solver of ``N x = b`` for a positive definite N, or None if N is not nearly positive definite."""
+    # With a unit diagonal, a tiny shift costs no accuracy and saves the last iterations.
     scale: FloatArray = 1.0 / np.sqrt(np.maximum(N.diagonal(), np.finfo(np.float64).tiny))
     N = N * np.outer(scale, scale)
     for shift in (0.0, 1e-14, 1e-12, 1e-10):
@@ -33,7 +33,7 @@ def cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
 
 
 def newton_operations(n: int, k: int) -> float:
-    """Return the operations of forming and factorising the smaller normal matrix of n x k columns."""
+    """Return the number of operations to form and factorise the smaller normal matrix of n x k columns."""
     small, large = sorted((n, k))
     return float(small) ** 2 * (large + small / 3.0)
 

@@ -15,10 +15,10 @@ from qsdp.losses import DataFit
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
 
-#: Of the solution of a linear system by Woodbury's identity, the first solve included.
+#: Number of refinements of a solution by Woodbury's identity, including the first solve.
 _REFINEMENTS = 4
 
-#: Samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
+#: Number of samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
 _FEW_SAMPLES = 3000
 
 
@@ -78,13 +78,13 @@ def solve_in_basis(
 ) -> RestrictedSolution:
     r"""Solve the problem of the squared loss for columns F with :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, Q orthonormal.
 
-    The residual off the range of Q is constant, and orthogonal to every column.
+    The residual outside the range of Q is constant and orthogonal to every column.
     """
     roots, plain = fit.whitened()
     inside = Q.T @ plain.target
     rest = plain.target - Q @ inside
     constant = float(rest @ rest)
-    # The gap is relative to the whole objective.
+    # The constant only lowers the relative gap.
     small = solve_quadratic(R, replace(plain, target=inside), penalties, tol, deadline)
     nu = roots * (Q @ small.nu + 2.0 * rest)
     return replace(small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant)
@@ -98,7 +98,7 @@ def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArr
     x[:k] = size / row
     typical = float(c[:k].mean())
     s = np.maximum(c, 0.1 * typical)
-    # Far from feasible, products that are small beside the value at zero would allow tiny steps only.
+    # Far from feasibility, products that are small relative to the value at zero would allow only tiny steps.
     s[:k] = np.maximum(s[:k], 0.1 * fit.value_at_zero / len(c) / x[:k])
     # Zero-cost slacks must not start on the boundary.
     s[k:] = np.maximum(c[k:], 0.1 if fit.weights is None else 0.1 * np.resize(fit.weights, len(c) - k))
@@ -106,7 +106,7 @@ def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArr
 
 
 def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return a solver of ``(F Diag(D) F' + Diag(diagonal)) x = b``, through the smaller side."""
+    """Return a solver of ``(F Diag(D) F' + Diag(diagonal)) x = b``, using the smaller side."""
     n, k = F.shape
     if n <= max(k, _FEW_SAMPLES):
         # A matrix times its own transpose takes half the operations.
@@ -125,7 +125,7 @@ def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Cal
 
     def solve(b: FloatArray) -> FloatArray:
         x = np.zeros_like(b)
-        # Small diagonals make the identity lose digits that a residual brings back.
+        # Small diagonals make the identity lose digits, which residuals restore.
         for _ in range(_REFINEMENTS):
             r = b - F @ (D * (F.T @ x)) - diagonal * x
             x = x + r / diagonal - scaled @ inner(scaled.T @ r)

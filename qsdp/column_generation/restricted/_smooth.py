@@ -16,7 +16,7 @@ from qsdp.losses import Curvature, DataFit
 
 __all__ = ["solve_smooth"]
 
-#: Steps along the central path where the primal-dual method failed, and the gap that is no failure.
+#: Maximum number of steps along the central path if the primal-dual method fails, and gap up to which it has not.
 _PATH_STEPS, _ACCURATE = 200, 1e-9
 
 
@@ -29,13 +29,13 @@ def solve_smooth(
     deadline: Deadline = NEVER,
 ) -> RestrictedSolution:
     n, k = F.shape
-    # The Hessian of coupled outputs is one of all columns.
+    # The Hessian of coupled outputs is a matrix over all columns.
     operations = newton_operations(n if outputs is None else max(n, k), k)
     best = Best(F, fit, penalties, outputs)
     row = float(np.abs(F).sum(axis=1).mean()) or 1.0
     a = np.full(k, 1.0 / row)
     slope = penalties + best.correlations(fit.gradient(best.predict(a)))
-    # Small ones would meet the boundary at once where the first slopes are negative.
+    # Small values would reach the boundary at once where the first slopes are negative.
     s = np.maximum(slope, max(float(np.abs(slope).max()), float(penalties.max())))
     for iteration in range(MAX_ITERATIONS):
         prediction = best.predict(a)
@@ -49,13 +49,13 @@ def solve_smooth(
         solve = _newton_system(F, fit.curvature(prediction), outputs, s / a)
         if solve is None:
             break
-        # Complementarity means little as long as s is not the slope: the curvature changes on the way.
+        # Complementarity means little while s differs from the slope, because the curvature changes on the way.
         away = mu + float(np.abs(a * (slope - s)).sum()) / k
         da = solve(-slope)
         ds = -s - s / a * da
         reach = min(1.0, reach_of(a, da), reach_of(s, ds))
         sigma = max((1.0 - reach) ** 3, 1e-3)
-        # After a short step the corrector would correct what does not happen.
+        # If the step is short, the corrector would correct for a change that does not occur.
         centre = sigma * away - (da * ds if reach > 0.5 else 0.0)
         da = solve(-slope + centre / a)
         ds = (centre - s * da) / a - s
@@ -70,13 +70,13 @@ def solve_smooth(
 
 
 def _follow_path(best: Best, tol: float, operations: float, deadline: Deadline) -> None:
-    r"""Continue where the primal-dual method cycles, by Newton's method on :math:`f(a) - \mu \sum_j \log a_j`.
+    r"""Continue by Newton's method on :math:`f(a) - \mu \sum_j \log a_j` where the primal-dual method cycles.
 
-    Slower, but every step lowers a convex function, so that nothing can go round.
+    This is slower, but every step lowers a convex function, so it cannot cycle.
     """
     k = len(best.weights)
     penalty = float(best.penalties.sum())
-    # Penalties may vanish beside the loss, and be zero in its units.
+    # Penalties may be negligible compared with the loss, and be zero in its units.
     unit = best.objective / penalty if penalty > EPS * best.objective else max(float(best.weights.max()), 1.0)
     a = np.maximum(best.weights, 1e-6 * unit)
     mu = max(best.objective - best.bound, tol * best.objective) / k
@@ -99,7 +99,7 @@ def _follow_path(best: Best, tol: float, operations: float, deadline: Deadline) 
 
 
 def _descent(best: Best, a: FloatArray, da: FloatArray, mu: float, decrement: float) -> float:
-    """Return a step that lowers the barrier function by a share of what its slope promises."""
+    """Return a step that lowers the barrier function by a share of the decrease that its slope predicts."""
 
     def barrier(a: FloatArray) -> float:
         loss = best.fit.value(best.predict(a))

@@ -1,4 +1,4 @@
-"""Which method solves which loss."""
+"""Choice of the method that solves the restricted problem of a loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_solvable(loss: Loss) -> bool:
 
 
 def check_solvable(loss: Loss) -> None:
-    """Raise `SolverError` for a loss that `solve_restricted` has no method for."""
+    """Raise `SolverError` if `solve_restricted` has no method for a loss."""
     if not is_solvable(loss):
         raise SolverError(
             f"loss must be a PiecewiseQuadratic or define curvature, for its best second layers; got {loss!r}"
@@ -43,31 +43,31 @@ def solve_restricted(
     Parameters
     ----------
     columns : ndarray of shape (n, k)
-        The values :math:`f_j` of k neurons on the data; a neuron whose weight may be negative stands there
-        twice, with both signs.
+        The values :math:`f_j` of k neurons on the data. A neuron whose weight may be negative appears twice, with both
+        signs.
     fit : DataFit
         L, with a target of shape (n,), or (n, C) for a coupled loss.
     penalties : ndarray of shape (k,)
         c, positive.
     outputs : ndarray of shape (k,), optional
-        Which output each column feeds, for targets (n, C).
+        Output that each column feeds, for targets of shape (n, C).
     tol : float, default=1e-10
-        Relative duality gap at which to stop. Loose ones leave the dual vector well inside the feasible set.
+        Relative duality gap at which to stop. Loose values leave the dual vector well inside the feasible set.
     deadline : Deadline
-        When it is over, or an iteration would pass it, the best pair met by then is returned.
+        If it is over, or an iteration would pass it, the best pair found so far is returned.
 
     Raises
     ------
     SolverError
-        The loss is neither piecewise quadratic nor has it a curvature.
+        The loss is neither piecewise quadratic nor has a curvature.
 
     Notes
     -----
-    A primal-dual interior-point method with Mehrotra's corrector. Ends of the interval of a piecewise quadratic loss
-    become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that all of them are
-    one quadratic program; other losses are linearised in every step. The linear systems are dense and of the smaller of
-    the two sides, samples or columns. On the problems of column generation this is much faster than sparse solvers,
-    whose factorisations have no zeros to use.
+    The solver is a primal-dual interior-point method with Mehrotra's corrector. Ends of the interval of a piecewise
+    quadratic loss become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that
+    the problem is one quadratic program. Other losses are linearised in every step. The linear systems are dense and of
+    the smaller side, samples or columns. On the problems of column generation, this is much faster than sparse solvers,
+    whose factorisations have no zeros to exploit.
     """
     check_solvable(fit.loss)
     # The last iterations divide by almost zero; overflowed values are not used.

@@ -1,4 +1,4 @@
-"""Few neurons with the same outputs as many."""
+"""Reduction of many neurons to a few with the same outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["sparsify"]
 
-#: Status of a linear program that reached a limit, in the terms of SciPy.
+#: SciPy's status of a linear program that reached a limit.
 _TIME_OVER = 1
 
 
@@ -23,23 +23,23 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, de
     weights, penalties : ndarray of shape (k,)
         Non-negative.
     deadline : Deadline
-        When it comes first, the weights are returned as they came.
+        If it passes first, the weights are returned unchanged.
 
     Returns
     -------
     ndarray of shape (k,)
-        With at most n positive entries, the rank of `columns` to be exact.
+        Weights with at most n positive entries; more precisely, at most the rank of `columns`.
 
     Notes
     -----
-    A vertex of :math:`\{w \ge 0 : \sum_j w_j f_j = \sum_j a_j f_j\}` of least cost, by the simplex method. Where that
-    fails, the weights are returned as they came.
+    The simplex method finds a vertex of :math:`\{w \ge 0 : \sum_j w_j f_j = \sum_j a_j f_j\}` of least cost. If it
+    fails, the weights are returned unchanged.
     """
     used = np.flatnonzero(weights > 0.0)
     if not len(used):
         return weights
     F = columns[:, used]
-    # A triangular factor and its singular values.
+    # These are the operations of a triangular factor and its singular values.
     if not deadline.affords(10.0 * F.size * min(F.shape)):
         return weights
     if F.shape[0] > F.shape[1]:
