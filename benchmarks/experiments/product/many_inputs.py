@@ -9,8 +9,8 @@ which is not timed. Every case runs in its own process; its peak memory includes
     pixels      all 784 pixels of 60000 images: one relaxation per class by the low-rank method, beta = 3000; 1000
                 sampled neurons, refitted and polished for five minutes. Seconds are wall time, with two threads. The
                 variable QSDP_DEVICE names a torch device, such as cuda, for the products with the data.
-    polished    networks sampled from a relaxation of pooled images and polished for the cross-entropy. Their shares,
-                1e-4 and 3e-6 of that `beta_max`, were tried with 10000 of the training images held out; no choice
+    polished    networks sampled from a relaxation of pooled images and polished for the cross-entropy. For its beta,
+                the shares 1e-4 and 3e-6 of that `beta_max` were tried on 10000 held-out training images; no choice
                 used the test images. Second-layer weights are shared (one number per output) or free (each neuron
                 serves every class, with 64-bit weights). The network of all pixels starts from the pooled one, with
                 the weight of a 2 x 2 block for each of its pixels, and is polished further. The number of sweeps is
