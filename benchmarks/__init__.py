@@ -1,1 +1,1 @@
-"""Measurements of this package: scripts, and experiments run by `python -m benchmarks`."""
+"""Measurements of this package: scripts, and the experiments that `python -m benchmarks` runs."""

@@ -1,9 +1,9 @@
 """The experiments of this folder, from the root: `python -m benchmarks list | run | again | show NAME | page`.
 
-Each is a file in a folder, its topic, of `benchmarks/experiments/`; what it measured is in
-`benchmarks/results/NAME.json`, from which tables, pictures, `benchmarks/RESULTS.md`, `docs/results/` and what READMEs
-and some pages of the documentation quote (`_quotes.py`) are made, never by hand. `run` goes on where an earlier run was
-stopped. What an older version of an experiment has measured counts as not measured.
+Each is a file in the folder of its topic in `benchmarks/experiments/`. Its measurements are stored in
+`benchmarks/results/NAME.json`. Tables, figures, `benchmarks/RESULTS.md`, `docs/results/` and the quotes in READMEs and
+some pages of the documentation (`_quotes.py`) are generated from these records, never written by hand. `run` continues
+where an earlier run stopped. Measurements of an older version of an experiment do not count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from qsdp.bench._runner import run_again
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
-#: Pages of the documentation, by hand, that quote as READMEs do.
+#: Handwritten pages of the documentation that contain quotes, as the READMEs do.
 QUOTING = ("tried.md", "guide/more_rows_costs.md")
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else 170)
@@ -50,7 +50,7 @@ Out = Annotated[Path | None, typer.Option(help="Folder of results.")]
 
 
 def topics() -> dict[str, str]:
-    """Return the topic of every experiment, topic by topic; an experiment's name is that of its file."""
+    """Return the topic of every experiment, in the order of topics; an experiment has the name of its file."""
     order = list(TOPICS)
     files = sorted((path.parent.name, path.stem) for path in HERE.glob("experiments/*/[!_]*.py"))
     files.sort(key=lambda file: order.index(file[0]) if file[0] in order else len(order))
@@ -75,12 +75,12 @@ def experiment_of(name: str) -> Experiment:
 
 
 def chosen(wanted: Sequence[str]) -> list[Experiment]:
-    """Return experiments by name; all of them for 'all'."""
+    """Return experiments by name, or all of them for 'all'."""
     return [experiment_of(name) for name in (topics() if list(wanted) == ["all"] else wanted)]
 
 
 def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:
-    """Return the experiment with the cases whose parameters have one of the values asked for."""
+    """Return the experiment with the cases whose parameters have one of the wanted values."""
     wanted: dict[str, set[str]] = {}
     for one in only:
         name, separator, value = one.partition("=")
@@ -95,14 +95,14 @@ def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:
 
 
 def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Experiment, Results, Path]]:
-    """Return experiments, what is measured of each, and where."""
+    """Return experiments with their results and the paths of their files."""
     paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(wanted)]
     return [(experiment, load_results(experiment, path), path) for experiment, path in paths]
 
 
 @app.command("list")
 def list_(out: Out = None) -> None:
-    """Name the experiments, how much of each is measured, and whether its sources have changed since."""
+    """List the experiments, how many of their cases are measured, and whether the sources have changed since."""
     topic, known = "", topics()
     for experiment, results, _ in stored(out or HERE / "results"):
         if topic != known[experiment.name]:
@@ -147,7 +147,7 @@ def run(
 def again(
     experiments: Names, cases: Annotated[int, typer.Option(min=1, help="Of each experiment.")] = 5, out: Out = None
 ) -> None:
-    """Measure a few stale cases anew; those that are as recorded, but for times and memory, count as current."""
+    """Measure a few stale cases again; those that differ only in times and memory become current."""
     for experiment, _, path in stored(out or HERE / "results", experiments):
         for case, differing in run_again(experiment, path, cases):
             told = f"differs in {'; '.join(differing[:3])}" if differing else "as recorded"
@@ -156,7 +156,7 @@ def again(
 
 @app.command()
 def show(experiments: Names, out: Out = None) -> None:
-    """Print tables and claims of what was measured, and draw its picture; measures nothing."""
+    """Print tables and claims of the records and draw the figure, without measuring."""
     for experiment, results, path in stored(out or HERE / "results", experiments):
         print_report(experiment, results, console)
         draw(experiment, results, path)
@@ -164,7 +164,7 @@ def show(experiments: Names, out: Out = None) -> None:
 
 @app.command()
 def page(out: Out = None) -> None:
-    """Write RESULTS.md, every claim with its verdict, a page of every experiment, and the measurements in READMEs."""
+    """Write RESULTS.md with all claims and verdicts, a page for every experiment, and the quotes in READMEs."""
     folder = out or HERE / "results"
     for experiment, results, path in stored(folder):
         draw(experiment, results, path)
@@ -178,12 +178,12 @@ def page(out: Out = None) -> None:
 
 
 def pages_folder(folder: Path) -> Path:
-    """Return where the pages of the experiments are: in the documentation, or beside results in another folder."""
+    """Return the folder of the pages of experiments: in the documentation, or beside results in another folder."""
     return HERE.parent / "docs" / "results" if folder == HERE / "results" else folder / "pages"
 
 
 def pages(folder: Path) -> dict[Path, str]:
-    """Return the pages of the results in a folder: the summary, one for each experiment, and pages that quote."""
+    """Return the pages of the results in a folder: the summary, one for each experiment, and pages with quotes."""
     summary, home, known = folder.parent / "RESULTS.md", pages_folder(folder), stored(folder)
     placed = [(experiment.name, claim) for experiment, results, _ in known for claim in claims_of(experiment, results)]
     claims: dict[str, list[Claim]] = {experiment.name: [] for experiment, _, _ in known}
@@ -207,12 +207,12 @@ def pages(folder: Path) -> dict[Path, str]:
 
 
 def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
-    """Return what gives quotes by name, of an experiment or "campaigns", and part; None for what is not measured."""
+    """Return a function that looks up a quote by experiment (or "campaigns") and part; None if not measured."""
     measured = {experiment.name: (experiment, results) for experiment, results, _ in known}
 
     @functools.cache
     def found(name: str) -> tuple[Mapping[str, str], bool]:
-        """Return all quotes of a name, and whether nothing is left to measure."""
+        """Return all quotes of a name, and whether all of its cases are measured."""
         if name == "campaigns":
             return _tried.quotes(), True
         module, (experiment, results) = module_of(name), measured[name]
@@ -230,7 +230,7 @@ def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
 
 
 def draw(experiment: Experiment, results: Results, path: Path) -> None:
-    """Draw the experiment's picture beside its file; one that is not drawn any more is removed."""
+    """Draw the experiment's figure beside its file; a figure that is no longer drawn is removed."""
     picture = path.with_suffix(".png")
     records = results.of(list(experiment.cases(results.quick)))
     picture.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""What READMEs and pages quote from records: blocks from `<!-- measured: NAME.PART ... -->` to `<!-- end -->`.
+"""Quotes from records in READMEs and pages: blocks from `<!-- measured: NAME.PART ... -->` to `<!-- end -->`.
 
-A block has the quotes that it names, in their order: rows of a table, whose heading stays as it is in the README, or
-paragraphs. `quotes(records)` in the file of an experiment returns its quotes by PART; those of campaigns are made by
-`_tried.py`.
+A block contains the quotes that it names, in order: rows of a table, whose heading in the README is kept, or
+paragraphs. `quotes(records)` in the file of an experiment returns its quotes by PART; `_tried.py` returns those of the
+campaigns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import typer
 
-#: Of an experiment, and one of its parts; None is not measured yet.
+#: Function of an experiment and a part that returns the quote, or None if it is not measured yet.
 Quoted = Callable[[str, str], str | None]
 
 WIDTH = 120
@@ -36,12 +36,12 @@ def _block(begin: str, names: str, heading: str, end: str, quoted: Quoted) -> st
         if found is None:
             parts.append(f"| {place}: not measured yet |" if heading else f"{place}: not measured yet.")
         else:
-            # Tables and what is with them are as they come.
+            # Quotes with tables are not wrapped.
             parts.append(found if heading or "\n" in found else _wrapped(found))
     return begin + heading + ("\n" if heading else "\n\n").join(parts) + "\n" + end
 
 
 def _wrapped(paragraph: str) -> str:
-    # A number stays with its per cent.
+    # A line never breaks between a number and its percent sign.
     whole = textwrap.fill(paragraph.replace(" %", "\0%"), WIDTH, break_long_words=False, break_on_hyphens=False)
     return whole.replace("\0", " ")

@@ -1,4 +1,4 @@
-"""What the documentation's page "What was tried against it" quotes from the records of the campaigns."""
+"""Quotes from the records of the campaigns for the page "What was tried against it" of the documentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECORDS = Path(__file__).resolve().parents[1] / "tests" / "campaigns" / "records
 
 
 def quotes() -> dict[str, str]:
-    """Return what is quoted of each campaign, by name."""
+    """Return the quote of each campaign, by name."""
     return {path.stem: "\n".join(_figures(json.loads(path.read_bytes()))) for path in sorted(RECORDS.glob("*.json"))}
 
 
@@ -25,7 +25,7 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
         yield "; ".join(f"{cause} ({count})" for cause, count in causes.items()) + "."
     yield from ("", "| | |", "|---|---|")
     for kind, counts in record["counts"].items():
-        # Of errors there are as many kinds as messages.
+        # Errors are only counted, since every message is a kind of its own.
         shown = f"{sum(counts.values()):,}" if kind == "refused" else _listed(counts)
         yield f"| {kind.capitalize()} | {shown} |"
 

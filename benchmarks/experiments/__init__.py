@@ -1,6 +1,6 @@
 """The experiments, one file each, by topic."""
 
-#: The topics in the order of the page of results, and what they are called there.
+#: The topics in the order of the results page, with their headings.
 TOPICS = {
     "paper": "Quantized networks by semidefinite programming (Bartan, Pilanci)",
     "comparisons": "Beside networks trained by gradients",

@@ -1,4 +1,4 @@
-"""What experiments are written in: cases, groups of records, numbers as text, and claims."""
+"""Building blocks of experiments: cases, groups of records, numbers as text, and claims."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PAPER = "Bartan, Pilanci"
 TARGET = "Target of the package"
 
 Records = Sequence[Record]
-#: A measurement: its name, names from the outside in with slashes between them, or a function of the record.
+#: A measurement: its name, nested names separated by slashes, or a function of the record.
 What = str | Callable[[Record], Any]
 
 
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
-    """Return the experiment of a module: named like it, of its functions cases, run, tables, claims and plot.
+    """Return the experiment of a module, with its name and its functions cases, run, tables, claims and plot.
 
-    Tables are all that was measured, `_summary`, unless there is such a function; `KEYS` of the module are parameters
-    inside of measurements, and `shown(records)` returns other records for the tables, which pick and rename. `plot`
-    takes records and returns a figure, or None if there are too few.
+    Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
+    inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes
+    records and returns a figure, or None if there are too few.
     """
     found = vars(sys.modules[module])
     functions = {name: found[name] for name in ("cases", "run", "tables", "claims") if name in found}
@@ -41,7 +41,7 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Exper
 
 
 def grid(**parameters: Any) -> list[dict[str, Any]]:
-    """Return a case for each combination of parameters, the last varying first; numbers and text are one value each."""
+    """Return a case for each combination of parameters, the last varying first; a number or text is one value."""
     columns = [[each] if isinstance(each, str | float | int | None) else each for each in parameters.values()]
     return [dict(zip(parameters, values, strict=True)) for values in itertools.product(*columns)]
 
@@ -50,15 +50,15 @@ def grid(**parameters: Any) -> list[dict[str, Any]]:
 
 
 def accuracy(outputs: np.ndarray, y: np.ndarray) -> float:
-    """Return the share of right classes: the largest of several outputs, or the sign of one."""
+    """Return the share of correct classes, by the largest of several outputs or the sign of a single one."""
     decided = outputs.argmax(axis=1) if outputs.ndim == 2 else np.where(outputs > 0.0, 1.0, -1.0)
     return float(np.mean(decided == y))
 
 
 def timed(work: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[Any, float]:
-    """Return an answer and its seconds, those of the processor unless another clock is given; never zero.
+    """Return a result and its seconds, which are never zero: CPU time unless another clock is given.
 
-    Some systems count the processor's time in hundredths of a second: what is shorter than the clock's step is that.
+    Some systems count CPU time in hundredths of a second; a shorter time is reported as one step of the clock.
     """
     step, start = clock_step(clock), clock()
     return work(), max(clock() - start, step)
@@ -66,7 +66,7 @@ def timed(work: Callable[[], Any], clock: Callable[[], float] = time.process_tim
 
 @functools.cache
 def clock_step(clock: Callable[[], float]) -> float:
-    """Return by how much a clock advances at once."""
+    """Return the step by which a clock advances."""
     start = now = clock()
     while now == start:
         now = clock()
@@ -77,7 +77,7 @@ def clock_step(clock: Callable[[], float]) -> float:
 
 
 def measured(record: Record, what: What) -> Any:
-    """Return a measurement; None where there is none."""
+    """Return a measurement, or None if there is none."""
     if callable(what):
         return what(record)
     found: Any = record.measured
@@ -92,7 +92,7 @@ def values(records: Iterable[Record], what: What) -> np.ndarray:
 
 
 def by(records: Iterable[Record], what: What, *names: str) -> dict[Any, Any]:
-    """Return one measurement by the value of a parameter, or by the values of several."""
+    """Return one measurement by the value of a parameter, or by the values of several parameters."""
     return {
         record.case[names[0]] if len(names) == 1 else tuple(record.case[name] for name in names): measured(record, what)
         for record in records
@@ -108,16 +108,16 @@ def grouped(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], lis
 
 
 def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
-    """Return the records of cases with these parameters; those of a tuple have one of its values."""
+    """Return the records whose cases have these parameters; a tuple accepts any of its values."""
     values = {name: value if isinstance(value, tuple) else (value,) for name, value in wanted.items()}
     return [record for record in records if all(record.case.get(name) in values[name] for name in values)]
 
 
 def unfolded(records: Iterable[Record], part: str, *names: str, shared: Sequence[str] = ()) -> list[Record]:
-    """Return a record for each entry of a measurement, with more parameters and what was measured once for all.
+    """Return a record for each entry of a measurement, with additional parameters and shared measurements.
 
-    The measurement `part` is a dictionary of entries by a parameter, or a list of entries that have parameters in them;
-    `names` are the parameters, `shared` what else every entry gets.
+    The measurement `part` is a dictionary of entries by one parameter, or a list of entries that contain their
+    parameters. `names` are the parameters, and `shared` the other measurements that every entry receives.
     """
     found = []
     for record in records:
@@ -132,7 +132,7 @@ def unfolded(records: Iterable[Record], part: str, *names: str, shared: Sequence
 def over_sets(
     found: Mapping[tuple[Any, Any], float], sets: Iterable[Any], mean: Callable[[Any], float] = np.mean
 ) -> dict[Any, float]:
-    """Return the mean over sets by split, of a measurement by set and split; of the splits that have all sets."""
+    """Return the mean over sets, by split, of a measurement by set and split, for the splits that have all sets."""
     sets = list(sets)
     return {
         split: float(mean([found[name, split] for name in sets]))
@@ -166,7 +166,7 @@ def seconds(numbers: np.ndarray) -> str:
 
 
 def duration(spent: float) -> str:
-    """Return a time in milliseconds, seconds or minutes, to two digits or whole."""
+    """Return a time in milliseconds, seconds or minutes, to two digits or a whole number."""
     for limit, unit, name in ((0.1, 1e-3, "ms"), (600.0, 1.0, "s"), (np.inf, 60.0, "minutes")):
         if spent < limit:
             number = spent / unit
@@ -175,7 +175,7 @@ def duration(spent: float) -> str:
 
 
 def small(number: float) -> str:
-    """Return a small number to one digit, as it is written."""
+    """Return a small number to one digit, in scientific notation."""
     return f"{number:.0e}".replace("e-0", "e-")
 
 
@@ -195,7 +195,7 @@ def kilobits(bits: float) -> str:
 def approach_claim(
     source: str, statement: str, distances: Mapping[Any, tuple[float, float]], *, names: tuple[str, str]
 ) -> Claim:
-    """Return whether a distance, a share, falls below a tenth from its first to its last."""
+    """Return the claim that a distance, given as a share, falls below a tenth of its first value."""
     before, after = ({key: pair[k] for key, pair in distances.items()} for k in (0, 1))
     tenth = {key: 0.1 * distance for key, distance in before.items()}
     texts = [per_cent(list(one.values())) for one in (before, after)]
@@ -206,7 +206,7 @@ def approach_claim(
 
 
 def decided_inside(claim: Claim, rival: str, at_edges: Sequence[bool]) -> Claim:
-    """Return a claim as not measured where most of the rival's repetitions chose an edge of a grid."""
+    """Return a claim as not measured if most of the rival's repetitions chose an edge of a grid."""
     if claim.verdict == "not measured" or 2 * sum(at_edges) <= len(at_edges):
         return claim
     why = f"not decided: '{rival}' is at an edge of its grid in {sum(at_edges)} of {len(at_edges)} repetitions"

@@ -1,4 +1,4 @@
-"""The data sets of the experiments, split: all functions return ``X, X_test, y, y_test``."""
+"""The data sets of the experiments, split; the functions that split return ``X, X_test, y, y_test``."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def standardised(name: str, seed: int) -> Split:
-    """Return a UCI set in the paper's shares, standardised, without a constant column."""
+    """Return a UCI set, split as in the paper and standardised, without a constant column."""
     X, X_test, y, y_test = qsdp.datasets.load_uci(name).split(random_state=seed)
     return *scaled(X, X_test), y, y_test
 
 
 def quarter(X: np.ndarray, y: np.ndarray, seed: int, *, classes: bool = True) -> Split:
-    """Return a quarter for testing, stratified by classes; columns are standardised, and real targets too."""
+    """Split off a quarter for testing, stratified by class; columns and real targets are standardised."""
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, stratify=y if classes else None, random_state=seed)
     return *scaled(X, X_test), *((y, y_test) if classes else scaled(y, y_test))
 
 
 def planted(n: int, d: int, seed: int) -> Split:
-    """Return n Gaussian samples of d columns for training and n for the test, targets of ten binary neurons."""
+    """Return n Gaussian samples of d columns for training and n for testing, with targets of ten binary neurons."""
     X, y = qsdp.datasets.make_planted(2 * n, d, n_neurons=10, random_state=seed)
     return X[:n], X[n:], y[:n], y[n:]
 
 
 def digits() -> Split:
-    """Return scikit-learn's digits, 1437 and 360 stratified, pixels in [0, 1]."""
+    """Return scikit-learn's digits, 1437 for training and 360 for testing, stratified, with pixels in [0, 1]."""
     X, y = sets.load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
     return X, X_test, y, y_test
@@ -41,9 +41,9 @@ def digits() -> Split:
 
 @functools.lru_cache(maxsize=1)
 def images(name: str = "mnist", n: int = 60_000, *, validation: bool = False) -> Split:
-    """Return the first n training images of MNIST or "fashion_mnist" and the test images, pixels in [0, 1].
+    """Return the first n training images of MNIST or "fashion_mnist" and the test images, with pixels in [0, 1].
 
-    With `validation`, images 50 000 to 60 000 of the training set stand in for the test images.
+    With `validation`, images 50 000 to 60 000 of the training set replace the test images.
     """
     load = {"mnist": qsdp.datasets.load_mnist, "fashion_mnist": qsdp.datasets.load_fashion_mnist}[name]
     X, y = load("train")
@@ -52,28 +52,28 @@ def images(name: str = "mnist", n: int = 60_000, *, validation: bool = False) ->
 
 
 def scaled(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return both parts with mean zero and deviation one over the first; constant columns have deviation zero."""
+    """Return both parts with mean 0 and deviation 1 over the first; constant columns are only centred."""
     mean, deviation = X.mean(axis=0), np.asarray(X.std(axis=0))
     deviation[deviation == 0.0] = 1.0
     return (X - mean) / deviation, (X_test - mean) / deviation
 
 
 def pooled(images: np.ndarray, side: int) -> np.ndarray:
-    """Return square images of 28 x 28 pixels as means of blocks, side x side of them."""
+    """Return square images of 28 x 28 pixels, reduced to side x side block means."""
     block = 28 // side
     return images.reshape(-1, side, block, side, block).mean(axis=(2, 4)).reshape(-1, side * side)
 
 
 def targets_of(y: np.ndarray) -> np.ndarray:
-    """Return what networks are fitted to: signs as they are, classes as rows of ones and zeros."""
+    """Return the targets of networks: signs unchanged, classes as one-hot rows."""
     return np.eye(int(y.max()) + 1)[y] if y.dtype.kind == "i" else y
 
 
 def first_class(y: np.ndarray, k: int = 0) -> np.ndarray:
-    """Return signs as they are, and of several classes one against the rest."""
+    """Return signs unchanged, and several classes as one against the rest."""
     return np.where(y == k, 1.0, -1.0) if y.dtype.kind == "i" else y
 
 
 def with_constant(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Append the column of ones."""
+    """Append a column of ones to each part."""
     return tuple(append_constant(part) for part in parts)

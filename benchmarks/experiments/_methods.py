@@ -1,4 +1,4 @@
-"""Networks trained by gradients, and what is made of them, each at hyper-parameters of its own choice."""
+"""Networks trained by gradients and networks derived from them, each with its own hyper-parameters."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Predict = Callable[[np.ndarray], np.ndarray]
 
 
 def outputs_of(model: Any, network: Any) -> Predict:
-    """Return the predictions of a network that was made from a model, which may add inputs of its own."""
+    """Return the prediction function of a network derived from a model, which may add inputs of its own."""
     inputs = getattr(model, "network_inputs", None)
     return lambda X: network.predict(X if inputs is None else inputs(X))
 
 
 def fourth(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the rows to fit to and the fourth that chooses, as a list of one fold."""
+    """Return the rows to fit to and the held-out fourth for choices, as a list of one fold."""
     split = StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
     return list(split.split(np.zeros((len(y), 1)), y))
 
 
 def fourth_of(n: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the same of n rows without classes."""
+    """Return the same fold for n rows without classes."""
     return list(ShuffleSplit(1, test_size=0.25, random_state=seed).split(np.zeros((n, 1))))
 
 
@@ -37,7 +37,7 @@ def fits(
     y: np.ndarray,
     fit: Callable[[Any, np.ndarray, np.ndarray], Any] = lambda model, X, y: model.fit(X, y),
 ) -> Callable[[dict[str, Any]], tuple[Any, float]]:
-    """Return a function that fits a model with some parameters, each choice once, and tells the seconds."""
+    """Return a function that fits a model with given parameters, once for each choice, and returns the seconds."""
     known: dict[tuple[Any, ...], tuple[Any, float]] = {}
 
     def fitted(parameters: dict[str, Any]) -> tuple[Any, float]:

@@ -1,4 +1,4 @@
-"""Measurements in a process of their own, and by how much it grows."""
+"""Measurements in separate processes, and their peak memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unittest import mock
 
 Measure = Callable[[dict[str, Any]], dict[str, Any]]
 
-#: Runs a program and prints its seconds and peak. What starts a program lends it its own peak, so it has to be small.
+#: Script that prints a program's seconds and peak; small itself, since a program's peak starts at that of its parent.
 _APART = """
 import resource, subprocess, sys, time
 start = time.perf_counter()
@@ -34,10 +34,10 @@ def in_own_process(
     memory: float | None = None,
     stop: float | None = None,
 ) -> dict[str, Any]:
-    """Return what a function of a module measures of a case, in a new process.
+    """Return the measurement of a case by a function of a module, in a new process.
 
-    It has as many threads of BLAS as this one unless a number is given, may take so many GiB of memory, and is ended
-    after `stop` seconds. A `RuntimeError` says that it has failed, ended without an answer, or was ended.
+    The process has `threads` BLAS threads (by default as many as this one) and at most `memory` GiB; it is terminated
+    after `stop` seconds. A `RuntimeError` says that it failed, ended without an answer, or was stopped.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -79,24 +79,24 @@ def program(command: list[Any], cwd: str | None = None, timeout: float | None = 
 
 
 def installed(*programs: str) -> bool:
-    """Return whether all of some programs are found; quick runs leave out cases of those that are not."""
+    """Return whether all given programs are installed; quick runs skip the cases of missing ones."""
     return all(map(shutil.which, programs))
 
 
 def available_gib() -> float:
-    """Return the memory that is free to be used."""
+    """Return the available memory in GiB."""
     return _entry("/proc/meminfo", "MemAvailable:") / 2**30
 
 
 @contextmanager
 def processor_clock() -> Iterator[None]:
-    """Let the clocks of this process, on which time limits are kept too, count its seconds of processor."""
+    """Make the clocks of this process, which time limits use too, count its CPU time."""
     with mock.patch.multiple(time, monotonic=time.process_time, perf_counter=time.process_time):
         yield
 
 
 def begin_peak() -> int:
-    """Return the resident bytes of this process, where its peak begins from now on if the system lets it."""
+    """Return the resident bytes of this process, and restart its peak from there if the system permits."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         return _entry("/proc/self/status", "VmRSS:")
@@ -106,8 +106,8 @@ def begin_peak() -> int:
 def peak() -> int:
     """Return the largest resident size in bytes since `begin_peak`.
 
-    It is that of Linux's table of processes: what `resource` has begins at the size of the process that started this
-    one.
+    It is read from Linux's process table, since the value in `resource` starts at the size of the process that started
+    this one.
     """
     return _entry("/proc/self/status", "VmHWM:")
 

@@ -1,4 +1,4 @@
-"""Tables of all that was measured, without a word of what it is: parameters and measurements by their names."""
+"""Tables of all measurements, with headings taken from the names of parameters and measurements."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 
 from qsdp.bench import Record, Table
 
-#: Last words of names of accuracies, which are shown in percent, and other words as they are written.
+#: Names of accuracies, which are shown in percent, by the last word of a measurement; and other words as written.
 ACCURACIES = {"test": "test accuracy", "training": "training accuracy", "validation": "validation accuracy"}
 ACCURACIES |= {name: name for name in ACCURACIES.values()} | dict.fromkeys(
     ("train", "train accuracy"), "training accuracy"
 )
 WRITTEN = {"mib": "MiB", "gib": "GiB", "kib": "KiB"}
 
-#: Characters of a text at most, and the share of a mean below which a deviation is rounding.
+#: Longest text in characters, and the share of a mean below which a deviation is a rounding error.
 LONGEST, ROUNDING = 40, 1e-9
 
-#: Parameters that tell repetitions apart.
+#: Parameters that distinguish repetitions.
 REPEATED = ("seed", "split", "draw", "repetition", "repeat", "round")
 
 Row = dict[str, Any]
 
 
 def summary(records: Sequence[Record], *keys: str) -> list[Table]:
-    """Return a table of the measurements, and one of every measurement with an entry for each of several things.
+    """Return a table of the measurements, and one for each measurement that has entries for several items.
 
-    A row is for the cases that are repetitions of each other, a table for those of which the same was measured. Of
-    entries, which are a dictionary of dictionaries or a list of them, words and `keys` are parameters. Of a list of
-    numbers the mean counts.
+    Cases that differ only in repetition share a row; cases with the same measurements share a table. Entries are a
+    dictionary of dictionaries or a list of them; in a list, texts and `keys` are parameters. A list of numbers is shown
+    by its mean.
     """
     parts: dict[tuple[str, frozenset[str]], dict[tuple[Any, ...], list[Row]]] = {}
     for record in records:
         case = {name: value for name, value in record.case.items() if name not in REPEATED}
-        # Fresh measurements as they will be in a file.
+        # Fresh measurements are converted to the types that they will have in a file.
         found = json.loads(json.dumps(record.measured, default=lambda value: value.tolist()))
         if found and not any(isinstance(e, dict) for v in found.values() for e in getattr(v, "values", dict)()):
             found = {"what": found} if all(isinstance(value, dict) for value in found.values()) else found
@@ -49,7 +49,7 @@ def summary(records: Sequence[Record], *keys: str) -> list[Table]:
 
 
 def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Row, Row]]:
-    """Yield the part, the parameters and the numbers of a measurement, and of its entries."""
+    """Yield the table, the parameters and the numbers of a measurement and of each of its entries."""
     row: Row = {}
     for name, value in found.items():
         entries = value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {}
@@ -67,21 +67,21 @@ def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -
 
 
 def _word(value: Any) -> str:
-    """Return a parameter as text, of several their values."""
+    """Return a parameter as text; several values are joined."""
     if isinstance(value, dict | list | tuple):
         return ", ".join(map(str, value.values() if isinstance(value, dict) else value))
     return "" if value is None else str(value)
 
 
 def _number(value: Any) -> Any:
-    """Return the mean of a list of numbers, none of other lists, and anything else as it is."""
+    """Return the mean of a list of numbers, an empty list for other lists, and any other value unchanged."""
     if not isinstance(value, list):
         return value
     return float(np.mean(value)) if value and all(isinstance(one, Real) for one in value) else []
 
 
 def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
-    """Return a row for every case, with the parameters in which they differ."""
+    """Return a table with a row for every case and the parameters in which cases differ."""
     places = [dict(place) for place in found]
     names = dict.fromkeys(name for place in places for name in place)
     columns = [(name.replace("_", " "), [place.get(name, "") for place in places]) for name in names]
@@ -91,7 +91,7 @@ def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
         columns.append((heading, [_cell(values, factor) for values in measured]))
     counts = [len(rows) for rows in found.values()]
     columns.append(("repetitions", [str(count) if max(counts) > 1 else "" for count in counts]))
-    # What was measured is a row even if there is one only.
+    # A measurement stays a column even if there is only one row.
     same = [
         (len(own) > 1 or number < len(names) or not any(own)) and len({*own}) == 1
         for number, (_, own) in enumerate(columns)
@@ -105,7 +105,7 @@ def _table(part: str, found: dict[tuple[Any, ...], list[Row]]) -> Table:
 
 
 def _headed(name: str, values: Sequence[Any]) -> tuple[str, float]:
-    """Return the heading of a measurement, and by what it is multiplied."""
+    """Return the heading of a measurement, and the factor of its values."""
     words = " ".join(WRITTEN.get(word, word) for word in name.replace("_", " ").split())
     last = next((last for last in sorted(ACCURACIES, key=len) if f" {words}".endswith(f" {last}")), None)
     shares = [isinstance(value, Real) and 0.0 <= value <= 1.0 for value in values if value is not None]
@@ -115,7 +115,7 @@ def _headed(name: str, values: Sequence[Any]) -> tuple[str, float]:
 
 
 def _cell(values: Sequence[Any], factor: float = 1.0) -> str:
-    """Return mean and deviation of numbers, or the words."""
+    """Return the mean and deviation of numbers, or the distinct texts."""
     known = [value for value in values if value is not None]
     if not known:
         return ""
@@ -131,5 +131,5 @@ def _cell(values: Sequence[Any], factor: float = 1.0) -> str:
 
 
 def _digits(number: float, count: int = 4) -> str:
-    """Return a number of so many digits, or a whole one in full."""
+    """Return a number with `count` digits, or a large one as a whole number."""
     return f"{number:,.0f}" if 10.0 ** (count - 1) <= abs(number) < 1e12 else f"{number:.{count}g}"

@@ -1,4 +1,4 @@
-"""Pictures: panels of lines."""
+"""Figures of experiments: panels of curves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from qsdp.bench import Record
 
 Records = Sequence[Record]
-#: Numbers, one or several, by name of a line and place.
+#: One or several numbers, by the name of a curve and the place on the horizontal axis.
 Lines = Mapping[str, Mapping[float, Any]]
 
 
 def saved(plot: Callable[[Records], Any]) -> Callable[[Records, Path], None]:
-    """Return what writes the figure that a function returns, if there is one, to a file, and forgets it."""
+    """Return a function that saves the figure of `plot`, if there is one, to a file and closes it."""
 
     def save(records: Records, path: Path) -> None:
         if (figure := plot(records)) is not None:
@@ -29,19 +29,19 @@ def saved(plot: Callable[[Records], Any]) -> Callable[[Records, Path], None]:
 
 
 def curves(panels: Mapping[str, Lines], xlabel: str, ylabel: str, log: str = "", height: float = 3.8) -> Any:
-    """Draw a panel of lines for each title, a line of numbers by place for each name: means, of several the deviation.
+    """Draw a panel per title and a curve per name: means of the numbers at each place, with deviations of several.
 
-    `log` has the axes that are logarithmic, "xy" both.
+    `log` contains the logarithmic axes, "xy" for both.
     """
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
     rows = -(-len(panels) // 4)
     width = -(-len(panels) // rows)
-    # Of dozens of panels a picture is a megabyte otherwise.
+    # At full resolution, a figure with dozens of panels takes a megabyte.
     look = {"layout": "constrained", "dpi": 120 if rows < 4 else 70, "squeeze": False}
     figure, axes = plt.subplots(rows, width, figsize=(max(4.5 * width, 7.5) + 2.0, height * rows), **look)
-    # Ten strong colours first, then ten light ones.
+    # The ten strong colours come before the ten light ones.
     strong = mpl.colormaps["tab20"].colors
     colours, drawn = (*strong[::2], *strong[1::2]), {}
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):

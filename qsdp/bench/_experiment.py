@@ -1,4 +1,4 @@
-"""An experiment: its cases, the measurement of a case, and the tables and claims computed from measurements."""
+"""An experiment: its cases, the function that measures a case, and tables and claims from the measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Case", "Experiment", "Record", "Table"]
 
-#: Parameters of one measurement including its seed, of types that JSON has.
+#: Parameters of one measurement, including its seed, as JSON types.
 Case = dict[str, Any]
 
 
@@ -47,10 +47,10 @@ class Table:
 class Experiment:
     """Set of cases that one function measures."""
 
-    #: Stem of its file of results.
+    #: Stem of the name of its results file.
     name: str
     title: str
-    #: Paper, figure or table that it reproduces.
+    #: Paper, figure or table that the experiment reproduces.
     source: str
     #: ``cases(quick)`` returns all cases, or a few small ones if `quick`.
     cases: Callable[[bool], Sequence[Case]]
@@ -58,7 +58,7 @@ class Experiment:
     run: Callable[[Case], Mapping[str, Any]]
     #: ``tables(records)`` returns tables, also for a part of the records.
     tables: Callable[[Sequence[Record]], Sequence[Table]]
-    #: Increased when earlier measurements are no longer comparable; those are dropped.
+    #: Version, increased when earlier measurements are no longer comparable; their records are dropped.
     version: int = 1
     #: ``claims(records)`` returns claims with verdicts computed from the records, "not measured" without records.
     claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()

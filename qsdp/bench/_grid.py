@@ -1,4 +1,4 @@
-"""One budget for every method that is compared: how long it trains, and which hyper-parameters it may try."""
+"""One budget for all methods in a comparison: training time, and candidate values of hyper-parameters."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from qsdp.model_selection import Choice, choose
 
 __all__ = ["BUDGET", "Budget", "InteriorSearch", "chosen_by"]
 
-#: Training rows and held-out ones.
+#: Pairs of training rows and held-out rows.
 Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What every method has; grids start with as many values for all."""
+    """Training limits and search limits that every method has; all grids start with as many values."""
 
-    #: Of trainings by gradients: they end when samples held out have been no better for as many epochs as `patience`.
+    #: For training by gradients, which stops if the held-out samples have not improved for `patience` epochs.
     n_epochs: int = 300
     patience: int = 50
     validation_fraction: float = 0.2
-    #: Combinations of hyper-parameters beyond those of the grid, tried where the choice lies at an edge.
+    #: Number of additional combinations of hyper-parameters, tried if the choice lies at an edge of the grid.
     n_more: int = 12
     #: Smallest and largest values of hyper-parameters.
     limits: Mapping[str, tuple[float, float]] = field(
@@ -36,13 +36,13 @@ class Budget:
 
     @property
     def training(self) -> dict[str, Any]:
-        """Parameters of the estimators of `qsdp.baselines` that automatic gradients train."""
+        """Parameters for estimators of `qsdp.baselines` that are trained by automatic differentiation."""
         return {name: getattr(self, name) for name in ("n_epochs", "patience", "validation_fraction")}
 
     def fit(self, estimator: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
         """Return an estimator fitted to all samples.
 
-        Estimators of `qsdp.baselines` hold samples out only in searches. Here they train on all samples for all epochs
+        Estimators of `qsdp.baselines` hold out samples only in searches. Here they train on all samples for all epochs
         and keep the network with the smallest objective. Stopping at the best epoch of the search is often too early.
         """
         if getattr(estimator, "validation_fraction", 0.0):
@@ -66,9 +66,9 @@ def chosen_by(
     folds: Folds,
     budget: Budget = BUDGET,
 ) -> dict[str, Choice]:
-    """Return the interior choice by each of several measures, means over folds; one fit serves them all.
+    """Return the interior choice for each of several measures, averaged over folds; one fit serves all measures.
 
-    ``measure(model, X, y)`` of a fitted model on held-out rows is large where the model is good.
+    ``measure(model, X, y)`` scores a fitted model on held-out rows; larger is better.
     """
     known: dict[tuple[float, ...], dict[str, float]] = {}
 
@@ -89,10 +89,10 @@ def chosen_by(
 
 
 class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose hyper-parameters are chosen by its accuracy on folds, each between tried neighbours.
+    """Classifier with hyper-parameters chosen by accuracy on folds, each between neighbours that were tried.
 
-    Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`, by
-    its own `fit_whole` if it has one.
+    Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`, by its own
+    `fit_whole` if it has one.
     """
 
     def __init__(self, estimator: Any, grid: Mapping[str, Sequence[float]], folds: Folds, budget: Budget = BUDGET):
@@ -102,7 +102,7 @@ class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.budget = budget
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> InteriorSearch:
-        """Choose, and fit to all samples, as `Budget.fit` does what is trained by gradients."""
+        """Choose hyper-parameters, then fit to all samples; networks trained by gradients as in `Budget.fit`."""
         measures = {"score": lambda model, rows, labels: float(model.score(rows, labels))}
         self.choice_ = chosen_by(measures, self.estimator, self.grid, X, y, self.folds, self.budget)["score"]
         self.best_params_ = self.choice_.best
@@ -112,6 +112,6 @@ class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
-        """Return the labels of the best one."""
+        """Return the labels predicted by the best estimator."""
         labels: npt.NDArray[Any] = self.best_estimator_.predict(X)
         return labels

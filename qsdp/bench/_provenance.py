@@ -1,4 +1,4 @@
-"""What a measurement depends on besides its case: the machine, its load, and the sources that were run."""
+"""Provenance of a measurement: the machine, its load, and the sources that ran."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from qsdp.bench._experiment import Experiment
 __all__ = ["LOADED", "describe_machine", "sources_of"]
 
 _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel", "torch")
-#: Where the packages lie whose sources count.
+#: Folder of the packages whose sources count.
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN = ("qsdp", "benchmarks")
-#: Methods that other packages call without naming a class that has them.
+#: Methods that other packages call without mentioning a class of this repository.
 _CALLED = (
     *("decision_function", "fit", "fit_transform", "partial_fit", "predict", "predict_proba", "transform"),
     *("forward", "get_params", "score", "set_params"),
 )
-#: Average number of other processes that run, above which seconds count as measured under load.
+#: Average number of other running processes above which times count as measured under load.
 LOADED = 0.5
 
-#: A module and a name in it, "Class.method" for a method, empty for the module itself.
+#: A module and a name in it: "Class.method" for a method, empty for the module itself.
 Place = tuple[str, str]
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, versions, BLAS, threads, commit, load and date, on which measurements depend."""
+    """Return processor, cores, versions, BLAS, threads, commit, load and date, since measurements depend on them."""
     name = platform.processor() or platform.machine()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -64,7 +64,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def others_load() -> float | None:
-    """Return the load average of the last minute less this process's own share of it; None where it is not known."""
+    """Return the load average of the last minute without this process's own share, or None if it is not known."""
     if not hasattr(os, "getloadavg"):
         return None
     own = min(1.0, sum(os.times()[:2]) / 60.0)
@@ -73,13 +73,13 @@ def others_load() -> float | None:
 
 @functools.cache
 def commit() -> str:
-    """Return the commit of the sources, with a plus if they were changed since; empty outside of a repository."""
+    """Return the commit of the sources, with a plus if they have changed since; empty outside a repository."""
 
     def said(*command: str) -> str:
         return subprocess.run(["git", *command], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        # `git describe --dirty` would lock the index, and leave the lock if it is killed.
+        # `git describe --dirty` would lock the index, and leave the lock behind if it is killed.
         changed = said("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
         return said("rev-parse", "--short=12", "HEAD") + "+" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
@@ -92,10 +92,10 @@ def commit() -> str:
 def sources_of(experiment: Experiment) -> str:
     """Return a hash of the sources that an experiment runs.
 
-    Those are the functions, classes and constants of this repository that its `run` reaches by name, so that records
-    stay as they are where something else changes. A method counts if code that is reached mentions its name, or if
-    another package may call it. Comments, docstrings, annotations, layout and the modules in which functions lie do not
-    count, nor does what is reached by a computed name only.
+    These are the functions, classes and constants of this repository that its `run` reaches by name, so that other
+    changes do not affect records. A method counts if reached code mentions its name, or if other packages may call it.
+    Comments, docstrings, annotations, layout, and the modules in which functions are defined do not count. Nor does
+    code reached only by computed names.
     """
     reached: dict[Place, str] = {}
     mentioned = {*_CALLED}
@@ -119,7 +119,7 @@ def sources_of(experiment: Experiment) -> str:
 
 
 class _Definition(NamedTuple):
-    """Code of a name: its hash, the names that it uses, what it mentions, and methods of a class."""
+    """Code of a name: its hash, the names that it uses, names that it mentions, and the methods of a class."""
 
     digest: str
     needed: list[Place]
@@ -128,7 +128,7 @@ class _Definition(NamedTuple):
 
 
 class _Module(NamedTuple):
-    """A module: the statements that bind a name, the methods of its classes among them, and where imports are from."""
+    """A module: the statements that bind each name, including methods of classes, and the origins of its imports."""
 
     own: dict[str, list[ast.stmt]]
     imported: dict[str, Place]
@@ -136,7 +136,7 @@ class _Module(NamedTuple):
 
 @functools.cache
 def _definition(module: str, name: str, changed: int) -> _Definition:
-    """Return the code of a name with the names of this repository, attributes and strings in it."""
+    """Return the code of a name, with the names, attributes and strings in it."""
     own = _module(module).own
     needed, mentioned = [], set()
     for node in (node for statement in own[name] for node in ast.walk(statement)):
@@ -152,7 +152,7 @@ def _definition(module: str, name: str, changed: int) -> _Definition:
 
 
 def _place(module: str, node: ast.expr) -> Place | None:
-    """Return where a name, or an attribute of a module, is defined; None outside of this repository."""
+    """Return where a name, or an attribute of a module, is defined, or None outside this repository."""
     if isinstance(node, ast.Name):
         return _resolved(module, node.id)
     base = _place(module, node.value) if isinstance(node, ast.Attribute) else None
@@ -160,20 +160,20 @@ def _place(module: str, node: ast.expr) -> Place | None:
 
 
 def _resolved(module: str, name: str) -> Place | None:
-    """Return where a name of a module is defined, a module being ``(module, "")``; None if not in this repository."""
+    """Return where a name of a module is defined, a module as ``(module, "")``; None outside this repository."""
     path = _file_of(module)
     if path is None or not name:
         return None if path is None else (module, "")
     known = _module(module)
     if name in known.own:
         return module, name
-    # A package that imports its own module by its name imports that name from itself.
+    # A package that imports its own submodule binds the name to itself, which would recurse.
     if known.imported.get(name, (module, name)) != (module, name):
         return _resolved(*known.imported[name])
     if _file_of(f"{module}.{name}") is not None:
         return f"{module}.{name}", ""
     if "__getattr__" in known.own:
-        # A package imports such names when they are asked for, from one of its modules or packages.
+        # The package imports these names lazily, from one of its modules or packages.
         for other in sorted(one for one in path.parent.iterdir() if _file_of(f"{module}.{one.stem}")):
             found = _module(f"{module}.{other.stem}")
             if name in found.own or (other.is_dir() and name in found.imported):
@@ -182,7 +182,7 @@ def _resolved(module: str, name: str) -> Place | None:
 
 
 def _file_of(module: str) -> Path | None:
-    """Return the file of a module of this repository."""
+    """Return the file of a module of this repository, or None for other modules."""
     if module.split(".")[0] not in _OWN:
         return None
     place = _ROOT.joinpath(*module.split("."))
@@ -199,7 +199,7 @@ def _module(name: str) -> _Module:
 
 @functools.cache
 def _parsed(path: Path, changed: int) -> _Module:
-    """Return what a file defines, without docstrings and annotations, and imports, in functions as well."""
+    """Return the definitions in a file, without docstrings and annotations, and all of its imports."""
     own: dict[str, list[ast.stmt]] = {}
     imported: dict[str, Place] = {}
     tree = ast.parse(path.read_bytes())
@@ -223,7 +223,7 @@ def _parsed(path: Path, changed: int) -> _Module:
 
 
 def _origins(node: ast.AST) -> dict[str, Place]:
-    """Return module and name of what an import binds; a module has no name. Other code binds nothing so."""
+    """Return module and name for each name that an import binds; the name is empty for a module itself."""
     match node:
         case ast.Import(names=names):
             return {
@@ -236,7 +236,7 @@ def _origins(node: ast.AST) -> dict[str, Place]:
 
 
 def _bound(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement of a module defines or assigns to, or to whose dispatch it adds."""
+    """Return the names that a statement of a module defines or assigns, or whose dispatch it extends."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         added = [ast.unparse(one).partition(".register") for one in statement.decorator_list]
         return {statement.name, *(name for name, register, _ in added if register)}

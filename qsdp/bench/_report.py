@@ -1,4 +1,4 @@
-"""Tables and claims of experiments on the terminal and as Markdown."""
+"""Tables and claims of experiments, printed on the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def claims_of(experiment: Experiment, results: Results) -> list[Claim]:
 
 
 def print_report(experiment: Experiment, results: Results, console: Console | None = None) -> None:
-    """Print tables, claims and footer; Holm's correction is over the claims of this experiment alone."""
+    """Print tables, claims and footer, with Holm's correction over the claims of this experiment alone."""
     console = console or Console()
     for table in _tables(experiment, results):
         drawn = RichTable(title=table.title, caption=table.note or None)
@@ -60,7 +60,7 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
 def markdown_of(
     experiment: Experiment, results: Results, picture: str | None = None, claims: Sequence[Claim] | None = None
 ) -> str:
-    """Return the page of an experiment: its figure in a file, tables, and claims, corrected with those of others."""
+    """Return the page of an experiment: figure, tables and claims, which may already be corrected with others."""
     claims = corrected(claims_of(experiment, results)) if claims is None else claims
     parts = [f"# {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
     if claims:
@@ -78,7 +78,7 @@ def markdown_of(
 
 
 def summary_of(found: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], link: Callable[[str], str]) -> str:
-    """Return the page that sums up all experiments: claims and titles by their names, and links to their pages."""
+    """Return the summary page of all experiments, from claims and titles by name, with links to their pages."""
     placed = [(name, claim) for name, claims in found.items() for claim in claims]
     parts = [f"# Results\n\n{_SUMMARY}", _counts([claim for _, claim in placed])]
     for paper in PAPERS:
@@ -96,7 +96,7 @@ def summary_of(found: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], 
 
 
 def _counts(claims: Sequence[Claim]) -> str:
-    """Return the numbers of claims with each verdict and of each kind, papers first."""
+    """Return a table of the numbers of claims by verdict and kind, papers first."""
     papers = [claim for claim in claims if claim.kind == "paper"]
     groups = {paper: own for paper in PAPERS if (own := [claim for claim in papers if claim.family == paper])}
     groups[f"**all {KINDS['paper']}**"] = papers
@@ -109,7 +109,7 @@ def _counts(claims: Sequence[Claim]) -> str:
 
 
 def _verdicts(claims: Sequence[Claim]) -> list[str]:
-    """Return the number of claims with each verdict, and how many of them rest on a part of the cases."""
+    """Return the number of claims with each verdict, and how many of them have missing cases."""
     counts = []
     for verdict in VERDICTS:
         found = [claim for claim in claims if claim.verdict == verdict]
@@ -119,7 +119,7 @@ def _verdicts(claims: Sequence[Claim]) -> list[str]:
 
 
 def _claims_table(placed: Iterable[tuple[str, Claim]], link: Callable[[str], str], prefix: str) -> str:
-    """Return claims, of those that differ in a case only one row."""
+    """Return a table of claims, with one row for claims that differ only in a case."""
     groups: dict[str, list[tuple[str, Claim]]] = {}
     for name, claim in placed:
         groups.setdefault(claim.group or f"{name}: {claim.source}: {claim.statement}", []).append((name, claim))
@@ -131,7 +131,6 @@ def _claims_table(placed: Iterable[tuple[str, Claim]], link: Callable[[str], str
         where = ", ".join(f"[{', '.join(sources)}]({link(name)})" for name, sources in places.items())
         claims = [claim for _, claim in own]
         kinds = ", ".join(dict.fromkeys(claim.basis for claim in claims if claim.basis))
-        # In short what was measured, or what is missing.
         numbers = [claim.number if claim.basis else claim.why for claim in claims]
         said, verdicts = claims[0].statement, claims[0].judged
         if len(claims) > 1:
@@ -151,7 +150,7 @@ def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) ->
 
 
 def footing(experiment: Experiment, results: Results) -> str:
-    """Return the number of measured cases, and the machines."""
+    """Return the number of measured cases and the machines."""
     count = len(_records(experiment, results))
     total = len(experiment.cases(results.quick))
     outdated = f" {results.outdated} records of another version do not count." if results.outdated else ""
@@ -160,21 +159,21 @@ def footing(experiment: Experiment, results: Results) -> str:
 
 
 def _machines(results: Results) -> list[str]:
-    """Return one text for each machine with its versions: when, at which commits and under what load it measured."""
+    """Return a text for each machine and its versions, with dates, commits and load of its measurements."""
     groups: dict[str, list[tuple[Mapping[str, Any], int]]] = {}
     counts = Counter(record.machine for record in results.records)
     for number, machine in enumerate(results.machines):
         versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
         text = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {versions}"
         if blas := machine.get("blas"):
-            # Libraries are listed in the order in which they were loaded.
+            # Sorted, since libraries are listed in the order in which they were loaded.
             text += f", {', '.join(sorted(blas.split(', ')))}, {machine['threads']} threads"
         groups.setdefault(text, []).append((machine, counts[number]))
     return [", ".join([hardware, *_occasions(measured)]) for hardware, measured in groups.items()]
 
 
 def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> Iterator[str]:
-    """Yield dates, commits, how many cases have no sources, and how many were measured under load."""
+    """Yield dates, commits, the number of cases without recorded sources, and of cases under load."""
     dates = sorted(machine["date"] for machine, _ in measured)
     yield " to ".join(dict.fromkeys([dates[0], dates[-1]]))
     if commits := list(dict.fromkeys(machine["commit"] for machine, _ in measured if machine.get("commit"))):
@@ -187,7 +186,7 @@ def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> Iterator[st
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:
-    """Return the tables that have rows, none before the first measurement."""
+    """Return the tables that have rows, and none before the first measurement."""
     records = _records(experiment, results)
     return [table for table in experiment.tables(records) if table.rows] if records else []
 

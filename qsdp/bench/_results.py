@@ -1,4 +1,4 @@
-"""Results file of an experiment: the measured cases and the machines they were measured on."""
+"""Results file of an experiment: the measured cases and the machines that measured them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qsdp.exceptions import StorageError
 __all__ = ["Results", "differences", "key_of", "load_results"]
 
 _FORMAT = 1
-#: Names of times, rates and memory, which another run measures anew.
+#: Names of times, rates and memory, which differ from run to run.
 _ANEW = re.compile(r"second|_time|rows_a_|mib|cpu|reading|onnxruntime|^(predict|step|runs)$")
 
 
@@ -37,7 +37,7 @@ class Results:
     quick: bool = False
     records: list[Record] = field(default_factory=list, repr=False)
     machines: list[dict[str, Any]] = field(default_factory=list, repr=False)
-    #: Number of records of another version in the file, which are dropped.
+    #: Number of records in the file that were dropped because they are of another version.
     outdated: int = 0
     #: Whether Ctrl-C ended the run.
     interrupted: bool = False
@@ -72,9 +72,9 @@ class Results:
         write_whole(path, text.encode())
 
     def add_machine(self, source: str = "") -> int:
-        """Return the index of this machine with these sources, and add it if it is new.
+        """Return the index of this machine with these sources; add the machine if it is new.
 
-        Machines that differ only in date and load are the same. Machines that differ in whether they were loaded are
+        Machines that differ only in date and load are the same, unless one of them counts as loaded and the other does
         not.
         """
         here = {**describe_machine(), "source": source}
@@ -91,7 +91,7 @@ class Results:
         return f"{stale} of {len(self.records)} stale" if stale else "current" if self.records else ""
 
     def stale(self, experiment: Experiment) -> list[Record]:
-        """Return the records of its cases whose sources have changed since the measurement or were not recorded."""
+        """Return the records of the experiment's cases whose sources have changed, or were not recorded."""
         source, records = sources_of(experiment), self.of(list(experiment.cases(self.quick)))
         return [record for record in records if self.machines[record.machine].get("source") != source]
 

@@ -1,4 +1,4 @@
-"""Parallel measurement of the cases without a record, which are stored as they arrive."""
+"""Parallel measurement of the cases that have no record, stored as results arrive."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case
 
 
 def _measure(run: Any, case: Case) -> tuple[Case, dict[str, Any] | str, float]:
-    """Return a case, its measurement or error, and seconds."""
+    """Return a case, its measurement or error message, and the seconds."""
     start = time.perf_counter()
     try:
         measured: dict[str, Any] | str = dict(run(case))

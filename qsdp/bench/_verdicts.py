@@ -1,17 +1,17 @@
 """Verdicts on claims: from paired differences with confidence intervals, or from every case of an exact claim.
 
 A *statistical* claim says that one measurement is larger than another, by split or seed. At least `REPETITIONS` pairs
-are tested by Student's t, on differences, or on logarithms of ratios where scales differ by orders of magnitude; p is
-two-sided, and Holm's correction is over all statistical claims of one family (one paper; the package's own targets;
-checks of theory). "Supported" and "contradicted" are p of at most `LEVEL` after it on either side, "inconclusive" is
-what is above. Wilcoxon's signed ranks are no alternative here: of ten pairs its p is at least 0.002, which Holm's
-correction over 26 claims could not accept, whatever was measured.
+are tested by Student's t, on differences, or on logarithms of ratios where scales differ by orders of magnitude. The p
+is two-sided, and Holm's correction is over all statistical claims of one family (one paper; the package's own targets;
+checks of theory). A claim is "supported" or "contradicted" if the corrected p is at most `LEVEL`, else "inconclusive".
+Wilcoxon's signed-rank test is no alternative: ten pairs give a p of at least 0.002, too large for Holm's correction
+over 26 claims.
 
-A claim of several parts is supported if every part is (the largest p of them), and contradicted if some part is (the
-smallest p times their number).
+A claim of several parts is supported if every part is (by the largest p), and contradicted if some part is (by the
+smallest p times the number of parts).
 
 An *exact* claim (an identity, a count, a limit in every case) is supported if it holds in each of its cases, and
-contradicted by one in which it does not.
+contradicted by a single case in which it does not.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
 
 #: Possible outcomes of a claim.
 VERDICTS = ("supported", "inconclusive", "contradicted", "not measured")
-#: Splits or seeds below which nothing is judged.
+#: Smallest number of splits or seeds for a verdict.
 REPETITIONS = 10
-#: Largest p of a claim that is decided, after Holm's correction.
+#: Largest p of a decided claim, after Holm's correction.
 LEVEL = 0.05
-#: Parts of a claim that are listed with what was measured of each, at most.
+#: Largest number of parts of a claim that are listed with their measurements.
 MOST_SHOWN = 8
-#: Whose claims are counted apart.
+#: Kinds of claims that are counted separately.
 KINDS = {"paper": "claims of papers", "target": "targets of the package", "theory": "checks of theory"}
-#: What sources begin with.
+#: Beginnings of the sources of claims.
 PAPERS = (
     "Bartan, Pilanci",
     "Noel, Muthiah-Nakarajan, Oswal",
@@ -57,16 +57,16 @@ Pairs = Mapping[Any, float]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What repetitions say of an inequality."""
+    """Evidence of repetitions for or against an inequality."""
 
-    #: One-sided p that the inequality holds, and that the opposite does.
+    #: One-sided p for the inequality, and for its opposite.
     p_for: float = 1.0
     p_against: float = 1.0
-    #: Effect with its confidence interval of 95 %.
+    #: Effect with its 95 % confidence interval.
     number: str = ""
-    #: Repetitions.
+    #: Number of repetitions.
     count: int = 0
-    #: Why there is no evidence.
+    #: Reason why there is no evidence; empty if there is some.
     missing: str = ""
 
     @property
@@ -77,7 +77,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """Claim and its verdict by the measurements."""
+    """Claim, and its verdict according to the measurements."""
 
     #: Paper and figure, table or section; sources of checks of theory begin with "Theory: ".
     source: str
@@ -91,13 +91,13 @@ class Claim:
     why: str = ""
     #: How it is judged, "statistical" or "exact"; empty if not measured.
     basis: str = ""
-    #: The measurement in short.
+    #: The main measurement, in short.
     number: str = ""
-    #: Of a statistical claim.
+    #: Evidence of a statistical claim.
     evidence: Evidence | None = None
     #: Number of cases behind the verdict, if some are missing; set by `claims_of`.
     so_far: str = ""
-    #: What claims share that a summary shows as one, and in what this one differs.
+    #: Text shared by claims that a summary shows in one row, and the case of this one.
     group: str = ""
     case: str = ""
 
@@ -114,14 +114,14 @@ class Claim:
 
     @property
     def kind(self) -> str:
-        """Whose claim it is, one of `KINDS`."""
+        """Kind of the claim, a key of `KINDS`."""
         if self.source.startswith(THEORY):
             return "theory"
         return "paper" if self.source.startswith(PAPERS) else "target"
 
     @property
     def family(self) -> str:
-        """Paper, or what else is corrected for together."""
+        """Paper of the claim, or another group that shares Holm's correction."""
         return next((paper for paper in PAPERS if self.source.startswith(paper)), KINDS[self.kind])
 
 
@@ -131,10 +131,10 @@ class Claim:
 def compare(
     ours: Pairs, theirs: Pairs | float, *, less: bool = False, log: bool = False, margin: float = 0.0, unit: float = 1.0
 ) -> Evidence:
-    """Return the evidence that a measurement by split or seed is larger than another, or a number; if `less`, smaller.
+    """Return the evidence that a measurement by split or seed exceeds another, or a number; is below it if `less`.
 
-    With `log` ratios count, not differences. `margin` is by how much it has to be better, with `log` the logarithm of
-    how many times; negative: it may be worse. `unit` is a factor of differences in the text, 100 for points.
+    With `log`, ratios count instead of differences. `margin` is the required advantage (with `log` its logarithm); a
+    negative one allows a disadvantage. `unit` multiplies differences in the text, such as 100 for points.
     """
     theirs = theirs if isinstance(theirs, Mapping) else dict.fromkeys(ours, theirs)
     pairs = [key for key in ours if key in theirs]
@@ -149,7 +149,7 @@ def compare(
     mean, error = float(differences.mean()), float(differences.std(ddof=1)) / len(pairs) ** 0.5
     half = float(stats.t.ppf(0.975, len(pairs) - 1)) * error
     ahead = (-mean if less else mean) - margin
-    # Rounding is no difference.
+    # Differences in rounding count as none.
     error = 0.0 if error < 1e-14 * max(1.0, abs(mean)) else error
     t = ahead / error if error else np.sign(ahead) * np.inf if abs(ahead) > 1e-14 else 0.0
     ends = np.array([mean, mean - half, mean + half])
@@ -166,7 +166,7 @@ def within(ours: Pairs, target: Pairs | float, band: float, *, log: bool = False
 
 
 def share(holds: Iterable[bool], level: float, *, less: bool = False) -> Evidence:
-    """Return the evidence that something happens in more than a share of repetitions, fewer if `less`."""
+    """Return the evidence that something happens in more than a share of repetitions, or in fewer if `less`."""
     happened = list(holds)
     count, total = sum(map(bool, happened)), len(happened)
     if total < REPETITIONS:
@@ -176,7 +176,7 @@ def share(holds: Iterable[bool], level: float, *, less: bool = False) -> Evidenc
 
 
 def together(parts: Sequence[Evidence], number: str = "") -> Evidence:
-    """Return the evidence that all parts hold: the weakest for, and the strongest against, of all of them."""
+    """Return the evidence that all parts hold: the weakest evidence for them, and the strongest against."""
     missing = next((part.missing for part in parts if part.missing), "" if parts else "none of its cases has a record")
     if missing:
         return Evidence(count=min((part.count for part in parts), default=0), missing=missing)
@@ -185,7 +185,7 @@ def together(parts: Sequence[Evidence], number: str = "") -> Evidence:
 
 
 def either(parts: Sequence[Evidence]) -> Evidence:
-    """Return the evidence that some part holds."""
+    """Return the evidence that at least one part holds."""
     missing = next((part.missing for part in parts if part.missing), "")
     if missing:
         return Evidence(missing=missing)
@@ -198,14 +198,14 @@ def either(parts: Sequence[Evidence]) -> Evidence:
 
 
 def not_measured(source: str, statement: str, why: str = "none of its cases has a record", figures: str = "") -> Claim:
-    """Return the claim as one that nothing can be said of."""
+    """Return the claim with the verdict "not measured"."""
     return Claim(source, statement, "not measured", figures, why)
 
 
 def judged(source: str, statement: str, parts: Evidence | Mapping[str, Evidence], figures: str = "") -> Claim:
-    """Return a statistical claim: one inequality, or several by what they say, all of which have to hold.
+    """Return a statistical claim: one inequality, or several by name, which must all hold.
 
-    Where no figures are given, few parts tell theirs.
+    If `figures` is empty, up to `MOST_SHOWN` parts show theirs.
     """
     named = {} if isinstance(parts, Evidence) else dict(parts)
     evidence = parts if isinstance(parts, Evidence) else together(list(parts.values()))
@@ -230,7 +230,7 @@ def exact(
     needed: int = 1,
     number: str = "",
 ) -> Claim:
-    """Return an exact claim of cases, by name or not, of which so many are needed to support it."""
+    """Return an exact claim over cases, named or not, of which at least `needed` must be known to support it."""
     named = isinstance(holds, Mapping)
     cases = dict(holds) if isinstance(holds, Mapping) else dict(enumerate(holds))
     failed = [str(name) for name, held in cases.items() if not held]
@@ -245,7 +245,7 @@ def exact(
 
 
 def decided(claim: Claim, p: float) -> Claim:
-    """Return a statistical claim with the verdict of a p."""
+    """Return a statistical claim with the verdict for a given p."""
     evidence = claim.evidence
     assert evidence is not None
     side = "supported" if evidence.p_for < evidence.p_against else "contradicted"
@@ -253,7 +253,7 @@ def decided(claim: Claim, p: float) -> Claim:
 
 
 def corrected(claims: Sequence[Claim]) -> list[Claim]:
-    """Return claims with verdicts after Holm's correction over the statistical ones of each family."""
+    """Return claims with verdicts after Holm's correction over the statistical claims of each family."""
     found = list(claims)
     for family in dict.fromkeys(claim.family for claim in claims):
         places = [k for k, claim in enumerate(claims) if claim.evidence is not None and claim.family == family]
@@ -264,7 +264,7 @@ def corrected(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p of several tests, each adjusted for all of them by Holm's step-down method."""
+    """Return the p values of several tests, adjusted for all of them by Holm's step-down method."""
     order = np.argsort(p_values, kind="stable")
     adjusted = np.empty(len(order))
     steps = np.sort(p_values) * np.arange(len(order), 0, -1)
@@ -284,9 +284,9 @@ def paired_claim(
     log: bool = False,
     margin: float = 0.0,
 ) -> Claim:
-    """Return the claim that the first of two measurements is the larger, with the text of both; see `compare`.
+    """Return the claim that the first of two measurements is larger, with a text of both; see `compare`.
 
-    Measurements are shares, shown in percent, unless `show` says how they are shown.
+    Measurements are shares, shown in percent, unless `show` formats them.
     """
     evidence = compare(ours, theirs, less=less, log=log, margin=margin, unit=1.0 if show else 100.0)
     show = show or percent
@@ -297,6 +297,6 @@ def paired_claim(
 
 
 def percent(shares: np.ndarray) -> str:
-    """Return mean and deviation."""
+    """Return the mean and deviation of shares in percent."""
     deviation = f" ± {100.0 * shares.std(ddof=1):.1f}" if len(shares) > 1 else ""
     return f"{100.0 * shares.mean():.1f}{deviation} %"

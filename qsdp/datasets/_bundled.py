@@ -14,7 +14,7 @@ from qsdp.datasets._dataset import Dataset, Task
 
 @dataclass(frozen=True)
 class BundledSpec:
-    """Description of a bundled set that is known without loading it."""
+    """Description of a bundled set, available without loading it."""
 
     loader: str
     n_samples: int

@@ -1,4 +1,4 @@
-"""Catalogue of all named sets, and one function that loads any of them."""
+"""Catalogue of all named sets, and a function that loads any of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qsdp.datasets._fetch import RawFile, is_present
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Description of a data set that is known before it is loaded."""
+    """Description of a data set, available before it is loaded."""
 
     name: str
     n_samples: int
@@ -80,7 +80,7 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
 
 
 def load_dataset(name: str) -> Dataset:
-    """Load a set by its name; UCI sets with their default encoding.
+    """Load a set by its name; UCI sets have their default encoding.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def load_dataset(name: str) -> Dataset:
     Returns
     -------
     Dataset
-        As `load_bundled` or `load_uci` returns it; for "mnist" and "fashion-mnist" the 60000 training images in
-        float64 (359 MiB); `load_mnist` and `load_fashion_mnist` return bytes, and the test part too.
+        The set as `load_bundled` or `load_uci` returns it. For "mnist" and "fashion-mnist", the 60000 training images
+        in float64 (359 MiB); `load_mnist` and `load_fashion_mnist` return bytes, and also the test part.
 
     Examples
     --------

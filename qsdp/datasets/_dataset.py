@@ -1,4 +1,4 @@
-"""Container that every loader returns, and the paper's split into training and test rows."""
+"""Container that every loader returns, and the paper's split into training set and test set."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def read_raw(file: RawFile) -> tuple[Path, str]:
 
 
 def read_unpacked(file: RawFile) -> tuple[Path, bytes]:
-    """Return the path and the verified content of the gzip file `file`, which is found as by `read_raw`."""
+    """Return the path and the verified content of a gzip file, which is found in the same way as by `read_raw`."""
     if file.unpacked is None:
         raise ValueError(f"{file.local} declares no checksum of its content")
     path, packed = _read(file)
@@ -101,7 +101,7 @@ def _remedy(file: RawFile) -> str:
 
 
 def is_present(file: RawFile) -> bool:
-    """Return whether `read_raw` would find `file` without a download; it is not verified."""
+    """Return whether `read_raw` would find `file` without a download; the checksum is not verified."""
     return ((_data_folder() or _cache_folder()) / file.local).is_file()
 
 
@@ -138,9 +138,9 @@ def _download(file: RawFile) -> Path:
                 stages.stage(f"download {path.name}") as bar,
             ):
                 downloader = pooch.HTTPDownloader(progressbar=_Bytes(bar))
-                # pooch writes to a temporary name, verifies, then moves: no half-written file is left.
+                # pooch verifies a temporary file before moving it, so no half-written file is left.
                 pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent, downloader=downloader)
-        except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
+        except (OSError, ValueError) as error:  # errors of requests are OSErrors, a wrong checksum is a ValueError
             failures.append((url, error))
         else:
             return path
@@ -153,7 +153,7 @@ def _download(file: RawFile) -> Path:
 
 
 def _remove_empty(folder: Path, cache: Path) -> None:
-    """Remove what a failed download left empty, from a folder of the cache up to the cache itself."""
+    """Remove folders that a failed download left empty, from `folder` up to the cache folder itself."""
     with suppress(OSError):
         while folder.is_relative_to(cache):
             folder.rmdir()
@@ -177,7 +177,7 @@ class _Bytes:
         self.done = 0
 
     def close(self) -> None:
-        """Leave the bar to its stage."""
+        """Leave closing the bar to its stage."""
 
 
 def _cache_folder() -> Path:
@@ -188,7 +188,7 @@ def _cache_folder() -> Path:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Silence pooch's notices of downloads inside the context."""
+    """Silence pooch's download messages inside the context."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:

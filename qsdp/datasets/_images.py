@@ -33,7 +33,7 @@ class ImagePart:
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """Declaration of one set: its parts, training and test, and its description."""
+    """Declaration of one set: its training and test parts, and its description."""
 
     parts: Mapping[str, ImagePart]
     classes: tuple[str, ...]
@@ -56,7 +56,7 @@ _FASHION_MIRRORS = (
 
 
 def _part(folder: str, prefix: str, n: int, mirrors: tuple[str, ...], *sha256: str) -> ImagePart:
-    """Return a part by the checksums of images and labels, each packed and unpacked."""
+    """Return a part, given the checksums of images and labels, each packed and unpacked."""
     images, labels = (
         RawFile(f"{folder}/{name}", name, packed, unpacked, mirrors)
         for name, packed, unpacked in (

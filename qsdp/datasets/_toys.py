@@ -10,10 +10,10 @@ from qsdp.datasets._dataset import Dataset
 
 __all__ = ["CLUSTER_COVARIANCES", "CLUSTER_MEANS", "make_nonlinear_clusters", "make_xor", "split_digits"]
 
-#: Means of the six classes, Table 3.
+#: Means of the six classes (Table 3).
 CLUSTER_MEANS = np.array([[-16.0, 0.0], [-8.0, 0.0], [0.0, 0.0], [0.0, 10.0], [-8.0, 10.0], [-16.0, 10.0]])
 
-#: Covariances of the six classes, Table 3.
+#: Covariances of the six classes (Table 3).
 CLUSTER_COVARIANCES = np.array([[[1.0, rho], [rho, 1.0]] for rho in (-0.3, 0.0, 0.3, -0.3, 0.0, 0.3)])
 
 _COLOURS = ("red", "black", "magenta", "green", "cyan", "blue")

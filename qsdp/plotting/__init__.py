@@ -1,7 +1,7 @@
-"""Plots of results in the manner of scikit-learn's displays: ``from_...`` computes, draws and returns a display.
+"""Plots of results in the style of scikit-learn's displays: ``from_...`` computes, draws and returns a display.
 
-Drawing needs matplotlib, ``pip install matplotlib``; importing this package does not. A display draws on the axes
-given as `ax`, or on those of a new figure, and keeps them as `ax_`.
+Drawing needs matplotlib, ``pip install matplotlib``; importing this package does not. A display draws on the axes given
+as `ax`, or on those of a new figure, and keeps them as `ax_`.
 """
 
 from qsdp.plotting._bits import BitsDisplay

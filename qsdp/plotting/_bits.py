@@ -137,7 +137,7 @@ class BitsDisplay(Display):
         draws = check_integer("n_draws", n_draws, minimum=1)
         wanted = [estimator.result_.problem.levels] if levels is None else [check_levels(level) for level in levels]
         rng = check_random_state(random_state)
-        # A shallow copy: resampling replaces its network, not that of the original.
+        # Resampling replaces the network of this shallow copy, not that of the original.
         drawn = copy.copy(estimator)
         curves: dict[str, tuple[list[int], list[list[float]]]] = {}
         for level in wanted:

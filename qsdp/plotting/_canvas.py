@@ -1,4 +1,4 @@
-"""What the displays share: axes, colours that colour-blind readers can tell apart, and checks of arguments."""
+"""Common parts of the displays: axes, colours that colour-blind readers can distinguish, checks of arguments."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 AnyDisplay = TypeVar("AnyDisplay", bound="Display")
 AnyPair = TypeVar("AnyPair", bound="PairDisplay")
 
-#: Palette of Okabe and Ito without its yellow, which is hard to see on white; the colours differ in lightness, too.
+#: Palette of Okabe and Ito without its yellow, which is hard to see on white; the colours also differ in lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-#: One for each curve, so that curves can be told apart without colours.
+#: Markers, one for each curve, so that curves differ even without colours.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 #: Colour of reference lines.
@@ -76,7 +76,7 @@ class PairDisplay(ABC):
 
 
 def require_matplotlib() -> Any:
-    """Return `matplotlib.pyplot`, or raise an error that says how to install it."""
+    """Return `matplotlib.pyplot`, or raise an error that explains how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -85,7 +85,7 @@ def require_matplotlib() -> Any:
 
 
 def check_axes(ax: object) -> None:
-    """Raise unless `ax` is None or axes of matplotlib, and matplotlib is there."""
+    """Raise unless `ax` is None or axes of matplotlib, and matplotlib is installed."""
     require_matplotlib()
     from matplotlib.axes import Axes
 

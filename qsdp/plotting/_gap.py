@@ -133,7 +133,7 @@ class GapDisplay(Display):
     def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         self.lines_ = []
         for number, (name, (seconds, gaps)) in enumerate(self.curves.items()):
-            # Steps: a gap holds until a smaller one is reached.
+            # A step curve, since a gap holds until a smaller one is reached.
             own = {"color": COLOURS[number % len(COLOURS)], "linestyle": ("-", "--", "-.", ":")[number % 4]}
             own |= {"drawstyle": "steps-post", "marker": ".", "label": name}
             self.lines_ += ax.plot(seconds, np.maximum(gaps, self.floor), **{**own, **style})

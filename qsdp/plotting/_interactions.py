@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InteractionDisplay"]
 
-#: Letters of a column's name that are shown at most, and columns up to which interactions are written as numbers.
+#: Largest length of a displayed column name, and largest number of columns for which interactions have numbers.
 _LETTERS, _WRITTEN = 24, 10
 
 
@@ -154,7 +154,7 @@ class InteractionDisplay(PairDisplay):
     def _draw_triangle(self, ax: Axes, sizes: FloatArray, style: dict[str, Any]) -> None:
         places, names = np.arange(len(sizes)), [_short(name) for name in self.columns_]
         pairs = np.ma.masked_where(np.tri(len(sizes), dtype=bool), sizes)
-        # A colour for zero even where nothing interacts.
+        # A positive maximum gives zero its own colour even if nothing interacts.
         top = float(sizes.max()) or 1.0
         kept = {"cmap": "Blues", "vmin": 0.0, "vmax": top, "interpolation": "nearest", "aspect": "auto", **style}
         self.image_ = ax.imshow(pairs, **kept)
@@ -163,7 +163,7 @@ class InteractionDisplay(PairDisplay):
         ax.xaxis.tick_top()
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        # Rows are named on the diagonal, where they begin.
+        # Rows begin at the diagonal, so their names are written there.
         for place, name in enumerate(names):
             ax.text(place + 0.4, place, name, ha="right", va="center")
         if len(sizes) <= _WRITTEN:
@@ -174,5 +174,5 @@ class InteractionDisplay(PairDisplay):
 
 
 def _short(name: str) -> str:
-    """Return a long name without its middle: similar names differ at the end as often as not."""
+    """Return a long name without its middle, since similar names often differ at the end."""
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS // 2]}…{name[1 - _LETTERS // 2 :]}"

@@ -102,6 +102,6 @@ class LevelsDisplay(Display):
         ax.set(xlabel="first-layer weight", ylabel="share of the weights")
         if len(self.levels) <= 17:
             ax.set_xticks(self.levels)
-        # Above the axes, where it hides no bars.
+        # The legend is above the axes, where it hides no bars.
         ax.legend(frameon=False, ncols=len(self.counts), loc="lower center", bbox_to_anchor=(0.5, 1.0))
         ax.grid(False, axis="x")

@@ -146,7 +146,7 @@ class ObjectiveDisplay(Display):
 
 
 def _limit(result: QSDPResult) -> float:
-    """Return the limit of the objective for many neurons: the relaxation's loss plus the penalty of the sampled law."""
+    """Return the limit of the objective for many neurons: the relaxation's loss plus the sampled law's penalty."""
     problem, relaxation = result.problem, result.relaxation
     covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
     weight = sum(covariance.total_weight for covariance in covariances)

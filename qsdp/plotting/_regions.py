@@ -165,7 +165,7 @@ class DecisionRegionDisplay(Display):
         own = {"cmap": ListedColormap(colours), "vmin": -0.5, "vmax": len(classes) - 0.5, "alpha": 0.3}
         self.surface_ = ax.pcolormesh(self.xx0, self.xx1, self.response, **{**own, **style})
         for k in range(len(classes) - 1):
-            # One class at a time: a contour of class indices has several lines between classes 0 and 2.
+            # One class at a time, since a contour of class indices has several lines between classes 0 and 2.
             region = (self.response == k).astype(np.float64)
             if region.min() < region.max():
                 line: dict[str, Any] = {"levels": [0.5], "colors": "black", "linewidths": 0.8, "zorder": 1}
@@ -176,7 +176,7 @@ class DecisionRegionDisplay(Display):
             if np.any(chosen := self.targets == k):
                 marker = MARKERS[k % len(MARKERS)]
                 self._draw_points(ax, chosen, color=colours[k], marker=marker, linewidths=0.5, label=str(name))
-        # Above the axes, where it hides no points.
+        # The legend is above the axes, where it hides no points.
         ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, handletextpad=0.1)
 
     def _draw_surface(self, ax: Axes, style: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ class DecisionRegionDisplay(Display):
         self.figure_.colorbar(mesh, ax=ax, label="prediction")
 
     def _draw_points(self, ax: Axes, chosen: Any, **style: Any) -> None:
-        """Draw the chosen ones of the points, if there are any."""
+        """Draw the selected points, if there are any."""
         if self.points is not None:
             x, y = self.points[chosen].T
             self.points_.append(ax.scatter(x, y, s=22, edgecolors="white", zorder=2, **style))
@@ -216,7 +216,7 @@ def _check_features(features: Any, n_columns: int) -> tuple[int, int]:
 
 
 def _like(X: Any, mesh: FloatArray) -> Any:
-    """Return the mesh as a data frame where the data are one, since estimators may require column names."""
+    """Return the mesh as a data frame if the data are one, since estimators may require column names."""
     return type(X)(mesh, columns=X.columns) if hasattr(X, "iloc") else mesh
 
 

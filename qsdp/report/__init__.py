@@ -1,4 +1,4 @@
-"""Reports of models: one HTML page for people, and a model card."""
+"""Reports of models: an HTML page for people, and a model card."""
 
 from qsdp.report._report import Report, make_report
 

@@ -1,4 +1,4 @@
-"""What a report is made of: sections of paragraphs, tables and pictures, which each rendering shows in its way."""
+"""Building blocks of a report: sections of paragraphs, tables and charts, which each output format renders."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ __all__ = ["BarChart", "Block", "Curve", "Grid", "Interval", "Paragraph", "Scatt
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Plain text; what stands between backquotes is code."""
+    """Plain text, in which backquotes mark code."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """Cells of plain text.
+    """Table of plain text.
 
     Attributes
     ----------
     header : sequence of str
-        Empty for rows of a name and a value.
+        Headings, empty for rows of a name and a value.
     rows : sequence of sequences of str
     numbers : set of int
         Columns that are aligned at the right.
     caption : str
     folded : bool
-        Whether only the caption shows at first.
+        Whether only the caption is visible at first.
     """
 
     header: Sequence[str]
@@ -42,7 +42,7 @@ class TextTable:
 
 @dataclass(frozen=True)
 class Interval:
-    """A range from low to high on a scale that begins at zero, with what it stands for."""
+    """A range from low to high on a scale that begins at zero, with a caption."""
 
     low: float
     high: float
@@ -51,7 +51,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class BarChart:
-    """Lengths, relative to the largest, with labels and texts."""
+    """Bars with labels and texts, whose lengths are relative to the largest."""
 
     rows: Sequence[tuple[str, float, str]]
     caption: str = ""
@@ -59,7 +59,7 @@ class BarChart:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Numbers >= 0 by row and column, shaded by size; nan is left empty.
+    """Non-negative numbers by row and column, shaded by size; nan is left empty.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Grid:
     values : ndarray
     texts : sequence of sequences of str
     corner : str
-        What rows and columns are.
+        Description of rows and columns.
     caption : str
     """
 
@@ -86,12 +86,12 @@ class Curve:
     Attributes
     ----------
     sizes : ndarray of float of shape (K,)
-        Increasing, on a logarithmic scale.
+        Increasing sizes, on a logarithmic scale.
     values : ndarray of shape (K, R)
-        Their mean is a line, their range a band.
+        Values; a line shows their mean and a band their range.
     x_label, y_label : str
     point : (float, float)
-        Marked, with its name.
+        Point to mark, with its name.
     point_name, line_name : str
     percent : bool
         Whether values are shares.
@@ -109,7 +109,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Points on equal scales, and the diagonal."""
+    """Points on equal scales, with the diagonal."""
 
     x: FloatArray
     y: FloatArray
@@ -123,7 +123,7 @@ Block = Paragraph | TextTable | Interval | BarChart | Grid | Curve | Scatter
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and the blocks below it."""
 
     title: str
     blocks: Sequence[Block] = field(default_factory=list)

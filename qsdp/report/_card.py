@@ -1,4 +1,4 @@
-"""Reports as model cards: Markdown with a YAML head."""
+"""Reports as model cards: Markdown with YAML metadata."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def card(
 
 
 def usage_of_model(name: str) -> str:
-    """Return instructions for using the file of a model of `qsdp fit`, as Markdown."""
+    """Return instructions, as Markdown, for using a model file of `qsdp fit`."""
     file = _line(f"{name}.qsdp")
     return f"```console\n$ pip install qsdp\n$ qsdp predict {file} new.csv\n$ qsdp export {file} --to c\n```"
 
 
 def _head(name: str, task: str | None, scores: Sequence[tuple[str, float]], data: str | None) -> str:
-    """Return the metadata between dashes."""
+    """Return the YAML metadata, between lines of dashes."""
     metric = "accuracy" if task == "tabular-classification" else "r_squared"
     fields: dict[str, Any] = {
         "library_name": "qsdp",
@@ -67,7 +67,7 @@ def _head(name: str, task: str | None, scores: Sequence[tuple[str, float]], data
 
 
 def _yaml(value: Any, indent: str = "") -> str:
-    """Return mappings and lists as lines; texts and numbers are JSON, which is YAML too."""
+    """Return mappings and lists as lines of YAML; texts and numbers are written as JSON, which is valid YAML."""
     pairs = (
         [(f"{key}:", one) for key, one in value.items()] if isinstance(value, dict) else [("-", one) for one in value]
     )
@@ -82,19 +82,19 @@ def _yaml(value: Any, indent: str = "") -> str:
 
 
 def _line(text: str) -> str:
-    """Return text without what would end the line or begin a tag."""
+    """Return text on one line, with HTML tags escaped."""
     return re.sub(r"\s+", " ", text).replace("<", "&lt;")
 
 
 def _escaped(text: str) -> str:
-    """Return plain text as Markdown; what stands between backquotes stays."""
+    """Return plain text as Markdown, leaving code in backquotes unchanged."""
     parts = _line(text).split("`")
     return "`".join(re.sub(r"([*_\\|\[\]])", r"\\\1", part) if k % 2 == 0 else part for k, part in enumerate(parts))
 
 
 @singledispatch
 def _block(block: Block) -> str:
-    """Return a block as Markdown; pictures, whose numbers are in tables, are left out."""
+    """Return a block as Markdown; charts are left out, since tables contain their numbers."""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Charts as SVG whose colours are those of the page around them."""
+"""Charts as SVG in the colours of the page around them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from qsdp.report._blocks import Curve, Scatter
 
 __all__ = ["curve_svg", "scatter_svg"]
 
-#: Size of a chart and its margins, in units of which a letter is 13 high.
+#: Size of a chart and its margins, in units in which a letter is 13 high.
 _WIDTH, _HEIGHT = 440.0, 270.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 14.0, 12.0, 44.0
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """A scale from `low` to `high`, of logarithms where `log`."""
+    """A scale from `low` to `high`, logarithmic if `log`."""
 
     low: float
     high: float
@@ -30,24 +30,24 @@ class _Axis:
 
     @classmethod
     def around(cls, values: FloatArray) -> _Axis:
-        """Return a linear scale that holds values, with a little room."""
+        """Return a linear scale that contains the values, with a margin."""
         low, high = float(np.min(values)), float(np.max(values))
         room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
         return cls(low - room, high + room)
 
     @classmethod
     def around_sizes(cls, values: FloatArray) -> _Axis:
-        """Return a logarithmic scale that holds positive values, with a little room."""
+        """Return a logarithmic scale that contains positive values, with a margin."""
         return cls(float(np.min(values)) / 1.2, float(np.max(values)) * 1.2, log=True)
 
     def shares(self, values: Any) -> FloatArray:
-        """Return places of values between the ends, 0 to 1."""
+        """Return positions of values between the ends of the scale, from 0 to 1."""
         if self.log:
             return np.asarray(np.log(np.asarray(values) / self.low) / math.log(self.high / self.low))
         return (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        """Return round values between the ends, three to seven of them."""
+        """Return three to seven round values between the ends."""
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             steps = (1.0, 3.0) if self.high < 1e4 * self.low else (1.0,)
@@ -63,7 +63,7 @@ class _Axis:
 
 
 def curve_svg(curve: Curve) -> str:
-    """Return the mean and range of values against sizes, and one point, as SVG."""
+    """Return the mean and range of values against sizes, and one marked point, as SVG."""
     size, value = curve.point
     across = _Axis.around_sizes(np.append(curve.sizes, size))
     up = _Axis.around(np.append(curve.values, value))
@@ -113,7 +113,7 @@ def _points(pairs: Iterable[tuple[float, float]]) -> str:
 
 
 def _svg(across: _Axis, up: _Axis, x_label: str, y_label: str, marks: list[str], *, percent: bool = False) -> str:
-    """Return axes with marks on them."""
+    """Return axes and the marks on them, as SVG."""
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     parts = [
         f'<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" '

@@ -29,15 +29,15 @@ __all__ = [
     "sizes_table",
 ]
 
-#: Classes up to which all pairs of them are shown, columns whose interactions are, and points of a scatter plot.
+#: Largest number of classes in a confusion matrix, of columns in the grid of interactions, and of scatter points.
 _CLASSES, _COLUMNS, _POINTS = 12, 10, 1000
 
-#: Lines of a list, and thresholds or categories of a column.
+#: Largest number of lines of a list, and of listed thresholds or categories of a column.
 _LINES, _LISTED = 12, 6
 
 
 def certificate_section(model: TabularModel) -> Section:
-    """Return bound, objective and gap with what they mean."""
+    """Return lower bound, objective and gap, with their meaning."""
     kind = "binary first-layer weights" if model.network.levels == 2 else f"{model.network.levels} first-layer levels"
     meaning = (
         f"The lower bound holds for every network with {kind} and any number of neurons, however it is found, on these "
@@ -73,7 +73,7 @@ def certificate_section(model: TabularModel) -> Section:
 
 
 def bound_bar(certificate: Certificate) -> Interval:
-    """Return bound and objective on one scale."""
+    """Return lower bound and objective on one scale."""
     scale = "Full: what every network has at least. Hatched: what a better network could save at most, "
     return Interval(certificate.lower_bound, certificate.objective, f"{scale}{_percent(certificate)}.")
 
@@ -83,7 +83,7 @@ def _percent(certificate: Certificate) -> str:
 
 
 def network_section(model: TabularModel) -> Section:
-    """Return what the network is, and its bits beside those of the quadratic form that computes the same."""
+    """Return a description of the network, and its bits beside those of the equivalent quadratic form."""
     network = model.network
     activation = network.activation
     polynomial = "" if activation is None else f": {activation}"
@@ -100,13 +100,13 @@ def network_section(model: TabularModel) -> Section:
 
 
 def sizes_table(network: BilinearNetwork) -> TextTable:
-    """Return the bits of a network in the forms that compute the same."""
+    """Return the bits of a network and of equivalent forms."""
     sizes = [(what, format_bits(bits)) for what, bits in stored_sizes(network)]
     return TextTable(("stored as", "size"), sizes)
 
 
 def accuracy_section(model: TabularModel, parts: Sequence[ScoredRows]) -> Section:
-    """Return scores of the rows, and the confusion or the residuals of the last of them."""
+    """Return the score of each set of rows, with the confusion matrix or the residuals of the last set."""
     classes, judged = model.target.classes, parts[-1]
     number = classes is None
     label = score_name(number=number)
@@ -263,7 +263,7 @@ def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray
 
 
 def encoding_section(encoder: TabularEncoder) -> Section:
-    """Return what the inputs of the network are, by column."""
+    """Return the inputs of the network by column."""
     encoding = encoder.encoding
     rows = [
         (
@@ -298,7 +298,7 @@ def _inputs(encoding: Encoding, position: int) -> str:
 
 
 def _scaled(one: Expression) -> str:
-    """Return an input that is a number, with its limits."""
+    """Return the formula of a numeric input, with its limits."""
     text = f"({one.column} {'-' if one.center >= 0.0 else '+'} {_short(abs(one.center))}) / {_short(one.scale)}"
     return text if one.low is None or one.high is None else f"{text}, cut at {_short(one.low)} and {_short(one.high)}"
 

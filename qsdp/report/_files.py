@@ -1,4 +1,4 @@
-"""Files that hold no model of a table: what a report says of networks, certificates and statistics."""
+"""Reports on files without a table: networks, certificates and statistics."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ __all__ = ["PlainFile", "load_file", "read_plain"]
 
 Network = BilinearNetwork | PolynomialNetwork | IntegerForm
 
-#: How every version of certificates' files begins.
+#: First bytes of certificate files of every version.
 _CERTIFICATE = b"qsdp certificate "
 
-#: Readers of the other files, by what they hold.
+#: Readers of the other files, by the kind of content.
 _READERS: dict[str, Callable[[Any], Any]] = {
     MODEL_KIND: load_model,
     **dict.fromkeys(NETWORK_KINDS, load_network),
     STATISTICS_KIND: SufficientStatistics.load,
 }
 
-#: Terms of a function that are listed.
+#: Number of terms of a function that are listed.
 _TERMS = 20
 
 
 @dataclass(frozen=True)
 class PlainFile:
-    """What is said of a file without a table.
+    """Content of the report on a file without a table.
 
     Attributes
     ----------
     holds : str
-        Such as "a network".
+        Kind of content, such as "network".
     lead : str
     usage : str
-        What can be done with it, as Markdown.
+        How to use the file, as Markdown.
     sections : tuple of Section
     """
 
@@ -62,12 +62,12 @@ class PlainFile:
 
 
 def load_file(path: str | os.PathLike[str]) -> TabularModel | Network | Certificate | SufficientStatistics:
-    """Return what a file of this package holds.
+    """Return the object stored in a file of this package.
 
     Raises
     ------
     StorageError
-        The file is damaged, of another version or foreign.
+        The file is damaged, has another version or is not a file of qsdp.
     """
     with open(path, "rb") as file:
         begins = file.read(len(_CERTIFICATE))
@@ -78,7 +78,7 @@ def load_file(path: str | os.PathLike[str]) -> TabularModel | Network | Certific
 
 
 def read_plain(subject: Network | Certificate | SufficientStatistics, path: Path) -> PlainFile:
-    """Return what is said of a network, a certificate or statistics, and what their files do not say."""
+    """Return the report on a network, a certificate or statistics, including what the file does not tell."""
     if isinstance(subject, Certificate):
         made = _of_certificate(subject, path.name)
     elif isinstance(subject, SufficientStatistics):

@@ -1,4 +1,4 @@
-"""Reports as one HTML page without scripts, which loads nothing and follows the reader's light or dark colours."""
+"""Reports as one HTML page without scripts, which loads no files and follows the reader's light or dark colours."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ svg text { fill: var(--soft); }
 
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """Return a page of UTF-8 text."""
+    """Return an HTML page as text, for UTF-8."""
     body = "".join(f"<section><h2>{escape(one.title)}</h2>{_blocks(one.blocks)}</section>" for one in sections)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -86,7 +86,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
 
 
 def _blocks(blocks: Sequence[Block]) -> str:
-    """Return blocks one below the other, charts in a row where there is room."""
+    """Return blocks one below the other, with charts side by side where there is room."""
     parts = []
     for charts, group in groupby(blocks, lambda block: isinstance(block, (Curve, Scatter))):
         shown = "".join(map(_block, group))

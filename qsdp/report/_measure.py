@@ -1,4 +1,4 @@
-"""What a report says of a model and data: scores of rows, and networks of other sizes from the same solution."""
+"""Measurements for reports: scores of rows, and networks of other sizes from the same solution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qsdp.tabular import DataTable, TabularModel, network_inputs
 
 __all__ = ["ScoredRows", "Sizes", "measure_sizes", "scored_rows"]
 
-#: Neurons of the networks that are sampled.
+#: Numbers of neurons of the sampled networks.
 _SIZES = (10, 30, 100, 300, 1000, 3000)
 
 
@@ -28,11 +28,11 @@ class ScoredRows:
     Attributes
     ----------
     name : str
-        Such as "test rows".
+        Name of the rows, such as "test rows".
     X : ndarray
         Inputs of networks.
     truth : ndarray of shape (n,)
-        As `Target.score` takes it.
+        True targets, coded as for `Target.score`.
     weights : ndarray of shape (n,) or None
     """
 
@@ -43,19 +43,19 @@ class ScoredRows:
     weights: FloatArray | None
 
     def score(self, network: BilinearNetwork) -> float:
-        """Return accuracy or R^2 of a network."""
+        """Return the accuracy or R^2 of a network."""
         return self.model.target.score(network.predict(self.X), self.truth, self.weights)
 
     def values(self) -> FloatArray:
-        """Return scores of classes, or numbers, of the model in the units of its target."""
+        """Return the predicted class scores, or the predicted numbers in the units of the target."""
         return self.model.target.values(self.model.network.predict(self.X))
 
     def true_values(self) -> FloatArray:
-        """Return the numbers that were to be predicted, in their units."""
+        """Return the true numbers, in the units of the target."""
         return self.model.target.values(self.truth)
 
     def confusion(self) -> npt.NDArray[np.intp]:
-        """Return numbers of rows by true and by predicted class, (C, C), without those of unknown classes."""
+        """Return numbers of rows by true and by predicted class, (C, C), without rows of unknown classes."""
         classes = self.model.target.classes
         assert classes is not None
         counts = np.zeros((len(classes), len(classes)), dtype=np.intp)
@@ -72,7 +72,7 @@ class ScoredRows:
 
 
 def scored_rows(model: TabularModel, table: DataTable) -> tuple[list[ScoredRows], bool]:
-    """Return training and test rows of the table of training, or all rows of another one; and which it is."""
+    """Return training and test rows if the model was trained on the table, else all rows; and whether it was."""
     table.require([model.target.name])
     trained = model.is_trained_on(table)
     if trained:
@@ -100,7 +100,7 @@ class Sizes:
     bits : ndarray of int of shape (K,)
     scores : ndarray of shape (K, R)
     gaps : ndarray of shape (K, R) or None
-        Relative ones; None where the training rows are not known.
+        Relative gaps; None if the training set is not known.
     """
 
     neurons: FloatArray
@@ -112,7 +112,7 @@ class Sizes:
 def measure_sizes(model: TabularModel, rows: ScoredRows, table: DataTable | None, n_draws: int) -> Sizes:
     """Sample `n_draws` networks of each size from the solution of a model, with scores on rows.
 
-    The table is that of training, for gaps; None leaves them out.
+    Gaps need the training table; they are left out if `table` is None.
     """
     rng = np.random.default_rng(model.holdout.seed)
     problem = None if table is None else model.problem(table)

@@ -1,4 +1,4 @@
-"""Where a report's files come from: their digests, and versions of packages."""
+"""Provenance of a report: digests of its files, and versions of packages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["files_table", "listed", "sha256_of"]
 
 
 def files_table(files: Sequence[tuple[str, str, str]]) -> TextTable:
-    """Return the table of what files are, their names and their digests."""
+    """Return a table of files with their roles, names and digests."""
     return TextTable(("file", "name", "SHA-256"), [(what, name, f"`{digest}`") for what, name, digest in files])
 
 
 def listed(found: Mapping[str, str]) -> str:
-    """Return packages and their versions in one line."""
+    """Return packages and their versions on one line."""
     return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
 
 
 def sha256_of(path: Path) -> str:
-    """Return the digest of a file."""
+    """Return the SHA-256 digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

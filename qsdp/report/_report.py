@@ -80,7 +80,7 @@ class Report:
         return RENDERINGS[suffix](self).encode()
 
 
-#: Renderings by the suffixes of their files.
+#: Renderings by file suffix.
 RENDERINGS: dict[str, Callable[[Report], str]] = {".html": Report.to_html, ".md": Report.to_card}
 
 

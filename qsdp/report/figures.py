@@ -1,4 +1,4 @@
-"""Figures of a network and its certificate, for terminals and pages: a label, a figure and a note each."""
+"""Figures of a network and its certificate, for terminals and pages; each has a label, a value and a note."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = [
     "stored_sizes",
 ]
 
-#: Bits of a number in single precision, in which models are stored as a rule.
+#: Bits of a number in single precision, in which models are usually stored.
 SINGLE = 32
 
 Figure = tuple[str, str, str]
 
 
 def certificate_figures(certificate: Certificate, *, standardised: bool) -> list[Figure]:
-    """Say what is proven; objectives may be those for a standardised target."""
+    """Return what is proven; the objectives may be those for a standardised target."""
     units = ", for the standardised target" if standardised else ""
     return [
         bound_figure(certificate.lower_bound),
@@ -42,28 +42,28 @@ def _proven(certificate: Certificate) -> str:
 
 
 def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:
-    """Say which bound is proven."""
+    """Return the proven lower bound."""
     return "lower bound", f"{lower_bound:.6g}", note
 
 
 def score_name(*, number: bool) -> str:
-    """Return what predictions are judged by."""
+    """Return the name of the score of predictions."""
     return "R²" if number else "accuracy"
 
 
 def show_score(score: float, *, number: bool) -> str:
-    """Return R^2 of a number, or an accuracy, as text."""
+    """Return an R^2 (if the target is a number) or an accuracy as text."""
     return f"{score:.3f}" if number else f"{100.0 * score:.1f} %"
 
 
 def size_figures(network: BilinearNetwork) -> list[Figure]:
-    """Return the bits of a network in the forms that compute the same."""
+    """Return the bits of a network and of equivalent forms."""
     sizes = stored_sizes(network)
     return [("" if k else "size", f"{bits:,} bits", f"as {what}") for k, (what, bits) in enumerate(sizes)]
 
 
 def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
-    """Return what computes the same function as a network, itself first, and how many bits it takes."""
+    """Return a network and its equivalent forms, with the bits that each takes."""
     shared = network.shared_alpha
     D = int(network.U.shape[1])
     return [
@@ -75,7 +75,7 @@ def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
 
 
 def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str, str]:
-    """Return size, activation and weights of a network, and the problem it solves."""
+    """Return size, activation and weights of a network, and the loss and beta of its problem."""
     weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
     parts = [f"{network.n_neurons} neurons", activation_name(network.activation), weights]
     if network.n_outputs > 1:

@@ -1,1 +1,1 @@
-"""Accuracy: small models, ingredients, and published ones."""
+"""Accuracy of small models, contributions of ingredients, and comparisons with published models."""

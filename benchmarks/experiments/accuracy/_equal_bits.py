@@ -1,8 +1,8 @@
-"""The default network of a split, and what may take its place in no more bits.
+"""The default network of a split, and rival models of no more bits.
 
-The rivals are straight-through training on the inputs of the network, of as many neurons as fit into its bits; logistic
-regression and the quadratic form of the relaxation, rounded to 2, 4 and 8 bits; and a decision tree. Hyper-parameters
-of all of them are chosen on the folds of the sample, the networks' own by themselves.
+The rivals are straight-through training on the network's inputs, with as many neurons as fit into its bits; logistic
+regression and the quadratic form of the relaxation, rounded to 2, 4 and 8 bits; and a decision tree. All of their
+hyper-parameters are chosen on the folds of the sample; the networks choose their own.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ def rounded(name: str) -> tuple[str, ...]:
     return tuple(f"{name}, {precision} bits" for precision in reversed(PRECISIONS))
 
 
-#: Rivals, and their versions: the first that is no larger than the network counts.
+#: Rivals and their versions; the first version no larger than the network is compared.
 RIVALS: dict[str, tuple[str, ...]] = {
     "straight-through training": (TRAINED,),
     "rounded logistic regression": rounded("logistic"),
     "the rounded form of the relaxation": rounded(f"{DEFAULT} relaxed"),
     "a decision tree": ("tree", "tree, 64 leaves", "tree, 16 leaves", "tree, 4 leaves"),
 }
-#: Models of the tables, in their order.
+#: Models in the order of the tables.
 NAMES = (DEFAULT, TRAINED, *rounded(f"{DEFAULT} relaxed"), "logistic", *rounded("logistic"), "tree")
 
 
 def solved(sample: Sample) -> Measured:
-    """Yield the default network, forms of its relaxation, and rivals that take seconds."""
+    """Yield the default network, the forms of its relaxation, and the rivals that take only seconds."""
     model, seconds = fitted(sample)
     yield DEFAULT, {**measured_network(sample, model), "inputs": model.network_.n_inputs, "seconds": seconds}
     yield from relaxed_forms(sample, model, DEFAULT)
@@ -58,29 +58,29 @@ def solved(sample: Sample) -> Measured:
 
 
 def trained(sample: Sample) -> Measured:
-    """Yield straight-through training of a network of no more bits than the default one, on the inputs of that."""
+    """Yield a network trained straight-through on the inputs of the default network, with no more bits."""
     model, _ = fitted(sample)
     yield TRAINED, straight_through(sample, model.encoder_, measured_network(sample, model)["bits"])
 
 
-#: By the name of a case's family; the second takes minutes.
+#: Families of models by name; "trained" takes minutes.
 FAMILIES: dict[str, Callable[[Sample], Measured]] = {"solved": solved, "trained": trained}
 
 
 def fitted(sample: Sample) -> tuple[QuantizedNetworkClassifier, float]:
-    """Return the default classifier of a sample, and its processor seconds."""
+    """Return the default classifier fitted to a sample, and the CPU time."""
     model = QuantizedNetworkClassifier(random_state=sample.seed)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     return model, seconds
 
 
 def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any]:
-    """Return what straight-through training of a network of so many bits measures, on the inputs of an encoder."""
+    """Return the measurements of a straight-through network of `budget` bits on the inputs of an encoder."""
     from qsdp.baselines import StraightThroughClassifier
 
     inputs, tests = (encoder.transform(rows) for rows in (sample.split.X, sample.split.X_test))
     K, places = sample.n_outputs, sizes.encoding_bits(encoder.encoding_)
-    # Two rows of signs, the constant column among them, and a real weight for every output.
+    # Bits of a neuron: two rows of signs with the constant column, and a real weight for every output.
     each = 2 * (inputs.shape[1] + 1) + K * sizes.REAL
     m = max((budget - places) // each, 1)
     common = {**BUDGET.training, "batch_size": 64, "dtype": "float32", "random_state": sample.seed}
@@ -95,7 +95,7 @@ def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any
 
 
 def tables(records: Records) -> list[Table]:
-    """Return accuracy, bits, gap and seconds of the models, beside the share of the largest class if it is measured."""
+    """Return accuracy, bits, gap and seconds of the models, with the share of the largest class if it was measured."""
     fields = ("test", "most", "bits", "gap", "seconds")
     found = [one for one in unfolded(records, "models", "model", shared=("most",)) if one.case["model"] in NAMES]
     found.sort(key=lambda record: NAMES.index(record.case["model"]))
@@ -103,16 +103,16 @@ def tables(records: Records) -> list[Table]:
 
 
 def printed_claim(records: Records, statement: str, accuracy: float, theirs: str, group: str, case: str) -> Claim:
-    """Return the claim that the network, draw by draw, is more accurate than what is printed, an exact number."""
+    """Return the claim that the network is more accurate, draw by draw, than a printed number, taken as exact."""
     ours = by(where(unfolded(records, "models", "model"), model=DEFAULT), "test", "seed")
     claim = paired_claim(TARGET, statement, ours, dict.fromkeys(ours, accuracy), names=(DEFAULT, theirs))
     return replace(claim, group=group, case=case)
 
 
 def rival_claims(records: Records, of: str, *names: str) -> list[Claim]:
-    """Return the claims that the network is more accurate than each rival where some version is no larger.
+    """Return the claims that the network is more accurate than each rival, on data where some version is no larger.
 
-    `names` are parameters of which the last tells repetitions apart: accuracies are means over the others.
+    The last of the parameters `names` distinguishes repetitions; accuracies are means over the others.
     """
     made = []
     for rival, versions in RIVALS.items():

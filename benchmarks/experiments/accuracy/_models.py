@@ -1,7 +1,7 @@
-"""The models of the comparison: each a name with accuracy on the test rows, bits and processor seconds.
+"""The models of the comparison, each with a name, accuracy on the test set, bits and CPU time.
 
-Every hyper-parameter is chosen on the validation folds of the suite, inside the training part. The models of a family
-share a fit: networks of other sizes are drawn from the solution of the default one, rounded models from the float one.
+Every hyper-parameter is chosen on the validation folds of the suite, inside the training set. The models of a family
+share a fit: other sizes are sampled from the solution of the default network, rounded models use the float one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from qsdp.bench.uci.rounding import PRECISIONS, best_rounded, fit_logistic, fit_
 from qsdp.estimators.classes import choose_classes
 from qsdp.networks import QuadraticForm
 
-#: Names and measurements.
+#: Pairs of a name and its measurements.
 Measured = Iterator[tuple[str, dict[str, Any]]]
 
-#: Neurons for each output, beside those of the default.
+#: Neurons per output of the networks other than the default.
 SIZES = (8, 16, 32, 64, 128)
-#: Leaves of the decision trees of the curve.
+#: Numbers of leaves of the decision trees of fixed size.
 LEAVES = (4, 16, 64, 256)
 _STRENGTHS = np.logspace(-4, 4, 9).tolist()
 _MOST_STAGES = 300
@@ -42,7 +42,7 @@ _MOST_STAGES = 300
 
 @dataclass(frozen=True)
 class Sample:
-    """A split of a set with the folds on which hyper-parameters are chosen, and its number as the seed."""
+    """A split of a set, the folds on which hyper-parameters are chosen, and its number, used as the seed."""
 
     split: Split
     folds: Any
@@ -59,23 +59,23 @@ class Sample:
         return 1 if self.split.n_classes == 2 else self.split.n_classes
 
     def test(self, classes: np.ndarray) -> float:
-        """Return the accuracy of classes of the test rows."""
+        """Return the accuracy of predicted classes on the test set."""
         return float(np.mean(classes == self.split.y_test))
 
     def measured(self, classes: np.ndarray, bits: int, seconds: float, encoding_bits: int = 0) -> dict[str, Any]:
-        """Return accuracy on the test rows, bits, those of the encoding included, and seconds."""
+        """Return accuracy on the test set, bits (including those of the encoding) and seconds."""
         bits += encoding_bits
         return {"test": self.test(classes), "bits": bits, "encoding_bits": encoding_bits, "seconds": seconds}
 
     def searched(self, model: Any, grid: Any, X: np.ndarray) -> tuple[GridSearchCV, float]:
-        """Return the best of a grid on the folds, fitted to all rows, and processor seconds."""
+        """Return the best model of a grid on the folds, fitted to all rows, and the CPU time."""
         search = GridSearchCV(model, grid, cv=self.folds, error_score="raise")
         return timed(lambda: search.fit(X, self.split.y))
 
     def models_of(self, family: Callable[[Sample], Measured]) -> dict[str, Any]:
-        """Return what all models of a family measure, by name, on one thread."""
+        """Return the measurements of all models of a family by name, on one thread."""
         with blas_threads(1), warnings.catch_warnings():
-            # The measurements show what matters of the warnings about small classes, gaps and steps.
+            # Warnings about small classes, gaps and steps are ignored: the measurements show their effects.
             warnings.simplefilter("ignore")
             return dict(family(self))
 
@@ -84,7 +84,7 @@ class Sample:
 
 
 def of_encoding(encoding: str) -> Callable[[Sample], Measured]:
-    """Return the family of the networks of an encoding, with what is compared with them at equal inputs or bits."""
+    """Return the family of networks with an encoding, and the models compared at equal inputs or bits."""
 
     def family(sample: Sample) -> Measured:
         split, prefix = sample.split, PREFIXES[encoding]
@@ -105,7 +105,7 @@ def of_encoding(encoding: str) -> Callable[[Sample], Measured]:
 
 
 def measured_network(sample: Sample, model: QuantizedNetworkClassifier) -> dict[str, Any]:
-    """Return accuracy, bits, gap and neurons of the network of a model."""
+    """Return accuracy, bits, gap and neurons of a model's network."""
     places = sizes.encoding_bits(model.encoder_.encoding_)
     return {
         "test": sample.test(model.predict(sample.split.X_test)),
@@ -118,7 +118,7 @@ def measured_network(sample: Sample, model: QuantizedNetworkClassifier) -> dict[
 
 
 def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str) -> Measured:
-    """Yield the quadratic form of the relaxation that the network was sampled from, float and rounded."""
+    """Yield the quadratic form of the relaxation from which the network was sampled, float and rounded."""
     relaxation, encoding = model.result_.relaxation, model.encoder_.encoding_
     problem = relaxation.problem
     K, size = relaxation.Z_stack.shape[:2]
@@ -146,7 +146,7 @@ def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str
 
 
 def logistic_of_inputs(sample: Sample, encoder: Any, name: str) -> Measured:
-    """Yield logistic regression on the inputs that a network has, in the units of the largest."""
+    """Yield logistic regression on the inputs of a network, divided by their largest deviation."""
     inputs, tests = (encoder.transform(rows) for rows in (sample.split.X, sample.split.X_test))
     unit = float(inputs.std(axis=0).max())
     yield from logistic(sample, inputs / unit, tests / unit, name, partial(sizes.encoding_bits, encoder.encoding_))
@@ -160,7 +160,7 @@ def logistic_of_columns(sample: Sample) -> Measured:
 def logistic(
     sample: Sample, X: np.ndarray, X_test: np.ndarray, name: str, encoding_bits: Callable[[int], int]
 ) -> Measured:
-    """Yield logistic regression, float and rounded; `encoding_bits` are those for a number of places of a column."""
+    """Yield logistic regression, float and rounded; `encoding_bits` takes the number of places per column."""
     y = sample.split.y
     search, seconds = sample.searched(LogisticRegression(max_iter=1000), {"C": _STRENGTHS}, X)
     model = search.best_estimator_
@@ -180,7 +180,7 @@ def logistic(
 
 
 def quadratic_ridge(sample: Sample) -> Measured:
-    """Yield all monomials of degree two with real coefficients."""
+    """Yield ridge regression on all monomials up to degree two, with real coefficients."""
     model = QuadraticRidgeClassifier(sample.folds)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     monomials, outputs = model.coef_.shape
@@ -193,7 +193,7 @@ def quadratic_ridge(sample: Sample) -> Measured:
 
 
 def trees(sample: Sample) -> Measured:
-    """Yield decision trees of some sizes, and of the size that is best on the folds."""
+    """Yield decision trees of the size that is best on the folds, and of fixed sizes."""
     X, y = sample.split.X, sample.split.y
 
     def measured(model: Any, tree: Any, seconds: float) -> dict[str, Any]:
@@ -216,9 +216,9 @@ def boosting(sample: Sample) -> Measured:
 
 
 def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
-    """Yield boosted trees of so many bits at most: leaves of a tree and learning rate are chosen, more trees fill up.
+    """Yield boosted trees within a budget of bits: leaves and learning rate are chosen, the budget sets the trees.
 
-    Where not even one split an output fits, these are what there is.
+    If not even one split per output fits, there is still one such tree per output.
     """
     X = sample.split.X
     fixed = sizes.REAL * sample.n_outputs
@@ -244,7 +244,7 @@ def rivals(sample: Sample) -> Measured:
         yield from family(sample)
 
 
-#: Names of networks, by the encoding: the default one is "auto".
+#: Names of networks by encoding; the default encoding is "auto".
 PREFIXES = {"standard": "standard", "auto": "default"}
 FAMILIES: dict[str, Callable[[Sample], Measured]] = {
     **{prefix: of_encoding(encoding) for encoding, prefix in PREFIXES.items()},

@@ -1,12 +1,12 @@
-"""Networks of the sizes that are printed for BTHOWeN, weightless neural networks of Bloom filters.
+"""Networks of the printed sizes of BTHOWeN, weightless neural networks of Bloom filters.
 
-Printed are accuracy and KiB of the models in the README of its authors, on one split of two thirds for training; ours
-are means over stratified splits of two thirds. Networks are `QuantizedNetworkClassifier()`, whose encoding is "auto",
-and with `encoding="standard"`, nothing else set, resampled to as many neurons as fit into the printed size, or 128 an
-output where more fit. Sizes are those of networks as this package stores them, or of their quadratic forms where those
-are less; like the printed ones they are without the encoding of the columns. Beside them is what else fits into the
-printed sizes, without the encoding too: logistic regression and the quadratic form of the relaxation (of
-`encoding="standard"`), rounded to few bits, and decision trees.
+The printed values are accuracy and KiB of the models in the README of its authors, on one split with two thirds for
+training; ours are means over stratified splits of two thirds. The networks are `QuantizedNetworkClassifier()`, whose
+encoding is "auto", and the same with `encoding="standard"`; other parameters are defaults. They are resampled to as
+many neurons as fit into the printed size, at most 128 per output. A network's size is that of its stored form or of its
+quadratic form, whichever is smaller; like the printed sizes, it excludes the encoding of the columns. Rivals that fit
+into the printed sizes, also without the encoding, are logistic regression and the quadratic form of the relaxation
+(with `encoding="standard"`), rounded to few bits, and decision trees.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from qsdp.networks.weights import bits_of
 SOURCE = "Susskind et al., Weightless Neural Networks for Efficient Edge Inference, README"
 ENCODINGS = ("standard", "auto")
 JUDGED = "auto"
-#: Neurons for each output at most: the objective has stopped falling long before.
+#: Largest number of neurons per output; the objective stops falling long before.
 MOST = 128
 KIB = 8 * 1024
-#: Accuracy and KiB.
+#: Printed accuracy and KiB of each set.
 PRINTED = {
     "iris": (0.980, 0.28),
     "wine": (0.983, 0.42),
@@ -62,7 +62,7 @@ def forms(sample: Sample) -> Measured:
 
 
 FAMILIES = {"linear and trees": linear_and_trees, "form": forms}
-#: Rivals and their versions: the first that is no larger than what is printed counts.
+#: Rivals and their versions; the first version no larger than the printed size is compared.
 RIVALS = {
     "logistic regression": ("logistic", *rounded("logistic")),
     "the form of the relaxation": ("standard relaxed", *rounded("standard relaxed")),
@@ -71,13 +71,13 @@ RIVALS = {
 
 
 def resample_to(model: QuantizedNetworkClassifier, bits: int, seed: int) -> None:
-    """Replace the network by one of as many neurons as take no more bits."""
+    """Replace the network by one with as many neurons as fit into a number of bits."""
     network = model.network_
     each = 2 * (bits_of(network.levels) * network.n_inputs + network.lifted)
     neurons = min((bits - (network.n_bits - each * network.n_neurons)) // each, MOST * network.n_outputs)
     model.resample(max(neurons, network.n_outputs), random_state=seed)
     while model.network_.smallest_bits > bits and neurons > network.n_outputs:
-        # Weights that are not shared by the neurons of an output take more.
+        # Second-layer weights that the neurons of an output do not share take more bits.
         neurons = max(int(neurons * bits / model.network_.n_bits), network.n_outputs)
         model.resample(neurons, random_state=seed)
 

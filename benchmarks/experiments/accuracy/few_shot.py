@@ -1,15 +1,15 @@
-"""Ten and forty images a class of MNIST and Fashion-MNIST, beside networks trained by mixed-integer programming.
+"""Ten and forty images per class of MNIST and Fashion-MNIST, against networks trained by mixed-integer programming.
 
-The protocol of BeMi (Bernardelli, Gualandi, Lau, Milanesi, Yorke-Smith, Multi-Objective Linear Ensembles for Robust and
-Sparse Training of Few-Bit Neural Networks, arXiv:2212.03659) by its authors' program, INFORMSJoC/2023.0281: a draw is
-the next images of every class in the order of the training set, and the first 800 test images of every class are
-predicted. Their ensemble is 45 networks of layers 784, 4, 4, 1 (or 784, 10, 3, 1) for pairs of classes, with weights
--1, 0 and 1: 142,020 weights, 225 kbit at log2(3) each. Their accuracies are second-hand: of MNIST those of the abstract
-(68.4 and 81.8 %) or of Figure 3 if that is higher, of Fashion-MNIST those of Figure 3, read from the coordinates of its
-drawing, of the better of both ensembles.
+The protocol is that of BeMi (Bernardelli, Gualandi, Lau, Milanesi, Yorke-Smith, Multi-Objective Linear Ensembles for
+Robust and Sparse Training of Few-Bit Neural Networks, arXiv:2212.03659) as in its authors' program,
+INFORMSJoC/2023.0281: a draw is the next images of every class in the order of the training set; the first 800 test
+images of every class are predicted. Their ensemble has 45 networks of layers 784, 4, 4, 1 (or 784, 10, 3, 1), one per
+pair of classes, with weights -1, 0 and 1: 142,020 weights, 225 kbit at log2(3) each. Their accuracies are second-hand.
+For MNIST they are those of the abstract (68.4 and 81.8 %), or of Figure 3 if that is higher; for Fashion-MNIST, those
+of the better of both ensembles in Figure 3, read from the coordinates of its drawing.
 
-Pixels are in [0, 1], all 784 of them or means over blocks of 4 x 4. All hyper-parameters are chosen inside the training
-images: those of the network by itself, the rivals' on one stratified fifth held out.
+Pixels are in [0, 1], either all 784 or means over blocks of 4 x 4. All hyper-parameters are chosen inside the training
+images: the network chooses its own, those of the rivals are chosen on one stratified held-out fifth.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from qsdp.bench import Claim
 from qsdp.bench.uci.data import Split
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
-#: Pixels of a side.
+#: Pixels per side of an image.
 SIDES = (7, 28)
 COUNTS, DRAWS = (10, 40), 10
 TESTED = 800
-#: Accuracy of BeMi's ensemble by set and images a class.
+#: Accuracy of BeMi's ensemble by set and images per class.
 PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.671, ("fashion_mnist", 40): 0.707}
 
 
@@ -42,7 +42,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
-    """Return the rows of a draw: so many of each class, in their order, after those of the draws before."""
+    """Return the rows of a draw: `count` of each class, in their order, after those of earlier draws."""
     return np.concatenate([np.flatnonzero(y == k)[number * count : (number + 1) * count] for k in np.unique(y)])
 
 

@@ -1,9 +1,9 @@
-"""What each ingredient of the classifier adds: one change at a time, the same splits.
+"""Contribution of each ingredient of the classifier: one change at a time, on the same splits.
 
-Twelve sets of the UCI suite of up to 1600 rows, ten of its splits. Compared with
-`QuantizedNetworkClassifier(encoding="standard")`; everything but the change is the default, beta "auto" included, which
-chooses anew for every variant. The variant "auto" is the default encoding. Differences are paired by set and split; a
-verdict is on the means of the sets, which are independent, as splits of one set are not.
+Twelve sets of the UCI suite with up to 1600 rows, and ten of its splits. The reference is
+`QuantizedNetworkClassifier(encoding="standard")`. Everything except the change is the default, including beta "auto",
+which is chosen anew for every variant. The variant "auto" is the default encoding. Differences are paired by set and
+split. A verdict is on the means of sets, since sets are independent and splits of one set are not.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BASE = "standard"
 
 
 def standardised() -> TableEncoder:
-    """Return the encoder of standardised columns, without a scale of the rows."""
+    """Return an encoder that standardises columns and does not scale the rows."""
     return TableEncoder(encoding="standard", cut=CUT)
 
 
-#: Number of rounds of the scales that are fitted to classes before the network, which encodes nothing then.
+#: Rounds in which scales are fitted to the classes, ahead of a network that does not encode its inputs.
 SUPERVISED = {"supervised scales, 1 round": 1, "supervised scales, 2 rounds": 2}
-#: Claimed to be worse than what all are compared with: the claim, and options of the classifier.
+#: Variants claimed to be worse than the reference: the claim, and options of the classifier.
 WORSE: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "bilinear": (
         "The polynomial lift is more accurate than the bilinear one with a constant column.",
@@ -50,7 +50,7 @@ WORSE: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "refit": ("Polish is more accurate than another second layer for sampled neurons.", lambda: {"refine": "refit"}),
     "beta 5%": ("The choice of beta is more accurate than 5% of the largest one.", lambda: {"beta": "5%"}),
 }
-#: Claimed to be better.
+#: Variants claimed to be better than the reference.
 BETTER: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     **{name: (f"{name.capitalize()}, raise the accuracy.", lambda: {"encoding": "none"}) for name in SUPERVISED},
     "thresholds": ("Thresholds in place of numbers raise the accuracy.", lambda: {"encoding": "thresholds"}),
@@ -98,7 +98,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(records: Records) -> list[Record]:
-    """Return changes in pairs of set and split."""
+    """Return the changes for each pair of set and split."""
     bases = {(one.case["set"], one.case["seed"]): one.measured for one in where(records, variant=BASE)}
     found = []
     for number, record in enumerate(records):
@@ -111,7 +111,7 @@ def shown(records: Records) -> list[Record]:
 
 
 def by_set(records: Records, variant: str) -> dict[str, float]:
-    """Return the mean over splits, by set; of sets that are measured whole."""
+    """Return the mean over splits, by set, for the sets whose splits are all measured."""
     found = by(where(records, variant=variant), "test", "seed", "set")
     return over_sets(found, range(SPLITS))
 

@@ -1,17 +1,17 @@
-"""Few rows of "adult" and "heart", beside networks trained by mixed-integer programming.
+"""Few rows of "adult" and "heart", against networks trained by mixed-integer programming.
 
-The protocol of Thorbjarnarson and Yorke-Smith, Optimal training of integer-valued neural networks with mixed integer
-programming (PLOS ONE 18(2), 2023), by their program, tomasthorbjarnarson/mip_nn: "adult" has columns in [0, 1],
-categories as columns of zeros and ones, n rows drawn from the training file, all rows of the test file to predict;
-"heart" a fifth of the rows for the test, a tenth of the others for validation (not used here), n of the rest for
-training. Their network has one hidden layer of 16 neurons and integer weights from -P to P, P = 1, 3, 7 or 15: on
-"adult" 1,760 weights, 2.8 kbit for P = 1 and 8.7 kbit for P = 15. It is trained by three models for ten minutes each,
-or by gradients and then rounded.
+The protocol is that of Thorbjarnarson and Yorke-Smith, Optimal training of integer-valued neural networks with mixed
+integer programming (PLOS ONE 18(2), 2023), as in their program, tomasthorbjarnarson/mip_nn. For "adult", columns are in
+[0, 1], categories are columns of zeros and ones, n rows are drawn from the training file, and all rows of the test file
+are predicted. For "heart", a fifth of the rows is for the test, a tenth of the others for validation (not used here), n
+of the rest for training. Their network has one hidden layer of 16 neurons and integer weights from -P to P, P = 1, 3, 7
+or 15: on "adult" 1,760 weights, 2.8 kbit for P = 1 and 8.7 kbit for P = 15. It is trained by three models for ten
+minutes each, or by gradients and then rounded.
 
 Their accuracies on "adult" are second-hand: means over five draws from the records in the history of that repository
-(commit 9a0e74de), of the best of the three models with the four P on the test rows, and of the best P of gradients;
-they count as exact numbers. Of "heart" no figures are at hand; theirs are the 303 rows of Cleveland, ours the 270 of
-Statlog. Draws are ours in both.
+(commit 9a0e74de), of the best combination of model and P on the test rows, and of the best P of gradients; they count
+as exact. For "heart", their figures are not available; their set is the 303 rows of Cleveland, ours the 270 of Statlog.
+Both sets are drawn with our own seeds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from qsdp.bench.uci.data import Split, load
 
 ROWS = {"adult": (40, 120, 200, 280), "heart": (40, 120, 190)}
 DRAWS = 10
-#: Accuracies on "adult" by the number of rows: of integer programs, and of gradients.
+#: Their accuracies on "adult" by the number of rows, with integer programs and with gradients.
 PROGRAMS = {40: 0.7269, 120: 0.7794, 200: 0.8025, 280: 0.8118}
 GRADIENTS = {40: 0.7535, 120: 0.7813, 200: 0.7940, 280: 0.7997}
 PRINTED = {"mixed-integer programs": PROGRAMS, "gradients, rounded": GRADIENTS}
@@ -47,7 +47,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def drawn(name: str, n: int, seed: int) -> Split:
-    """Return a draw of the protocol, columns in [0, 1] over the rows that may be trained on."""
+    """Return a draw of the protocol, with columns in [0, 1] over the rows available for training."""
     data = load(name)
     classes, codes = np.unique(data.y, return_inverse=True)
     order = np.random.default_rng(seed).permutation(len(codes))
@@ -56,7 +56,7 @@ def drawn(name: str, n: int, seed: int) -> Split:
         order = np.concatenate([order[order < n_train], order[order >= n_train]])
     train, test = order[:n_train], order[n_train:]
     low, high = data.X[train].min(axis=0), data.X[train].max(axis=0)
-    # Constant columns say nothing.
+    # Constant columns carry no information.
     X = ((data.X - low) / (high - low + (high == low)))[:, high > low]
     rows = train[-n:]
     return Split(X[rows], X[test], codes[rows], codes[test], len(classes))

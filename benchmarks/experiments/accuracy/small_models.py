@@ -1,9 +1,9 @@
-"""Accuracy against bits: networks of this package beside what a user would pick instead, rounded and cut to size.
+"""Accuracy against bits: networks of this package and the usual alternatives, rounded and cut to size.
 
-The sets, splits, validation folds and standardised columns of the UCI suite. Ours are
-`QuantizedNetworkClassifier()`, whose encoding is "auto", and the same with `encoding="standard"`, nothing else set, and
-networks of other sizes drawn from their solutions; the rivals are in `_models.py`, and what counts as a bit in
-`qsdp.bench.uci.bits`.
+The sets, splits, validation folds and standardised columns are those of the UCI suite. Our models are
+`QuantizedNetworkClassifier()`, whose encoding is "auto", the same with `encoding="standard"` (other parameters are
+defaults), and networks of other sizes drawn from their solutions. The rivals are in `_models.py`; `qsdp.bench.uci.bits`
+defines the bits of a model.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
-#: Points below boosting that are close to it, sets to be won, and times fewer bits.
+#: Targets against boosting: points of accuracy below it, sets won, and the factor in bits.
 WITHIN, WON, FEWER = 0.5, 7, 30
 
 
-#: What the picture joins by lines.
+#: Models that the figure joins by lines.
 CURVES: dict[str, tuple[str, ...]] = {
     **{f"binary neurons, {prefix}": (prefix, *(f"{prefix} {size}" for size in SIZES)) for prefix in PREFIXES.values()},
     **{f"relaxed form, {prefix}": (f"{prefix} relaxed", *rounded(f"{prefix} relaxed")) for prefix in PREFIXES.values()},
@@ -51,7 +51,7 @@ CURVES: dict[str, tuple[str, ...]] = {
 
 
 def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
-    """Return what is compared with networks at their bits: the first of its versions that is no larger."""
+    """Return the rivals of the networks at equal bits; the first version that is no larger is compared."""
     logistic = "logistic" if prefix == STANDARD else f"{prefix} logistic"
     return {
         "rounded logistic regression on the same inputs": rounded(logistic),
@@ -73,12 +73,12 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 # -- measurements by set and model -----------------------------------------------------------------------
 
-#: By set and model, what was measured on every split.
+#: Measurements of every split, by set and model.
 Grid = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def grid_of(records: Iterable[Record]) -> Grid:
-    """Return measurements of the splits of which all families are measured."""
+    """Return the measurements of the splits for which all families are measured."""
     grid: Grid = {}
     for (name, _), group in grouped(records, "set", "seed").items():
         for record in group if len(group) == len(FAMILIES) else ():
@@ -88,12 +88,12 @@ def grid_of(records: Iterable[Record]) -> Grid:
 
 
 def mean(grid: Grid, model: str, what: str = "test") -> dict[str, float]:
-    """Return the mean over splits of a measurement, by set."""
+    """Return the mean of a measurement over splits, by set."""
     return {name: float(np.mean([one[what] for one in models[model]])) for name, models in grid.items()}
 
 
 def points_of(grid: Grid) -> dict[str, tuple[float, float]]:
-    """Return bits, in the geometric mean over sets, and mean accuracy of every model."""
+    """Return the bits (geometric mean over sets) and the mean accuracy of every model."""
     models = next(iter(grid.values()), {})
     return {
         model: (geometric(list(mean(grid, model, "bits").values())), float(np.mean(list(mean(grid, model).values()))))
@@ -102,9 +102,9 @@ def points_of(grid: Grid) -> dict[str, tuple[float, float]]:
 
 
 def front_of(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return the models of which no other has as few bits and is as accurate, from few bits to many."""
+    """Return the models of the Pareto front, from few bits to many."""
     front: list[str] = []
-    # Of equally small ones the most accurate first.
+    # Models of equal size are sorted by accuracy, best first.
     for name in sorted(points, key=lambda name: (points[name][0], -points[name][1])):
         if not front or points[name][1] > points[front[-1]][1]:
             front.append(name)
@@ -118,7 +118,7 @@ def won(grid: Grid) -> list[str]:
 
 
 def shown(records: Records) -> list[Record]:
-    """Return all models over the sets, from few bits to many."""
+    """Return the means of all models over the sets, from few bits to many."""
     points = points_of(grid_of(records))
     front = front_of(points)
     return [
@@ -128,7 +128,7 @@ def shown(records: Records) -> list[Record]:
 
 
 def tables(records: Records) -> list[Table]:
-    """Return the models over the sets, and of each set those of which none is as small and as accurate."""
+    """Return the table of all models over the sets, and the Pareto front of each set."""
     rows: list[list[str]] = []
     for name, models in grid_of(records).items():
         points = points_of({name: models})

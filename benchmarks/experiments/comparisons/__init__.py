@@ -1,1 +1,1 @@
-"""The package and the baselines beside one another."""
+"""Comparisons of the package with the baselines."""

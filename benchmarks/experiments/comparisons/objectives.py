@@ -1,9 +1,9 @@
-"""Training objectives of networks of equal bits on UCI sets: of the relaxation, and by gradients.
+"""Training objectives of networks of equal bits on UCI sets, from the relaxation and from gradients.
 
-Ten splits, standardised, squared loss, binary bilinear networks of 250 neurons with a constant column and one
-second-layer weight, beta = 10. Nothing is held out, as nothing is predicted: measured is the objective (24) of networks
-over the relaxation's lower bound on all. "rounded" is section 5.1 with the right ratio. Of three learning rates, 60
-epochs each, every network trained by gradients has the one of its own least objective.
+Ten splits, standardised; squared loss; binary bilinear networks of 250 neurons with a constant column and one
+second-layer weight; beta = 10. Nothing is held out, since nothing is predicted. The measure is the objective (24) of a
+network divided by the relaxation's lower bound on all networks. "rounded" is section 5.1 with the correct ratio. Each
+network trained by gradients uses the one of three learning rates, 60 epochs each, that gives its smallest objective.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehi
 SYSTEMS, SPLITS, M = ("relaxation", "backprop", "straight-through"), 10, 250
 BETA, RATES = 10.0, (0.3, 0.1, 0.03)
 TODAY = "Beyond the paper: today's practice"
-#: Source, the network that is said to have the smaller objective, and the other one.
+#: Source, the network that is claimed to have the smaller objective, and the other one.
 QUESTIONS = (
     (f"{PAPER}, section 5.1, on real data", "sampled", "rounded"),
     (TODAY, "sampled", "straight-through"),
@@ -49,7 +49,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def networks(
     case: dict[str, Any], problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation
 ) -> Iterator[tuple[str, Any]]:
-    """Yield networks of a training problem, those by gradients at each learning rate."""
+    """Yield the networks of a training problem; those trained by gradients, at each learning rate."""
     from qsdp.baselines import BackpropRegressor, StraightThroughRegressor
 
     m, seed = case["m"], case["split"]

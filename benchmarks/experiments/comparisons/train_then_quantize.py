@@ -1,12 +1,12 @@
-"""Train by any system, quantize by the semidefinite program: what is lost.
+"""Train by any system, quantize by the semidefinite program: how much is lost.
 
-Each classifier and regressor of `qsdp.baselines` at its own defaults, but for one hidden layer of 20 units where it has
-any; then `distill`, which matches every layer by a network of binary weights on the training rows, 500 polished neurons
-a layer. Beside them the relaxation's own network (`QuantizedNetworkClassifierCV` and its regressor at the same number
-of neurons, beta chosen by cross-validation), and for backpropagation and ReLU networks the weights rounded to signs,
-with a scale a neuron (and outputs matched on the training rows for ReLU). Ten splits of 25 %, stratified for classes;
-inputs and real targets standardised. Planted data are 400 samples of 20 Gaussian columns, other ones in every split.
-Regressors are measured by R².
+Each classifier and regressor of `qsdp.baselines` has its default parameters, except for one hidden layer of 20 units
+where it has hidden layers. `distill` then matches every layer by a network of binary weights on the training set, with
+500 polished neurons per layer. It is compared with the relaxation's own network (`QuantizedNetworkClassifierCV` or the
+regressor, with the same number of neurons and beta chosen by cross-validation) and, for backpropagation and ReLU
+networks, with weights rounded to signs with a scale per neuron (for ReLU, outputs are also matched on the training
+set). Ten splits of 25 %, stratified by class; inputs and real targets are standardised. Planted data are 400 samples of
+20 Gaussian columns, new ones for every split. Regressors are scored by R².
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
 REGRESSORS = tuple(name for name in SYSTEMS if not name.startswith("quadratic"))
 ROUNDED, OWN = ("backpropagation", "ReLU"), "relaxation"
 
-#: What quantizing may lose for a system to keep its accuracy: points of accuracy, hundredths of R².
+#: Largest loss at which a system counts as keeping its accuracy or R².
 MARGIN = 0.02
-#: By the kind of the sets: their names, what is measured on them, and systems.
+#: Names of the sets of each kind, their score, and the systems.
 KINDS = {"classes": (CLASSES, "accuracy", tuple(SYSTEMS)), "real targets": (TARGETS, "R²", REGRESSORS)}
 
 
@@ -68,7 +68,7 @@ def model_of(name: str, seed: int, *, regression: bool) -> Any:
 
 
 def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``X, X_test, y, y_test``, standardised by the training rows."""
+    """Return ``X, X_test, y, y_test``, standardised by the training set."""
     X, y = make_planted(400, 20, n_neurons=10, random_state=split) if name == "planted" else load_bundled(name)
     regression = name in TARGETS
     return quarter(X, y if regression else np.unique(y, return_inverse=True)[1], split, classes=not regression)
@@ -83,7 +83,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if case["system"] == OWN:
         return found
     if case["system"] in ROUNDED:
-        # Polynomial networks have the scale that brings their matrix nearest; those of ReLUs are matched on data.
+        # Polynomial networks use the scale with the nearest matrix; ReLU networks are matched on the training set.
         network = model.quantized() if hasattr(model, "network_inputs") else model.quantized(X=X)
         found["rounded"] = score(outputs_of(model, network)(X_test), y_test)
     options = {"tol": 1e-4, "refine": "polish", "random_state": 0}
@@ -102,7 +102,7 @@ def right(outputs: np.ndarray, y: np.ndarray) -> float:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Compare networks before and after, those of the relaxation with rounded ones, and with its own of the labels."""
+    """Compare scores before and after quantization, with rounding, and with the relaxation's own network."""
     found = []
 
     def said(kind: str, words: str, ours: dict[int, float], theirs: dict[int, float], *names: str, **how: Any) -> None:
@@ -125,7 +125,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def mean_over(records: Records, systems: Sequence[str], what: str) -> dict[int, float]:
-    """Return test scores by split, in the mean over systems and sets, of the splits where all are measured."""
+    """Return test scores by split, as means over systems and sets, for the splits where all are measured."""
     sets = {record.case["set"] for record in records}
     wanted = [(system, name) for system in systems for name in sets]
     found = by(where(records, system=tuple(systems)), what, "system", "set", "split")

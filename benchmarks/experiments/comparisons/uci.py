@@ -1,4 +1,4 @@
-"""The UCI suite of the package, `qsdp bench --suite uci`: its results are kept here."""
+"""The UCI suite of the package, `qsdp bench --suite uci`, whose results are stored here."""
 
 from benchmarks.experiments._common import Records, kilobits, table_row
 from qsdp.bench.uci import EXPERIMENT
@@ -6,7 +6,7 @@ from qsdp.bench.uci.report import shared_splits
 
 __all__ = ["EXPERIMENT", "quotes"]
 
-#: Methods of the row of README, and what they are called there.
+#: Methods in the README's row, and their names there.
 QUOTED = {
     "qsdp-polish": "polished",
     "backprop-matched": "trained in float, then quantized and polished",

@@ -1,1 +1,1 @@
-"""Tables and figures on training by least squares."""
+"""Tables and figures of the papers on training by least squares."""

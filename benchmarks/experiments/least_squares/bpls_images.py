@@ -1,10 +1,10 @@
 """MNIST and Fashion-MNIST by back-propagating least squares: the paper's Tables I and II, and its curves.
 
-Network 784-50-10, softmax outputs, the first 40 000 training images (the paper's number; which ones is not known),
-pixels in [0, 1], a column of ones. Ridge and cut of one softmax variant were chosen on images 50 000 to 60 000 of
-MNIST's training set. Nothing is chosen by a test set, except, as the paper does, the best epoch of a competitor, beside
-which its last epoch is shown. The paper has 100 runs of BPLS and 10 of its competitors, 40 epochs with batch 1; here
-are fewer, and fewer epochs with batch 1, as the tables say.
+The network is 784-50-10 with softmax outputs and a column of ones, trained on the first 40 000 training images (the
+paper's number; it does not say which ones), with pixels in [0, 1]. The ridge and the cut of one softmax variant were
+chosen on images 50 000 to 60 000 of MNIST's training set. Nothing is chosen on a test set but, as in the paper, a
+competitor's best epoch; its last epoch is shown too. The paper has 100 runs of BPLS and 10 of its competitors, 40
+epochs with batch 1; there are fewer runs here, and fewer epochs with batch 1, as the tables show.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from qsdp.estimators.classes import choose_classes
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
 LOADERS = ("mnist", "fashion_mnist")
 
-#: Accuracies that differ by less are taken for equal.
+#: Accuracies that differ by less count as equal.
 BAND = 0.025
 
 #: Options of `BPLSClassifier`; the paper has no ridge.
@@ -37,7 +37,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "softmax, no ridge": {"activation": "softmax", "ridge": 0.0},
     "sigmoid": {},
 }
-#: Hidden activation, optimiser, rate, minibatch, epochs and trainings; the rates of the paper, and one more.
+#: Hidden activation, optimiser, rate, batch size, epochs and trainings; the rates are the paper's, and one more.
 COMPETITORS = (
     *(("softmax", name, 1e-3, 32, 40, 10) for name in ("Adam", "NAG", "SGD", "AdaGrad")),
     ("softmax", "Adam", 1e-2, 32, 40, 10),
@@ -60,7 +60,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
         found = [{"part": "bpls", "data": "mnist", "n": 300, "variant": name, "seed": 0} for name in VARIANTS]
         return [*found, _competitor("mnist", 300, "softmax", "Adam", 1e-3, 32, 2, 0)]
     found = []
-    # Rounds of one training each, so that an unfinished file compares what it has.
+    # One training of each method per round, so that an unfinished file compares equal numbers.
     for seed in range(10):
         for data in LOADERS:
             found += [{"part": "bpls", "data": data, "n": 40_000, "variant": name, "seed": seed} for name in VARIANTS]
@@ -81,7 +81,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def accuracies(network: Network, split: Split) -> list[float]:
-    """Return the accuracies of a network in training and test; classes are 0, 1, ..."""
+    """Return the training and test accuracies of a network; classes are 0, 1, ..."""
     X, X_test, y, y_test = split
     return [
         float(np.mean(choose_classes(network.preactivations(data)) == codes))
@@ -90,11 +90,11 @@ def accuracies(network: Network, split: Split) -> list[float]:
 
 
 def least_squares(split: Split, options: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Train once, and measure every pass; the simplest model is made in a training of its own.
+    """Train once and measure every pass; a separate training provides the simplest model.
 
-    "curve" are the test accuracies, after every pass, of the network that is kept so far. "cpu" are the seconds of one
-    thread, pass by pass, with the evaluation on the training data. The test data are looked at here only, outside the
-    clock; nothing is chosen by them.
+    "curve" contains, after every pass, the test accuracy of the network kept so far. "cpu" contains the CPU time of
+    each pass on one thread, including the evaluation on the training set. The test set is used only here, with the
+    clock stopped, and nothing is chosen on it.
     """
     X, _, y, _ = split
     curve: list[float] = []
@@ -118,7 +118,7 @@ def least_squares(split: Split, options: dict[str, Any], seed: int) -> dict[str,
 
 
 def optimizer_of(name: str, parameters: list[Any], rate: float) -> Any:
-    """Return an optimiser of PyTorch with its defaults: momentum 0.9, betas (0.9, 0.999)."""
+    """Return a PyTorch optimiser with default parameters: momentum 0.9, betas (0.9, 0.999)."""
     import torch
 
     kind = {"Adam": torch.optim.Adam, "AdaGrad": torch.optim.Adagrad}.get(name, torch.optim.SGD)
@@ -127,9 +127,9 @@ def optimizer_of(name: str, parameters: list[Any], rate: float) -> Any:
 
 
 def gradient(split: Split, case: dict[str, Any]) -> dict[str, Any]:
-    """Train the same network by a gradient method of PyTorch, from the same U[-1, 1] start, on the cross-entropy.
+    """Train the same network by a PyTorch optimiser, from the same U[-1, 1] start, on the cross-entropy.
 
-    By one thread; "cpu" are its seconds of an epoch, without evaluation.
+    Training uses one thread; "cpu" contains the CPU time of each epoch, without evaluation.
     """
     import torch
 
@@ -167,7 +167,7 @@ def gradient(split: Split, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(records: Records) -> list[Record]:
-    """Return what is measured, but for the curves, beside what the paper prints of accuracy."""
+    """Return the measurements without the curves, beside the accuracies printed in the paper."""
     found = []
     for record in records:
         row = {name: value for name, value in record.measured.items() if name != "curve"}
@@ -177,7 +177,7 @@ def shown(records: Records) -> list[Record]:
 
 
 def per_epoch(records: Records) -> float:
-    """Return the median over trainings of the mean processor seconds of an epoch."""
+    """Return the mean CPU time of an epoch, as the median over trainings."""
     return float(np.median([np.mean(record.measured["cpu"]) for record in records]))
 
 
@@ -222,14 +222,14 @@ def claims(records: Records) -> list[Claim]:
 
 
 def best_of(records: Records) -> dict[int, float]:
-    """Return by seed the best test accuracies of the competitor whose are the highest, of those trained most often."""
+    """Return the best test accuracies, by seed, of the best competitor among those with the most trainings."""
     groups = grouped(records, "optimizer", "rate", "batch", "epochs").values()
     best = [by(group, "best_test", "seed") for group in groups]
     return max(best, key=lambda scores: (len(scores), np.mean([*scores.values()])))
 
 
 def plot(records: Records) -> Any:
-    """Draw test accuracy against epochs and against processor seconds, as the paper's Figures 7, 8 and 9."""
+    """Draw test accuracy against epochs and against CPU time, as in Figures 7, 8 and 9 of the paper."""
     panels: dict[str, Any] = {}
     groups = grouped(
         [r for r in records if r.case.get("activation") != "sigmoid"], "data", "variant", "optimizer", "rate", "batch"
@@ -237,7 +237,7 @@ def plot(records: Records) -> Any:
     for (data, variant, name, rate, batch), group in groups.items():
         label = f"BPLS, {variant}" if variant else f"{name} {rate:g}, batch {batch}"
         length = max(len(record.measured["curve"]) for record in group)
-        # A training that ended before others keeps its accuracy and needs no more seconds.
+        # A training that ended early keeps its accuracy and takes no further time.
         curves = [record.measured["curve"] + record.measured["curve"][-1:] * length for record in group]
         spent = [record.measured["cpu"] + [0.0] * length for record in group]
         tests = np.mean([curve[:length] for curve in curves], axis=0).tolist()

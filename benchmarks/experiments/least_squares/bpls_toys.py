@@ -1,14 +1,14 @@
 """The two toy problems of the paper on back-propagating least squares (its Figures 4 and 5), and its competitors.
 
-Inputs 1, 3, ..., 9 for training and 2, 4, ..., 10 for testing, a column of ones, three hidden neurons, two outputs.
-Noise of deviation sigma on the training targets. Errors are root mean squares over runs of the norm over samples and
-outputs: in training against the noisy targets, in test against the clean ones.
+Inputs are 1, 3, ..., 9 for training and 2, 4, ..., 10 for testing, with a column of ones; there are three hidden
+neurons and two outputs. The training targets have noise of deviation sigma. Errors are root mean squares over runs of
+the norm over samples and outputs: training errors against the noisy targets, test errors against the clean ones.
 
-For the linear network the method is ordinary least squares, whatever the random weights, which tests have exactly. The
-printed inverse of equation 6 does not exist here: three hidden neurons of two inputs have rank two. The non-linear one
-has sigmoid hidden and output layers. "as printed" is the pass as printed but for its inverse, with targets cut at 1e-3
-and desired hidden values at 1e-6; repairs are a ridge, a higher cut, a refit of the last layer and the best network
-kept.
+For the linear network, the method is ordinary least squares for any random weights, which tests check exactly. The
+inverse in the printed equation 6 does not exist here: three hidden neurons on two inputs have rank two. The non-linear
+network has sigmoid hidden and output layers. "as printed" is the printed pass except for that inverse, with targets cut
+at 1e-3 and desired hidden values at 1e-6. The repairs are a ridge, a higher cut, a refit of the last layer, and keeping
+the best network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from qsdp.bench import Claim, compare, exact, judged
 
 TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
 TEST = TRAIN + 1.0
-#: Learning rates of the paper.
+#: The learning rates of the paper.
 COMPETITORS = {"Adam": 1e-3, "NAG": 1e-3, "SGD": 1e-3, "AdaGrad": 0.1}
 
 
@@ -45,7 +45,7 @@ def nonlinear(X: np.ndarray) -> np.ndarray:
 
 REPAIRED = {"ridge": 1e-3, "eps_hidden": 1e-2, "passes": 10}
 Targets = Callable[[np.ndarray], np.ndarray]
-#: Figure, targets and noises of each toy, and options of `BPLSRegressor` for its variants.
+#: Figure, targets and noise levels of each toy problem, and options of `BPLSRegressor` for each variant.
 TOYS: dict[str, tuple[str, Targets, list[float], dict[str, dict[str, Any]]]] = {
     "Linear toy": ("Figure 4", linear, [round(0.1 * k, 1) for k in range(11)], {"BPLS": {"activation": "identity"}}),
     "Non-linear toy": (
@@ -89,21 +89,21 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def noisy(targets: Targets, sigma: float, run: int) -> np.ndarray:
-    """Return the training targets of a run; the weights of its start come from another stream."""
+    """Return the training targets of a run, whose noise is independent of its starting weights."""
     return targets(TRAIN) + sigma * np.random.default_rng([1, run]).standard_normal((5, 2))
 
 
 def summary(squares: np.ndarray) -> dict[str, float]:
-    """Return root mean squares of (runs, 2) squared norms."""
+    """Return the training and test root mean squares of squared norms of shape (runs, 2)."""
     train, test = np.sqrt(squares.mean(axis=0))
     return {"train": float(train), "test": float(test)}
 
 
 def gradient_runs(targets: Targets, sigma: float, runs: int, optimizer: str, epochs: int) -> dict[str, Any]:
-    """Train all runs at once by an optimiser of PyTorch, one sample a step, each run in orders of its own.
+    """Train all runs at once by a PyTorch optimiser, one sample per step, in a random order for each run.
 
-    Squared error averaged over the two outputs, U[-1, 1] start as `BPLSRegressor` has it. All optimisers work entry
-    by entry, so batching the runs changes nothing.
+    The loss is the squared error averaged over the two outputs; weights start from U[-1, 1] as in `BPLSRegressor`. All
+    optimisers work elementwise, so batching the runs changes nothing.
     """
     import torch
 
@@ -134,7 +134,7 @@ def gradient_runs(targets: Targets, sigma: float, runs: int, optimizer: str, epo
 
 
 def _printed_inverse(runs: int) -> dict[str, Any]:
-    """Return what the normal equations as printed make of exact data."""
+    """Return the residuals that the printed normal equations leave on exact data."""
     A, Y = np.column_stack([TRAIN, np.ones(5)]), linear(TRAIN)
     errors, residuals = 0, []
     for number in range(runs):
@@ -165,9 +165,9 @@ def claims(records: Records) -> list[Claim]:
 
 
 def match_claim(records: Records, toy: str, name: str) -> Claim:
-    """Judge whether a method is as good as the best competitor in training, to a hundredth, and better in test."""
+    """Judge whether a method equals the best competitor in training, to a hundredth, and beats it in test."""
     errors = {(r.case["method"], r.case["sigma"]): r.measured for r in where(records, toy=toy) if "train" in r.measured}
-    # Without noise the linear toy is solved exactly.
+    # Without noise, the linear toy problem is solved exactly and needs no comparison.
     sigmas = [sigma for sigma in TOYS[toy][2] if sigma > 0.0 or toy != "Linear toy"]
     complete = [sigma for sigma in sigmas if all((one, sigma) in errors for one in (name, *COMPETITORS))]
     train, test = (

@@ -1,9 +1,9 @@
-"""Tables I and II of recursive least squares and its running time beside Adam's: the paper's networks on random data.
+"""Tables I and II of recursive least squares, and its running time against Adam's: the paper's networks on random data.
 
-784-512-10; a mini-VGG (64, 64, pool, 128, 128, pool, 256, pool, then 1024 and 10) on 32 x 32 colour images; two LSTM
-layers of 512 on sequences of 50 steps of 200 numbers. A step is forward pass, backward pass and update; its time is
-the processor's, of one thread, and that of the fastest of several, as the machine is shared. Each case runs in a
-process of its own. The paper has a 1080Ti.
+The networks are 784-512-10; a mini-VGG (64, 64, pool, 128, 128, pool, 256, pool, then 1024 and 10) on 32 x 32 colour
+images; and two LSTM layers of 512 units on sequences of 50 steps of 200 numbers. A step is a forward pass, a backward
+pass and an update. Its time is CPU time of one thread, the fastest of several, as the machine is shared. Each case runs
+in a separate process. The paper uses a 1080Ti.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.experiments._process import in_own_process
 from benchmarks.experiments.least_squares.rls_curves import SOURCE, perceptron, recurrent
 from qsdp.bench import Claim, exact
 
-#: Network, of minibatches of 128: timed steps, and the ratio of running times to Adam's as printed.
+#: For each network, with batches of 128: timed steps, and the printed ratio of the running time to Adam's.
 NETWORKS = {"784-512-10": (40, 1.1), "mini-VGG": (3, 1.4), "LSTM 2 x 512": (3, 1.1)}
 CHANNELS = (3, 64, 64, 128, 128, 256)
 POOLED = (2, 4, 5)
@@ -53,7 +53,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the seconds of the fastest step, and how many numbers network and optimiser keep between steps."""
+    """Return the seconds of the fastest step, and how many numbers network and optimiser store between steps."""
     from torch import Tensor, nn
 
     from qsdp.baselines.rls import METHODS, squared_loss
@@ -69,7 +69,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
 
-    # The first step allocates.
+    # The first step allocates memory and is not timed.
     step()
     spent = [timed(step)[1] for _ in range(NETWORKS[case["network"]][0])]
     kept = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
@@ -81,7 +81,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def claims(records: Records) -> list[Claim]:
-    """Return the claims on running times, each of the fastest step of both methods."""
+    """Return the claims on running times, each based on the fastest step of both methods."""
     made = []
     for network, (_, printed) in NETWORKS.items():
         ours, theirs = (values(where(records, network=network, method=name), "step") for name in ("rls", "adam"))

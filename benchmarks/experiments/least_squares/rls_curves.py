@@ -1,14 +1,14 @@
 """Figures 2 to 5 of recursive least squares: the paper's fully connected network, and one for each column on digits.
 
-MNIST: 784-512-10, ReLU, as in the paper, which has 100 epochs and five repetitions; here methods run for 5 epochs, and
-k and eta are swept over 3. On digits: fully connected, 64-128-10, ReLU, 100 epochs; convolutional,
+MNIST: 784-512-10, ReLU, as in the paper, which has 100 epochs and five repetitions; here 5 epochs, and 3 for the sweeps
+of k and eta. On digits: a fully connected network, 64-128-10, ReLU, 100 epochs; a convolutional one,
 1-16-16-pool-32-pool, kernels 3 x 3 with padding 1, then 128-64-10, ReLU, 30 epochs, where the paper has a mini-VGG on
-CIFAR-10; recurrent, 8 steps of 8 pixels, two stacked layers of 64 LSTM or RNN units and a linear output of the last
-step, 40 epochs or 150, where the paper has LSTMs on IMDB, and so gamma is 1e-6. Pixels in [0, 1], minibatches of 128,
-gradients clipped to a norm of 5 (1 if recurrent); the same first parameters and minibatches for all methods of a seed.
-"squared" is 1/(2M) times the sum over outputs, of linear outputs and one-hot targets. Of k and eta one is changed at a
-time from 0.1 and 1, for all layers (eta of recurrent networks for the recurrent ones). The paper's curves have no
-numbers, so the tables have none of it.
+CIFAR-10; a recurrent one, 8 steps of 8 pixels, two stacked layers of 64 LSTM or RNN units and a linear output of the
+last step, 40 epochs or 150, where the paper has LSTMs on IMDB, and therefore gamma is 1e-6. Pixels are in [0, 1],
+batches have 128 samples, gradients are clipped to a norm of 5 (1 if recurrent). All methods of a seed have the same
+initial parameters and batches. "squared" is 1/(2M) times the sum over linear outputs and one-hot targets. Sweeps change
+k or eta alone, from 0.1 and 1, for all layers (eta of recurrent networks only in the recurrent layers). The paper's
+curves have no numbers, so the tables do not quote them.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from qsdp.bench import Claim, Evidence, Record, compare, either, judged, not_mea
 
 SOURCE = "Zhang et al. 2021"
 
-#: Epochs that records keep, from 1.
+#: Epochs, counted from 1, whose values are recorded.
 EPOCHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100, 120, 150)
 
-#: The paper's additions, and what is said of them.
+#: The paper's additions, and the beginnings of its claims about them.
 ADDITIONS = {"+M": "Momentum improves", "+R": "An L1 term improves", "+M+R": "Both together improve"}
-#: Figures 2 and 3: the loss of a panel, and its lines.
+#: Figures 2 and 3: the loss and the curves of each panel.
 PANELS = {
     "squared": ("Adam", "RLS", *(f"RLS{sign}" for sign in ADDITIONS)),
     "cross_entropy": ("Adam, entropy", "HRLS", *(f"HRLS{sign}" for sign in ADDITIONS)),
 }
-#: Figures 4 and 5: the same of k and eta.
+#: Figures 4 and 5: the curves for k and for eta.
 GRIDS = {
     "k": ("RLS, k 0.01", "RLS", "RLS, k 1", "RLS, k 10"),
     "eta": ("RLS, eta 0.01", "RLS, eta 0.1", "RLS", "RLS, eta 10"),
 }
-#: Method of `train_network`, loss and options.
+#: Method of `train_network`, loss and options of each label.
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     **{
         label: (label.removesuffix(", entropy").lower(), loss, {})
@@ -56,7 +56,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 COMPARED = tuple(itertools.chain(*PANELS.values()))
 SWEPT = tuple(dict.fromkeys(itertools.chain(*GRIDS.values())))
-#: LSTMs that are trained for longer.
+#: Methods whose LSTMs are trained for longer.
 LONG = ("Adam", "RLS", "RLS+M+R")
 #: Networks, methods, epochs and seeds.
 PLAN: tuple[tuple[str, Iterable[str], int, int], ...] = (
@@ -81,7 +81,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def perceptron(*sizes: int) -> Any:
-    """Return a network of ReLU layers."""
+    """Return a fully connected ReLU network."""
     from torch import nn
 
     parts = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
@@ -99,7 +99,7 @@ def convolutional() -> Any:
 
 
 def recurrent(cell: str, n_inputs: int, width: int, n_outputs: int) -> Any:
-    """Return two stacked recurrent layers, "LSTM" or "RNN", and a linear output of the last step."""
+    """Return two stacked recurrent layers, "LSTM" or "RNN", with a linear output of the last step."""
     from torch import nn
 
     class Sequences(nn.Module):
@@ -116,7 +116,7 @@ def recurrent(cell: str, n_inputs: int, width: int, n_outputs: int) -> Any:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train by one thread; return curves at `EPOCHS` that were reached."""
+    """Train on one thread; return the curves at those `EPOCHS` that were reached."""
     import torch
 
     from qsdp.baselines.rls import train_network
@@ -141,7 +141,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     data = Data(*itertools.chain(*zip(inputs, codes, strict=True)))
     clip = 5.0 if network in makes else 1.0
     with warnings.catch_warnings():
-        # What diverged is in the record.
+        # The record says whether training diverged.
         warnings.simplefilter("ignore")
         history = train_network(
             make, data, method, loss=loss, n_epochs=case["epochs"], seed=case["seed"], clip=clip, **options
@@ -176,11 +176,11 @@ def shown(records: Records) -> list[Record]:
 
 
 class Place(NamedTuple):
-    """What is asked of a network.
+    """What the claims on one network compare.
 
-    `letter` is the part of the paper's figures 2 to 5, `words` say on what it is trained here. To be ahead of Adam
-    takes all `points`, epochs by curve; one of `curves` at an epoch shows that an addition improves. Values of k and
-    eta are compared at the epoch `swept`, if at all.
+    `letter` is the part of the paper's figures 2 to 5, and `words` describe the data here. A method is ahead of Adam if
+    it leads at all `points` (epochs by curve); an addition improves a method if it leads in one of `curves`, at the
+    epoch given there. Values of k and eta are compared at the epoch `swept`, if given.
     """
 
     letter: str
@@ -202,7 +202,7 @@ PLACES = {
 
 
 def curve(records: Records, label: str, name: str, epoch: int) -> dict[int, float]:
-    """Return a curve's values at an epoch by seed; what diverged is worth a guess, and a loss of 1000."""
+    """Return a curve's value at an epoch by seed; a diverged run counts as chance accuracy and a loss of 1000."""
     worst = 1e3 if name == "loss" else 0.1
     group = [record for record in where(records, method=label) if record.case["epochs"] >= epoch]
     found = {record.case["seed"]: record.measured[name].get(str(epoch), worst) for record in group}
@@ -223,7 +223,7 @@ def claims(records: Records) -> list[Claim]:
         for ours, theirs, figure in (("RLS", "Adam", 2), ("HRLS", "Adam, entropy", 3)):
             made += _method_claims(own, place, ours, theirs, f"{SOURCE}, Fig. {figure}{place.letter}")
         if place.swept:
-            # Sweeps on MNIST are shorter than the rest.
+            # The sweeps on MNIST have fewer epochs than the other runs.
             made += _sweep_claims(where(own, epochs=3) if network == "MNIST" else own, place, place.swept)
     return [
         *made,
@@ -238,10 +238,10 @@ def claims(records: Records) -> list[Claim]:
 
 
 def _method_claims(records: Records, place: Place, ours: str, theirs: str, source: str) -> list[Claim]:
-    """Return the claims that a method is ahead of Adam, and that each addition improves it."""
+    """Return the claims that a method is ahead of Adam and that each addition improves it."""
     parts = {}
     for name, epoch in ((name, epoch) for name, epochs in place.points.items() for epoch in epochs):
-        # At the end of training accuracies are the same to half a point.
+        # At the end of training, accuracies may differ by half a point.
         margin = -0.005 if (name, epoch) == ("test", place.swept) else 0.0
         parts[f"{name} after {epoch} epochs"] = ahead(records, ours, theirs, name, epoch, margin)
     group = f"{ours} converges faster and better than Adam"
@@ -255,7 +255,7 @@ def _method_claims(records: Records, place: Place, ours: str, theirs: str, sourc
 
 
 def _sweep_claims(records: Records, place: Place, epoch: int) -> list[Claim]:
-    """Return the claims that k = 0.1 is within half a point of the best, that eta = 1 is best, and matters more."""
+    """Return the claims that k = 0.1 is within half a point of the best, eta = 1 is best, and eta matters more."""
     k, eta = ({label: curve(records, label, "test", epoch) for label in labels} for labels in GRIDS.values())
     ranges = [
         {seed: float(np.ptp([own[seed] for own in one.values()])) for seed in set.intersection(*map(set, one.values()))}

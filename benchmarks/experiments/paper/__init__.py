@@ -1,1 +1,1 @@
-"""Figures and theorems of the paper."""
+"""Figures and theorems of the paper by Bartan and Pilanci."""

@@ -1,4 +1,4 @@
-"""What `theory` measures: one case of each of the statements of Bartan and Pilanci that have a proof."""
+"""Measurements for `theory`: one case of each proven statement of Bartan and Pilanci."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTIVATIONS: dict[str, tuple[float, float, float]] = {
 
 
 def reduction(case: dict[str, Any]) -> dict[str, Any]:
-    """Theorem 1 and Appendix C: networks mapped to and fro, against their predictions."""
+    """Compare the predictions of networks before and after mapping them by Theorem 1 and Appendix C."""
     rng = np.random.default_rng(case["seed"])
     levels, activation, m, d = case["levels"], ACTIVATIONS[case["activation"]], 20, 5
     lifted = activation != ACTIVATIONS["quadratic"]
@@ -39,7 +39,7 @@ def reduction(case: dict[str, Any]) -> dict[str, Any]:
         back.append(_distance(mapped.predict(X), bilinear.predict(X)))
         neurons.append(mapped.n_neurons / m)
         if levels == 2:
-            # Coefficients as the appendix words them, for neurons whose last entries are one.
+            # The appendix states the coefficients for neurons whose last entries are one.
             signs = last[0] * last[1] if lifted else np.ones((m, 1))
             u, v = (w * s if lifted else w for w, s in zip(weights[1:], last, strict=True))
             rows, weight = np.vstack([(u + v) // 2, u, v]), alpha * signs[:, 0]
@@ -49,14 +49,14 @@ def reduction(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def shaping(case: dict[str, Any]) -> dict[str, Any]:
-    """Theorem 2: the covariance of a random feasible Z by the closed form and by (27), and the signs drawn from it."""
+    """Measure Theorem 2: covariances of a random feasible Z, in closed form and by (27), and signs drawn from one."""
     rng = np.random.default_rng(case["seed"])
     d = case["d"]
-    # Inner products of unit vectors in few dimensions, so that entries near one occur.
+    # Unit vectors in few dimensions, so that some inner products are near one.
     vectors = rng.standard_normal((2 * d, case["rank"]))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     gram = vectors @ vectors.T
-    # Symmetric, as relaxations are.
+    # Symmetrised, since the blocks of relaxations are symmetric.
     V, Z = 0.5 * (gram[:d, :d] + gram[d:, d:]), 0.5 * (gram[:d, d:] + gram[d:, :d])
     measured: dict[str, Any] = {}
     for method in ("krivine", "sdp"):
@@ -69,9 +69,9 @@ def shaping(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def concentration(case: dict[str, Any]) -> dict[str, Any]:
-    """Theorem 3: how far sampled networks are from the optimum of (24), by their number of neurons.
+    """Measure Theorem 3: the distance of sampled networks from the optimum of (24), by their number of neurons.
 
-    The loss is the mean of absolute errors, of Lipschitz constant 1 in the largest error.
+    The loss is the mean absolute error, with Lipschitz constant 1 in the largest error.
     """
     n, d = case["n"], case["d"]
     X, y = qsdp.datasets.make_planted(n, d, 10, noise=1.0, random_state=case["seed"])
@@ -99,14 +99,14 @@ def concentration(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def bernstein(case: dict[str, Any], measured: dict[str, Any], m: int, failure: float = 0.05) -> float:
-    r"""Return the :math:`\epsilon` that the spectral error exceeds with this probability at most.
+    r"""Return the :math:`\epsilon` that the spectral error exceeds with at most the given probability.
 
     .. math::
 
         2 d \exp\Big(-\frac{m \epsilon^2 / 2}{v + 2 d \epsilon / 3}\Big) = \text{failure}
 
-    (28), with the constants of matrix Bernstein written out: :math:`v` is the matrix variance of one neuron, whose
-    deviation has a spectral norm of 2d at most.
+    This is (28) with the constants of matrix Bernstein written out: :math:`v` is the matrix variance of one neuron,
+    whose deviation has a spectral norm of at most 2d.
     """
     d, log = case["d"], math.log(2.0 * case["d"] / failure)
     half = 2.0 * d * log / 3.0 / m
@@ -114,7 +114,7 @@ def bernstein(case: dict[str, Any], measured: dict[str, Any], m: int, failure: f
 
 
 def constants(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the optimum of (24) beside relaxations: with the right regulariser, as printed, and at other beta."""
+    """Return the optimum of (24) beside relaxations: with the tight regulariser, as printed, and at other betas."""
     X, y = qsdp.datasets.make_planted(40, case["d"], 5, noise=2.0, random_state=case["seed"])
     X = X / X.std(axis=0)
     activation = ACTIVATIONS.get(case["activation"])
@@ -128,7 +128,7 @@ def constants(case: dict[str, Any]) -> dict[str, Any]:
         return qsdp.solve_relaxation(problem(beta), tol=1e-8).objective
 
     exact = column_generation(problem(beta), random_state=0, time_limit=20.0)
-    # The program of the paper as it stands, by the solver of the paper.
+    # The program as printed in the paper, by the paper's solver.
     printed = qsdp.solve_relaxation(problem(beta), "scs", tol=1e-8, regularization="paper", form="full")
     return {
         "optimum": exact.certificate.objective,

@@ -1,21 +1,20 @@
 """Figures 2, 3, 5 and 6 of the paper: accuracy against time on UCI sets.
 
-Ten splits of the paper's shares, standardised, with a constant column. Every network, a rounded one for itself, chooses
-its beta, and gradient methods their learning rate, by accuracy on a fourth of the rows that nothing is fitted to; the
-choice is fitted to all of them, and test rows are only predicted. Grids extend themselves until neighbours of the
-chosen values have been tried (`qsdp.bench._grid`); of equal candidates the first is taken, so those of a larger beta
-come first. The beta that the paper prints for backpropagation, and for the ReLU network, is a candidate besides.
-Seconds are those of the processor, of the fit at the chosen parameters; the search is timed apart, and one search of a
-gradient method serves all its roundings.
+Ten splits with the paper's shares, standardised, with a constant column. Every network, including each rounded one,
+chooses its own beta, and gradient methods choose their learning rate, by accuracy on a held-out fourth of the rows; the
+choice is then fitted to all rows, and test rows are only predicted. Grids extend themselves until neighbours of the
+chosen values have been tried (`qsdp.bench._grid`); ties go to the first candidate, and larger betas come first. The
+beta that the paper prints for backpropagation, and for the ReLU network, is an additional candidate. Seconds are CPU
+time of the fit at the chosen parameters; the search is timed separately, once for all roundings of a gradient method.
 
-Gradients are 32-bit, in batches of 64, in searches for as many epochs as samples held out of the fit improve, 300 at
-most; the last fit is to all rows, for 300 epochs, of which the least objective counts. "backprop" trains real weights
-with the second layer fixed; "backprop, signs" rounds them with one scale (section 5.1); "backprop, SDP" matches the
-trained network's outputs on the training rows by one from the relaxation (`qsdp.distill`); "straight-through" trains
-signs, from trained real weights. "ReLU" is a two-layer network of 2 m neurons, the same number of first-layer weights,
-"ReLU, signs" the same with that layer rounded, a scale a neuron. "paper" is the program (25) as printed, one block of
-twice the size, solved by SCS, the covariance by (27), m sampled neurons. "polished" starts from the tight program by
-our own solver with the covariance in closed form.
+Gradient methods use 32-bit floats and batches of 64. Searches train while held-out samples improve, for at most 300
+epochs; the last fit is to all rows, for 300 epochs, of which the smallest objective counts. "backprop" trains real
+weights with the second layer fixed; "backprop, signs" rounds them with one scale (section 5.1); "backprop, SDP" matches
+the trained outputs on the training set by a network from the relaxation (`qsdp.distill`). "straight-through" trains
+signs, starting from trained real weights. "ReLU" is a two-layer network of 2 m neurons, with as many first-layer
+weights; "ReLU, signs" rounds its first layer, with a scale per neuron. "paper" is the program (25) as printed, one
+block of twice the size, solved by SCS, with the covariance by (27) and m sampled neurons. "polished" starts from the
+tight program by our own solver with the covariance in closed form.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ from qsdp.bench._grid import BUDGET, chosen_by
 from qsdp.bench.uci.bits import plain_bits
 from qsdp.model_selection import Choice
 
-#: What makes a network of a trained model: its predictions, and itself.
+#: Function that derives a network from a trained model and returns its predictions and the network.
 Make = Callable[[Any], tuple[Predict, Any]]
-#: Predictions of networks and figures, by name.
+#: Predictions and measurements of networks, by name.
 Networks = dict[str, tuple[Predict, dict[str, Any]]]
 
 #: Figure, numbers of neurons, and the printed beta of backpropagation, by set.
@@ -60,10 +59,10 @@ FIGURES: dict[str, tuple[int, tuple[int, ...], float]] = {
     "ionosphere": (3, (2500,), 1e-6),
     "credit-approval": (5, (500, 2500), 1e-3),
 }
-#: Printed at Figure 6, which is on ionosphere, too.
+#: Beta printed at Figure 6, which is also on ionosphere.
 RELU_PRINTED = 1e-7
 CONVEX, TRAINED = ("paper", "polished"), ("backprop", "straight-through", "ReLU")
-#: Weight decay of real ReLU weights is no price of binary ones.
+#: ReLU networks have their own betas, since weight decay of real weights differs from the penalty of binary ones.
 BETAS, RELU_BETAS = [100.0, 10.0, 1.0], [10.0, 1.0, 0.1]
 RATES, RELU_RATES = [0.1, 0.03, 0.01], [0.5, 0.15, 0.05]
 
@@ -91,8 +90,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, Networks]:
-    """Choose beta on held-out rows, then solve on all."""
-    # CVXPY and its solver are loaded with the first problem.
+    """Choose beta on held-out rows, then solve on all rows."""
+    # The first problem loads CVXPY and its solver.
     network_of({**case, "m": 2}, np.eye(3), np.array([1.0, -1.0, 1.0]), 0.1)
     (X,) = with_constant(X)
     ((part, held),) = fourth(y, case["split"])
@@ -125,7 +124,7 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, 
         makes[f"{method}, signs"] = signs_of
     if method == "backprop":
         makes["backprop, SDP"] = partial(matched, X=X, m=m, seed=seed)
-    # PyTorch loads parts of itself with the first optimiser.
+    # The first optimiser loads parts of PyTorch.
     model_of(method, 8, seed, 1).fit(X, y)
     betas, rates = (RELU_BETAS, RELU_RATES) if method == "ReLU" else (BETAS, RATES)
     more = [{"beta": case["printed"], "learning_rate": rate} for rate in rates]
@@ -149,13 +148,13 @@ def itself(model: Any) -> tuple[Predict, Any]:
 
 
 def signs_of(model: Any) -> tuple[Predict, Any]:
-    """Return the network rounded to signs, with one scale if the second layer is fixed, otherwise one a neuron."""
+    """Return the network rounded to signs, with one scale if the second layer is fixed, else one per neuron."""
     network = model.quantized(scale="shared" if getattr(model, "second_layer", "") == "fixed" else "neuron")
     return outputs_of(model, network), network
 
 
 def matched(model: Any, *, X: np.ndarray, m: int, seed: int) -> tuple[Predict, Any]:
-    """Return a network of the relaxation that matches the outputs on training rows."""
+    """Return a network of the relaxation that matches the outputs of a model on the training set."""
     found = qsdp.distill(model, X, m, refine="none", random_state=seed)
     return found.predict, found.network
 
@@ -169,9 +168,9 @@ def chosen(
     seed: int,
     more: Sequence[dict[str, float]],
 ) -> tuple[float, Networks]:
-    """Return the seconds of the search, and networks of a model, with the seconds of fit and making.
+    """Return the seconds of the search, and the networks of a model with the seconds of their fit and construction.
 
-    Each of `makes` has a choice of its own, from a grid or of `more` candidates.
+    Each of `makes` chooses its own parameters, from the grid or from the additional candidates `more`.
     """
     ((part, held),) = folds = fourth(y, seed)
 
@@ -212,14 +211,14 @@ def in_all(record: Record) -> float:
     return float(record.measured["seconds"] + record.measured["search_seconds"])
 
 
-#: What the paper's network is said to have more, or less, of than another one.
+#: Claimed advantages of the paper's network over another one, and their measurements.
 BETTER: dict[str, What] = {
     "has the higher training accuracy": "train",
     "has the higher test accuracy": "test",
     "takes less time (the fit)": "seconds",
     "takes less time (fit and search of its parameters)": in_all,
 }
-#: What the paper does not ask: today's practice, a fairer ReLU network, what rounding costs, and how to round better.
+#: Comparisons beyond the paper: current practice, a fairer ReLU network, the cost of rounding, and better rounding.
 BEYOND = (
     ("polished", "straight-through"),
     ("polished", "ReLU, signs"),
@@ -253,7 +252,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str, int]], what: What) -> Claim:
-    """Return whether the first of two networks, names and sizes, has the higher accuracy, or the fewer seconds."""
+    """Judge whether the first of two networks (name, size) has the higher accuracy, or takes fewer seconds."""
     ours, theirs = (where(here, network=network, m=m) for network, m in pair)
     names = (pair[0][0], pair[1][0]) if pair[0][1] == pair[1][1] else ("many", "few")
     accuracies = what in {"train", "test"}

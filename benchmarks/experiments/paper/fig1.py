@@ -1,16 +1,16 @@
-"""Figure 1 of the paper: objective against the number of neurons, planted data, the bound beside it.
+"""Figure 1 of the paper: objective against the number of neurons on planted data, with the lower bound.
 
-n = 100 samples of 20 standard Gaussian columns, targets of ten planted neurons with binary weights, beta = 1e-4,
-another 100 samples to test on; ten draws of the data. "paper" is the program (25) as printed, one block of twice the
-size, solved by SCS, and the covariance (27): one solve, from which every size is sampled. "polished" starts from the
-tight program by our own solver, the closed form and the adaptive constant. "backprop" is stochastic gradient descent
-with momentum, second layer fixed at 1/m, then signs with the scale of section 5.1 corrected: the one nearest to the
-trained network, <Z_hat, Z> / <Z_hat, Z_hat>. "backprop, printed scale" has the paper's, <Z_hat, Z> / <Z, Z>, which is
-not the minimiser that it is said to be. "straight-through" trains the signs themselves, from trained real weights.
-Every network has two learning rates: that of its own least objective, since objectives are compared, and for the test
-loss that of its own least squared error on a fourth of the samples held out. Grids begin with three values and extend
-themselves until neighbours of the chosen one have been tried (`qsdp.bench._grid`). Gradients are 32-bit, 300 epochs,
-batches of 32.
+The data are n = 100 samples of 20 standard Gaussian columns with targets from ten planted neurons with binary weights,
+beta = 1e-4, and 100 more samples for testing; ten draws of the data. "paper" is the program (25) as printed, one block
+of twice the size, solved by SCS, with the covariance (27); all sizes are sampled from one solve. "polished" starts from
+the tight program by our own solver, the closed form and the adaptive constant. "backprop" is stochastic gradient
+descent with momentum and the second layer fixed at 1/m, then rounding to signs with the corrected scale of section 5.1,
+<Z_hat, Z> / <Z_hat, Z_hat>, nearest to the trained network. "backprop, printed scale" has the paper's scale, <Z_hat, Z>
+/ <Z, Z>, which is not the minimiser that it is said to be. "straight-through" trains the signs themselves, from trained
+real weights. Every network has two learning rates: that of its smallest objective, since objectives are compared, and
+for the test loss that of its smallest squared error on a held-out fourth of the samples. Grids begin with three values
+and extend themselves until neighbours of the chosen one have been tried (`qsdp.bench._grid`). Gradient methods use
+32-bit floats, 300 epochs and batches of 32.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PRINTED = "backprop, printed scale"
 BETA, N, D = 1e-4, 100, 20
 GRID = {"learning_rate": [0.1, 0.03, 0.01]}
 
-#: Name, number of neurons, network whose objective is told, the one whose test loss is told, figures.
+#: Name, number of neurons, network of the reported objective, network of the reported test loss, measurements.
 Made = tuple[str, int, Any, Any, dict[str, Any]]
 
 
@@ -82,7 +82,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def sampled(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Made]:
-    """Yield networks by way of the relaxation, which is solved once for all numbers of neurons."""
+    """Yield networks sampled from the relaxation, which is solved once for all numbers of neurons."""
     printed, seed = case["method"] == "paper", case["seed"]
     options = {"solver": "scs", "form": "full", "regularization": "paper"} if printed else {}
     relaxation = qsdp.solve_relaxation(problem, **options)
@@ -94,7 +94,7 @@ def sampled(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
 
 
 def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Made]:
-    """Yield networks by gradient descent, the learning rates chosen for each."""
+    """Yield networks trained by gradient descent, with learning rates chosen for each."""
     from qsdp.baselines import BackpropRegressor, StraightThroughRegressor
 
     X, y, method, (m,) = problem.X, problem.y, case["method"], case["sizes"]
@@ -134,7 +134,7 @@ def networks(records: Records) -> list[Record]:
 def compared(
     records: Records, source: str, statement: str, pair: tuple[str, str], m: int, what: str = "test_loss"
 ) -> Claim:
-    """Return whether the first of two networks has the smaller objective or test loss, draw by draw."""
+    """Judge whether the first of two networks has the smaller objective or test loss, draw by draw."""
     ours, theirs = (where(networks(records), name=name, m=m) for name in pair)
     numbers = (by(group, what, "seed") for group in (ours, theirs))
     claim = paired_claim(source, f"{statement}, m = {m}.", *numbers, names=pair, show=per_cent, less=True, log=True)
@@ -161,7 +161,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw medians over the draws; the printed scale, far above all else, is in the table only."""
+    """Draw medians over the draws; the printed scale, far above all else, is only in the table."""
     panels: dict[str, dict[str, dict[float, Any]]] = {}
     for title, what in (("training objective", "objective"), ("test loss", "test_loss")):
         lines = panels.setdefault(title, {})

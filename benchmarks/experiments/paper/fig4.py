@@ -1,10 +1,10 @@
 """Figure 4 of the paper: accuracy on vehicle, four classes, against the number of sampled neurons.
 
 One-hot targets, squared loss, bilinear activation, binary weights, 676/170 samples, standardised, with a constant
-column, ten splits, beta = 1 as in the paper; one solve a split, from which all networks are sampled. "printed" is the
-program (67) as printed, a block of twice the size for each class, solved by SCS, equal shares of the neurons for the
-classes and the covariance of (68): the paper's method. "proportional" takes the tight regulariser, our own solver and
-the covariance in closed form; neurons are shared out by the classes' rho. "polished" starts from it.
+column, ten splits, and beta = 1 as in the paper. All networks of a split are sampled from one solve. "printed" is the
+paper's method: the program (67) as printed, with a block of twice the size per class, solved by SCS, equal shares of
+the neurons for the classes, and the covariance of (68). "proportional" has the tight regulariser, our own solver and
+the covariance in closed form; neurons are allocated by the classes' rho. "polished" starts from "proportional".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from qsdp.bench.uci.bits import plain_bits
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 KEYS = ("m",)
-#: Work of polishing grows with the neurons.
+#: Fewer sizes than in `SIZES`, since the work of polishing grows with the neurons.
 POLISHED = (10, 30, 100, 300)
 CURVES = ("printed", "proportional", "polished")
 BETA, DRAWS = 1.0, 5
@@ -89,7 +89,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw accuracies against the number of neurons, beside those of the relaxations themselves."""
+    """Draw accuracies against the number of neurons, with those of the relaxations."""
     panels: dict[str, dict[str, dict[float, Any]]] = {}
     for part, title in (("train", "training"), ("test", "test")):
         lines = panels.setdefault(f"vehicle, {title}, beta = 1", {})

@@ -1,8 +1,8 @@
-"""What Bartan and Pilanci prove, measured: Theorems 1 to 3, the constants of the lower bound and of rounding.
+"""Measurements of what Bartan and Pilanci prove: Theorems 1 to 3, the constants of the lower bound and of rounding.
 
-A proof needs no measurement; its constants do, and so do slips of print. That bounds are below objectives is tried by
-`tests/campaigns soundness`. Optima of (24) are those of `qsdp.column_generation`, proven. Theorem 3 is measured on
-planted data with noise, with the mean of absolute errors.
+A proof needs no measurement, but its constants and possible misprints do. `tests/campaigns soundness` checks that
+bounds are below objectives. Optima of (24) are the proven ones of `qsdp.column_generation`. Theorem 3 is measured on
+planted data with noise and the mean absolute error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRI
 from qsdp.bench import Claim, Record, compare, exact, judged, share
 
 THEORY = "Theory: Bartan, Pilanci"
-#: What rounding may put a bound above an optimum.
+#: Largest ratio of a bound to an optimum that rounding may cause.
 ABOVE = 1.0 + 1e-6
 
 
@@ -46,12 +46,12 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def error(record: Record) -> np.ndarray:
-    """Return, for every number of neurons, the error of the loss that 19 of 20 networks stay below."""
+    """Return, for each number of neurons, the error of the loss that 19 of 20 networks stay below."""
     return np.quantile(np.array(record.measured["loss"]), 0.95, axis=1)
 
 
 def exponent(record: Record) -> float:
-    """Return p of m proportional to epsilon^-p, over all numbers of neurons."""
+    """Return p such that m is proportional to epsilon^-p, fitted over all numbers of neurons."""
     slope = np.polyfit(np.log(record.case["neurons"]), np.log(error(record)), 1)[0]
     return float(-1.0 / slope)
 
@@ -63,9 +63,9 @@ def factor(record: Record) -> float:
     return float(needed.max() / (record.measured["radius"] ** 4 * d * np.log(d)))
 
 
-#: Measurements by name, of all cases.
+#: Function that returns a measurement of all cases by its name.
 Of = Callable[[str], np.ndarray]
-#: Kind of cases, place, what is said there, and whether it holds in each case.
+#: Kind of cases, place in the paper, statement, and a function that tells for each case whether it holds.
 EXACT: tuple[tuple[str, str, str, Callable[[Of], np.ndarray]], ...] = (
     (
         "reduction",

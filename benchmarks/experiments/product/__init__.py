@@ -1,1 +1,1 @@
-"""Figures of speed, size and proof that are not the papers'."""
+"""Measurements of speed, size and proofs that are not taken from the papers."""

@@ -1,17 +1,17 @@
-"""What there is after so many seconds: certified gaps of relaxations and of cutting planes, and polished networks.
+"""Results within a time limit: certified gaps of relaxations and of cutting planes, and polished networks.
 
-Every clock counts seconds of the processor, of one thread, so that other work on the machine takes no time from a
-limit. Relaxations: one solve of ten seconds a method, to 1e-6, whose callback tells the best point and bound so far;
-the last gap is that of what it returns. Networks: ten neurons an output (fifty of one output), sampled and polished by
-`solve_and_sample`; means of three seeds. The relaxation has half of a limit at most.
+All times are CPU time of one thread, so that other processes on the machine do not affect a limit. Relaxations: one
+solve of ten seconds per method, to 1e-6. A callback records the best point and bound so far; the last gap is that of
+the returned solution. Networks: ten neurons per output (fifty for one output), sampled and polished by
+`solve_and_sample`; means of three seeds. The relaxation takes at most half of a limit.
 
-Problems of a squared loss unless said: a planted network with noise; targets that are noise, of more inputs than
-samples; signs of a quadratic function with noise and the logistic loss; letters with five thresholds a column, 26
-outputs; MNIST pooled to 14 x 14 pixels, ten outputs. Betas are 1 (planted) and 0.01 `beta_max`.
+The loss is squared unless stated. The problems are a planted network with noise; pure noise as targets, with more
+inputs than samples; signs of a quadratic function with noise and the logistic loss; letters with five thresholds per
+column and 26 outputs; and MNIST pooled to 14 x 14 pixels, ten outputs. Betas are 1 (planted) and 0.01 `beta_max`.
 
-Cutting planes: column generation with its default settings, and without cuts, where the relaxation is far below every
-network: planted targets with noise, labels of smooth curves (neighbouring inputs correlated, as in sonar echoes),
-ionosphere and spambase. A bound of a curve is proven at that time, an objective that of the restricted problem.
+Cutting planes: column generation with default settings, and without cuts, on problems whose relaxation is far below
+every network: planted targets with noise, labels of smooth curves (neighbouring inputs are correlated, as in sonar
+echoes), ionosphere and spambase. A curve's bounds are proven at their times; objectives are of the restricted problem.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from qsdp.relaxation.cuts import CuttingPlanes
 SOLVERS = ("auto", "interior", "splitting", "low-rank")
 LIMITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 CURVE, SEEDS, ROWS = 10.0, 3, 5000
-#: Seconds of column generation, samples and inputs of made data, and certified gaps that are aimed at in that time.
+#: Time limits of column generation in seconds, samples and inputs of generated data, and target gaps for each limit.
 MINUTE, LONG, SIZE = 60.0, 600.0, (208, 60)
 AIMS = {MINUTE: 0.05, LONG: 0.02}
 
@@ -50,7 +50,7 @@ REACHED = {
     limit: (TARGET, f"The certified gap is below {100 * gap:g} % in {limit:g} s.") for limit, gap in AIMS.items()
 }
 
-#: Of the claim, in processor seconds; and the factor.
+#: CPU seconds at which 'auto' is compared with the best method, and the allowed factor.
 MOMENTS, FACTOR = (1.0, 10.0), 2.0
 
 
@@ -89,7 +89,7 @@ def _at_share(X: np.ndarray, y: np.ndarray, loss: str = "squared") -> qsdp.Train
 
 
 def curves() -> tuple[np.ndarray, np.ndarray]:
-    """Return samples of smooth random curves, and noisy signs of a planted network on them."""
+    """Return samples of smooth random curves, and noisy signs of a planted network as their labels."""
     n, d = SIZE
     rng = np.random.default_rng(0)
     covariance = np.exp(-0.5 * np.square((np.arange(d)[:, None] - np.arange(d)) / 3.0)) + 1e-6 * np.eye(d)
@@ -120,7 +120,7 @@ PROBLEMS: dict[str, Callable[[], qsdp.TrainingProblem]] = {
     "letters 5000 x 81 x 26": letters,
     "MNIST 5000 x 197 x 10": digits,
 }
-#: Those of column generation: name and beta; and what a minute does not prove, at one beta.
+#: Problems of column generation with their betas; `OPEN` are those not proven in a minute, at one beta each.
 _LOOSE = (("planted", 0.1), ("curves", 0.1), ("curves", 1.0), ("ionosphere", 0.1), ("spambase", 100.0))
 LOOSE = {f"{name}, beta {beta:g}": partial(loose, name, beta) for name, beta in _LOOSE}
 OPEN = tuple(LOOSE)[:2] + tuple(LOOSE)[4:]
@@ -138,17 +138,17 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in a process of its own, of one thread, whose clocks count seconds of the processor."""
+    """Measure in a separate process with one thread, whose clocks count CPU time."""
     return in_own_process(measure, case, threads=1)
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    # That a gap is large is what is measured.
+    # Warnings about large gaps are ignored: the gaps are measured.
     warnings.simplefilter("ignore", qsdp.QSDPWarning)
     problem = (PROBLEMS | LOOSE)[case["problem"]]()
     warm = np.random.default_rng(0).standard_normal((20, 3))
     with processor_clock():
-        # Modules are loaded, and the speed of the machine is measured.
+        # This loads modules and measures the speed of the machine before the clock starts.
         qsdp.solve_and_sample(warm, warm[:, 0], n_neurons=5, refine="polish", time_limit=1.0)
         if "cuts" in case:
             return generated(problem, case)
@@ -156,7 +156,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def curve(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]:
-    """Return seconds, best objective and best bound at every report of a solve, and in the end."""
+    """Return seconds, best objective and best bound at every report of a solve, and at its end."""
     told: list[tuple[float, float, float]] = []
     start = time.process_time()
 
@@ -170,7 +170,7 @@ def curve(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]
 
 
 def generated(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]:
-    """Return the same of column generation, with cuts or without."""
+    """Return the curve and the result of column generation, with or without cuts."""
     told: list[tuple[float, float, float]] = []
     supports = CuttingPlanes.supports if case["cuts"] else lambda instance: False
     start = time.process_time()
@@ -212,17 +212,17 @@ def networks(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, A
 
 
 def gaps(record: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the seconds of a curve, and the relative gap of the best point and the best bound until then."""
+    """Return the times of a curve, and the relative gap between the best point and the best bound up to each time."""
     seconds, objective, bound = np.array(record.measured["curve"]).T
     objective, bound = np.minimum.accumulate(objective), np.maximum.accumulate(bound)
     return seconds, np.maximum(objective - bound, 0.0) / objective
 
 
 def gap_at(record: Any, moment: float) -> float:
-    """Return the gap after so many seconds, 1 before there is any."""
+    """Return the gap at a time in seconds; 1 before the first report."""
     seconds, gap = gaps(record)
     known = gap[seconds <= moment]
-    # What a solve that the limit ends returns comes a little later.
+    # A solve that the limit ends returns its result slightly after the limit.
     ended = moment >= record.case["limit"]
     return float(gap[-1] if ended else known[-1] if len(known) else 1.0)
 
@@ -271,7 +271,7 @@ def plot(records: Records) -> Any:
     panels: dict[str, dict[str, dict[float, Any]]] = {}
     for r in (record for record in records if "curve" in record.measured):
         name = r.case.get("solver") or f"{'with' if r.case['cuts'] else 'without'} cuts, {r.case['limit']:g} s"
-        # A proof is a gap of zero up to its tolerance, and would take all of the axis.
+        # A proven gap is zero up to the tolerance, and would stretch the logarithmic axis.
         least = 1e-8 if "solver" in r.case else 1e-3
         points = {seconds: max(gap, least) for seconds, gap in zip(*gaps(r), strict=True)}
         panels.setdefault(r.case["problem"], {})[name] = points

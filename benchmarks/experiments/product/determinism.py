@@ -1,9 +1,9 @@
-"""What one seed gives with other versions, kernels and threads: digests of two fits, and their numbers.
+"""Results of one seed with different versions, kernels and threads: digests of two fits, and their numbers.
 
-The first fit is an estimator of wisconsin's breast cancers with its defaults but for beta, the second 200 sampled
-neurons for the progress of diabetes. A case is a Python with its NumPy, SciPy and scikit-learn (bundled data differ in
-last digits), the kernels of OpenBLAS (`OPENBLAS_CORETYPE` chooses others) and its threads (`OPENBLAS_NUM_THREADS`): a
-run measures the one that it has.
+The first fit is a classifier of the Wisconsin breast-cancer set with default parameters except beta; the second is 200
+neurons sampled for the diabetes set. A case is a Python with its NumPy, SciPy and scikit-learn (bundled data differ in
+the last digits), the kernels of OpenBLAS (set by `OPENBLAS_CORETYPE`) and its threads (`OPENBLAS_NUM_THREADS`). A run
+measures the configuration that it runs in.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def here() -> dict[str, Any]:
-    """Return the case of this process."""
+    """Return the case that this process measures."""
     blas = next(pool for pool in threadpool_info() if pool["user_api"] == "blas")
     versions = (platform.python_version(), np.__version__, scipy.__version__, sklearn.__version__)
     return dict(zip(NAMES, (*versions, blas.get("architecture"), blas["num_threads"]), strict=True))
@@ -68,7 +68,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(*arrays: np.ndarray) -> str:
-    """Return eight digits of a digest of weights."""
+    """Return eight hexadecimal digits of the hash of some arrays of weights."""
     return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:8]
 
 

@@ -1,18 +1,18 @@
 """Models where they run: predictions, exported C, ONNX in onnxruntime, circuits of hls4ml, and encrypted inputs.
 
-One thread; seconds are the processor's, of the fastest of some calls. Networks have random weights.
+One thread; seconds are CPU time, of the fastest of several calls. The networks have random weights.
 
     in memory            float64 rows of 30 columns: networks, evaluated neuron by neuron or as a quadratic form,
                          whichever takes fewer operations, beside scikit-learn's logistic regression and boosting
-    integers of 8 bits   networks whose weights are integers, as exported C of neurons and of the form, compiled with
-                         -O3 and checked to give the outputs of `predict`
-    files                `qsdp predict` of a model of 500 neurons: reading, encoding, predicting and writing CSV
-    network, classifier  exported ONNX beside `predict`, a batch of rows and a single one, and bytes of the file; all
-                         outputs are compared, of networks exactly with integers, of classifiers by label
-    circuit              hls4ml (pip install hls4ml h5py) converts QONNX with a default precision of as many bits as
+    integers of 8 bits   networks with integer weights, exported as C in the layouts "neurons" and "form", compiled
+                         with -O3; their outputs are checked to equal those of `predict`
+    files                `qsdp predict` with a model of 500 neurons: reading, encoding, predicting and writing CSV
+    network, classifier  exported ONNX beside `predict`, for a batch of rows and for one row, and bytes of the file;
+                         all outputs are compared: those of networks exactly with integers, of classifiers by label
+    circuit              hls4ml (pip install hls4ml h5py) converts QONNX with as many bits of default precision as
                          the proven bound needs, g++ compiles it; outputs are compared for 1000 inputs
-    encrypted            TenSEAL evaluates inputs one at a time: medians, bytes, and errors beside the bound of the
-                         worst case
+    encrypted            TenSEAL evaluates one input at a time: medians, bytes, and errors beside their worst-case
+                         bound
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from qsdp.bench import Claim, exact
 from qsdp.export import EncryptedClient, encrypted, onnx_inputs, to_onnx, to_qonnx
 
 COLUMNS, NEURONS = 30, (100, 500, 2500)
-#: Rows that models are fitted on, and the share of rows in files.
+#: Number of rows that models are fitted to, and divisor of the number of rows for files.
 FITTED, FILE_SHARE = 5000, 8
 #: Neurons, inputs, outputs, smallest and largest input.
 NETWORKS = ((64, 31, 1, -1, 1), (250, 32, 1, -128, 127), (250, 32, 1, -(2**15), 2**15 - 1), (1000, 784, 10, 0, 255))
-#: Neurons, inputs, levels, activation, outputs, whether second-layer weights are equal.
+#: Neurons, inputs, levels, activation, outputs, and whether second-layer weights are equal.
 CIRCUITS = (
     (64, 31, 2, None, 1, True),
     (20, 16, 3, None, 1, True),
@@ -52,7 +52,7 @@ CIRCUITS = (
     (20, 16, 2, "relu_like", 1, True),
     (20, 16, 2, None, 1, False),
 )
-#: Inputs, neurons and outputs; and the largest entry of an input.
+#: Inputs, neurons and outputs, and the largest entry of an input.
 ENCRYPTED, BOUND = ((31, 74, 1), (31, 74, 3), (31, 1000, 1), (64, 320, 10), (100, 20, 1)), 3.0
 
 EQUAL = (TARGET, "Exported ONNX gives the integers and the labels of `predict` in onnxruntime.")
@@ -82,7 +82,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def fastest(call: Callable[[], Any], least: int = 3) -> float:
-    """Return the seconds of the fastest of the calls that half a second allows, and of so many at least."""
+    """Return the seconds of the fastest call; calls are repeated for half a second, and at least `least` times."""
     seconds: list[float] = []
     while len(seconds) < least or sum(seconds) < 0.5:
         seconds.append(timed(call)[1])
@@ -93,7 +93,7 @@ def fastest(call: Callable[[], Any], least: int = 3) -> float:
 
 
 def speeds(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows that are predicted a second, by what predicts them."""
+    """Return the rows that each model or program predicts per second."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((case["rows"], COLUMNS))
     y = np.where(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.standard_normal(len(X)) > 0.0, 1.0, -1.0)
@@ -165,7 +165,7 @@ SPEEDS = {"in memory": in_memory, "integers of 8 bits": in_c, "files": from_file
 
 
 def network_of(rng: np.random.Generator, case: dict[str, Any]) -> qsdp.BilinearNetwork:
-    """Return a network of random weights; neurons serve one output each."""
+    """Return a network of random weights; with shared weights, each neuron serves one output."""
     m, C, levels, activation = case["neurons"], case["outputs"], case.get("levels", 2), case.get("activation")
     U, V = 2 * rng.integers(0, levels, size=(2, m, case["inputs"])) - (levels - 1)
     if activation is not None:
@@ -197,7 +197,7 @@ def of_classifier(case: dict[str, Any]) -> dict[str, Any]:
 def in_onnxruntime(
     model: Any, feed: dict[str, Any], name: str, expected: np.ndarray, predict: Callable[[Any], Any], X: np.ndarray
 ) -> dict[str, Any]:
-    """Return whether outputs are equal, and seconds for all rows and for the first one, of both."""
+    """Return whether the outputs are equal, and the seconds of both for all rows and for the first row."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -216,7 +216,7 @@ def in_onnxruntime(
 
 
 def of_circuit(case: dict[str, Any]) -> dict[str, Any]:
-    """Return what a network loses that hls4ml has converted and g++ compiled."""
+    """Return the error of a network that hls4ml has converted and g++ has compiled."""
     import hls4ml
     from qonnx.core.modelwrapper import ModelWrapper
     from qonnx.util.cleanup import cleanup_model

@@ -1,12 +1,12 @@
-"""How well time limits and bounds of memory are kept, by every function that has one, over solvers and sizes.
+"""How well every function keeps its time limit and its memory bound, over solvers and problem sizes.
 
-Random data of n rows and d columns; every case has a process of its own, of one thread.
+The data are random, with n rows and d columns. Every case runs in its own process with one thread.
 
-    time     time over `time_limit`, of the wall: a limit is kept if the call takes at most 1.1 times the limit and half
-             a second more, whatever it was in the midst of; beside it is the certified gap that the time was enough for
-    memory   the peak of resident memory, counted from when the data are there, of a relaxation with a time limit of ten
-             seconds, a network of 100 neurons and its certificate, or of another function, of a random network of 100
-             neurons and with the same limit
+    time     wall time against `time_limit`: a limit is kept if the call takes at most 1.1 times the limit plus half
+             a second, whatever step it was in; the certified gap reached in that time is recorded too
+    memory   peak of resident memory, counted from when the data are in memory: of a relaxation with a time limit of
+             ten seconds, a network of 100 neurons and its certificate, or of another function on a random network of
+             100 neurons with the same limit
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from qsdp.relaxation.memory import least_memory
 
 LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
 OWN = ("interior", "splitting", "low-rank")
-#: Seconds of every function, and rows, columns, loss and beta of relaxations, of which memory is measured.
+#: For memory: time limit in seconds of every function, and rows, columns, loss and beta of the relaxations.
 SECONDS = 10.0
 SIZES = (
     (20_000, 60, "squared", 100.0),
@@ -41,7 +41,7 @@ SIZES = (
     (200, 3000, "squared", 1.0),
     (2000, 500, "hinge", 10.0),
 )
-#: Other functions, and the largest data of theirs: rows, columns and beta.
+#: Other functions whose memory is measured, and rows, columns and beta of their data.
 OTHERS = ("polish", "refit", "certify exact", "certify verified", "column_generation")
 LARGE = ((1_000_000, 60, 1000.0), (200, 3000, 1.0))
 
@@ -65,7 +65,7 @@ def relaxed(solver: str) -> Call:
 
 
 def trained(**options: Any) -> Call:
-    """Return the call of the whole pipeline, which shapes, samples and polishes."""
+    """Return a call of the whole pipeline, which solves, shapes, samples and polishes."""
     options = {"n_neurons": 100, "refine": "polish", "random_state": 0, **options}
     return lambda problem, limit: (
         qsdp.solve_and_sample(problem.X, problem.y, beta=problem.beta, time_limit=limit, **options).certificate
@@ -78,7 +78,7 @@ def random_network(problem: qsdp.TrainingProblem, n_neurons: int) -> qsdp.Biline
 
 
 def polished(problem: qsdp.TrainingProblem, limit: float) -> Any:
-    """Polish a random network; there is no bound but zero."""
+    """Polish a random network; the only lower bound is zero."""
     network = qsdp.polish(random_network(problem, 500), problem, restarts=10**6, time_limit=limit, random_state=0)
     return qsdp.Certificate(lower_bound=0.0, objective=problem.objective(network))
 
@@ -97,7 +97,7 @@ CALLS: dict[str, Call] = {
     "solve_and_sample": trained(),
     "solve_and_sample adaptive": trained(shaping="adaptive"),
 }
-#: Calls, rows and columns, losses and numbers of outputs.
+#: Calls that are timed, with rows, columns, losses and numbers of outputs.
 TIMED: tuple[dict[str, Any], ...] = (
     *grid(call=[f"solve_relaxation {solver}" for solver in OWN], n=100, d=512, outputs=10),
     *grid(call=[f"solve_relaxation {solver}" for solver in OWN], n=5000, d=100),
@@ -147,7 +147,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def seconds_of(case: dict[str, Any], problem: qsdp.TrainingProblem) -> dict[str, Any]:
-    # CVXPY takes a second to load, once in a process.
+    # Loading CVXPY takes a second, once per process; it is not timed.
     importlib.import_module("cvxpy")
     found, seconds = timed(lambda: CALLS[case["call"]](problem, case["limit"]), time.monotonic)
     return {
@@ -160,14 +160,14 @@ def seconds_of(case: dict[str, Any], problem: qsdp.TrainingProblem) -> dict[str,
 
 
 def solved(problem: qsdp.TrainingProblem) -> dict[str, Any]:
-    """Solve, sample and certify; return the method, and the MiB that it takes at least."""
+    """Solve, sample and certify; return the method and a lower bound on its memory in MiB."""
     relaxation = qsdp.solve_relaxation(problem, tol=1e-2, time_limit=SECONDS)
     qsdp.certify(qsdp.sample_network(qsdp.shape_covariance(relaxation), 100, 0), problem, relaxation)
     return {"solver": relaxation.solver, "least_mib": least_memory(problem) / 2**20}
 
 
 def called(call: str, problem: qsdp.TrainingProblem) -> dict[str, Any]:
-    """Call another function; return the most neurons that column generation has had in hand."""
+    """Call another function; return the largest number of neurons that column generation held at once."""
     network = random_network(problem, 100)
     if call == "column_generation":
         rounds = qsdp.column_generation(problem, time_limit=SECONDS).history
@@ -183,7 +183,7 @@ def called(call: str, problem: qsdp.TrainingProblem) -> dict[str, Any]:
 
 
 def _fits(record: Any) -> bool:
-    """Return whether a call, of column generation with so many neurons in hand, takes no more memory than is said."""
+    """Return whether a call stays within the claimed memory, which for column generation depends on its neurons."""
     n, d, columns = record.case["n"], record.case["d"], record.measured.get("columns", 0)
     return bool(record.measured["peak_mib"] <= 100.0 + 8.0 * (10 * n * d + 32 * d * d + 4 * n * columns) / 2**20)
 

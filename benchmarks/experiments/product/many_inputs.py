@@ -1,20 +1,20 @@
-"""Hundreds of inputs, several outputs: relaxations certified to 1e-2 for every output, and networks from them.
+"""Hundreds of inputs and several outputs: relaxations certified to 1e-2 for every output, and their networks.
 
-Squared loss of targets of -1 and 1, one output a class; betas are shares of `beta_max`, which is computed before,
-unless said. A case has a process of its own, whose largest size is the memory, libraries and data included.
+The loss is squared, with targets of -1 and 1 and one output per class. Unless stated, betas are shares of `beta_max`,
+which is not timed. Every case runs in its own process; its peak memory includes libraries and data.
 
-    certified   `solver="auto"`, betas on a path, of which the first includes the Gram matrix: MNIST pooled to 14 x 14
-                pixels of 0 to 1, with a column of ones; eleven columns of wines cut at ten thresholds each, and their
-                six classes; the first 100 images of MNIST, all pixels. Seconds are the processor's, of one thread.
-    pixels      all 784 pixels of 60000 images, one relaxation a class by the low-rank method, beta = 3000; 1000
-                sampled neurons, refitted and polished for five minutes. Seconds are those of the wall, of two threads.
-                The variable QSDP_DEVICE names a device of torch, such as cuda, on which the products with the data run.
-    polished    networks that are sampled from a relaxation of pooled images, and polished for the cross-entropy. Its
-                shares, 1e-4 and 3e-6 of that `beta_max`, were tried with 10000 of the training images held out; the
-                test images took part in no choice. Second-layer weights are shared (one number an output) or free
-                (every neuron serves every class, by 64-bit numbers). The network of all pixels begins with the pooled
-                one, whose weight of a block of four pixels is that of each of them, and is polished on. Sweeps are
-                counted, not seconds, so that a busy machine changes nothing; seconds are the processor's.
+    certified   `solver="auto"` on a path of betas; the first one includes the Gram matrix. MNIST pooled to 14 x 14
+                pixels in [0, 1] with a column of ones; eleven columns of wines at ten thresholds each, six classes;
+                the first 100 images of MNIST with all pixels. Seconds are CPU time of one thread.
+    pixels      all 784 pixels of 60000 images: one relaxation per class by the low-rank method, beta = 3000; 1000
+                sampled neurons, refitted and polished for five minutes. Seconds are wall time, with two threads. The
+                variable QSDP_DEVICE names a torch device, such as cuda, for the products with the data.
+    polished    networks sampled from a relaxation of pooled images and polished for the cross-entropy. For its beta,
+                the shares 1e-4 and 3e-6 of that `beta_max` were tried on 10000 held-out training images; no choice
+                used the test images. Second-layer weights are shared (one number per output) or free (each neuron
+                serves every class, with 64-bit weights). The network of all pixels starts from the pooled one, with
+                the weight of a 2 x 2 block for each of its pixels, and is polished further. The number of sweeps is
+                fixed, not the time, so that load on the machine changes no result; seconds are CPU time.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from qsdp.relaxation.solve import solve_with
 
 TOL, MEMORY = 1e-2, 8192.0
 POOLED, WINES, FEW = "MNIST 14 x 14", "wines", "100 images"
-#: Data, share of `beta_max`, seconds at most since the beta before, and the claim.
+#: Data, share of `beta_max`, largest number of seconds after the previous beta, and the claim.
 SOON = (
     (POOLED, 0.001, 600.0, "MNIST 14 x 14, 60000 images, ten classes, 0.001 beta_max: every class to 1e-2 in 10 min."),
     (POOLED, 0.0005, 180.0, "... MNIST 14 x 14: 3 minutes more for a further beta."),
     (WINES, 0.01, 30.0, "4800 x 109 thresholds, six outputs, 0.01 beta_max: 1e-2 in 30 s."),
     (FEW, 0.01, 20.0, "100 rows, 784 inputs, ten classes, 0.01 beta_max: 1e-2 in 20 s."),
 )
-#: Networks one of which has the accuracy at least, in so many kilobytes at most, and the claim.
+#: Networks of which one has at least this accuracy in at most so many kilobytes, and the claim.
 ACCURATE = (
     (("shared, many",), 0.975, 49.5, "MNIST 14 x 14: 1000 polished neurons (49 kB), 97.5 % of the test images."),
     (("shared, few", "free, few"), 0.97, 49.5, "... 300 neurons, 97 %."),
@@ -99,7 +99,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
     settings = Settings(TOL, "two-block", None, reductions=Reductions())
     for share in case["shares"]:
         own = problem.with_beta(share * largest)
-        # As `relaxation_path` does, which does not tell the processor's seconds.
+        # Same as `relaxation_path`, which does not report CPU time.
         relaxation, seconds = timed(partial(solve_with, own, "auto", settings, "tight", start=relaxation))
         betas[str(share)] = {
             "seconds": seconds,
@@ -118,7 +118,7 @@ def data(name: str, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
         X, X_test, y, y_test = qsdp.datasets.load_uci("wine-quality").split(random_state=0)
         encoder = ThresholdEncoder(n_thresholds=10).fit(X[:samples])
         X, X_test = with_constant(encoder.transform(X[:samples]), encoder.transform(X_test))
-        # Of the best wines there are three.
+        # Only three wines have the best class, so it is merged with the next.
         return X, X_test, np.minimum(y[:samples], 5), np.minimum(y_test, 5)
     X, X_test, y, y_test = images("mnist", samples)
     if name == POOLED:
@@ -127,7 +127,7 @@ def data(name: str, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
 
 
 def all_pixels(case: dict[str, Any]) -> dict[str, Any]:
-    """Solve one relaxation a class, sample a network and polish it."""
+    """Solve one relaxation per class, sample a network and polish it."""
     clock, device = [time.perf_counter()], os.environ.get("QSDP_DEVICE")
     X, X_test, y, y_test = images("mnist", case["n"])
     X, X_test = (pooled(one, case["side"]) for one in (X, X_test)) if case["side"] < 28 else (X, X_test)
@@ -158,7 +158,7 @@ def all_pixels(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def polished(case: dict[str, Any]) -> dict[str, Any]:
-    """Solve one relaxation, and sample and polish networks from it."""
+    """Solve one relaxation, then sample networks from it and polish them."""
     X, X_test, y, y_test = images("mnist", case["samples"])
     side, (many, few), networks = case["side"], case["neurons"], {}
     small, small_test = with_constant(pooled(X, side), pooled(X_test, side))
@@ -187,7 +187,7 @@ def polished(case: dict[str, Any]) -> dict[str, Any]:
     best = polish("shared, many", sampled[0], problem, small_test, case["sweeps"])
     polish("shared, few", sampled[1], problem, small_test, case["sweeps"])
     polish("free, few", with_free_weights(sampled[1]), problem, small_test, case["sweeps"])
-    # Means of blocks are sums of quarters of their pixels.
+    # A block mean is the sum of its pixels, each divided by the number of pixels in the block.
     block = (28 // side) ** 2
     fine, fine_test = with_constant(X / block, X_test / block)
     beta = problem.beta * problem.dimension / fine.shape[1]
@@ -197,13 +197,13 @@ def polished(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_free_weights(network: qsdp.BilinearNetwork) -> qsdp.BilinearNetwork:
-    """Return the network with a second layer that polish may change weight by weight: it differs by rounding."""
+    """Return the network with distinct second-layer weights, up to rounding, so that polish frees each of them."""
     noise = 1e-9 * float(np.abs(network.alpha).max()) * np.random.default_rng(0).standard_normal(network.alpha.shape)
     return qsdp.BilinearNetwork(network.U, network.V, network.alpha + noise)
 
 
 def of_pixels(network: qsdp.BilinearNetwork, side: int) -> qsdp.BilinearNetwork:
-    """Return the network of 28 x 28 pixels, divided by their number in a block, and a one, of the same outputs."""
+    """Return an equivalent network on 28 x 28 pixels, divided by the block size, and a constant column."""
     rows = np.arange(28) // (28 // side)
     owners = np.append((rows[:, None] * side + rows).ravel(), side * side)
     return qsdp.BilinearNetwork(network.U[:, owners], network.V[:, owners], network.alpha)
@@ -238,7 +238,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return rows of README on all pixels, pooled images, and networks from them."""
+    """Return rows for the README on all pixels, on pooled images and on networks polished from them."""
     full, found = [record for record in records if record.case in cases(quick=False)], {}
     for m in (r.measured for r in where(full, kind="pixels")):
         what = f"MNIST, 60000 images of {m['D']} pixels, ten classes, each certified to {100 * TOL:g} %"

@@ -1,15 +1,15 @@
 """More rows than memory: statistics of 5e7 rows, of files and by Dask; other losses fitted on 1e5 and certified on 1e7.
 
-    generated            statistics of 5e7 rows x 30 columns that are made as they are read, and the network from them
-    parquet              the same of 1e7 rows in a folder of Parquet files, written first if it is not there
-    parquet-dask-1, -2   the same files by one and by two workers of Dask, processes of one thread
-    costs                seconds and bytes of statistics against columns, for the model of the page
-    logistic, hinge      fitted on 1e5 rows, certified on 1e7, by one and by three passes and in verified arithmetic
+    generated            statistics of 5e7 rows x 30 columns, generated as they are read, and the network from them
+    parquet              the same for 1e7 rows in a folder of Parquet files, which is written first if it is missing
+    parquet-dask-1, -2   the same files by one and by two Dask workers, which are processes with one thread
+    costs                seconds and bytes of statistics against the number of columns, for the page's cost model
+    logistic, hinge      fitted on 1e5 rows, certified on 1e7 with one pass, with three, and in verified arithmetic
 
-Rows are those of a planted quadratic function with noise; making or reading them is timed apart, but by Dask. Seconds
-are the processor's, on one thread, and those by Dask the clock's. Of losses, `gap` is that of the network on all rows,
-`relaxed gap` what is left without its distance from the relaxation of the first rows. Every case has a process of its
-own, so that its peak of memory is its own.
+Rows come from a planted quadratic function with noise. Generating or reading them is timed separately, except by Dask.
+Seconds are CPU time of one thread, and wall time by Dask. For the losses, `gap` is that of the network on all rows, and
+`relaxed gap` is what remains of it without the distance of the network from the relaxation of the first rows. Every
+case has its own process, and so its own peak memory.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Measured = dict[str, Any]
 KEYS = ("columns", "rows", "passes")
 COLUMNS, LOSS_COLUMNS, NEURONS = 30, 20, 300
 BATCH = 10**5
-#: The part of the few rows on which the second layer is chosen: with kinks that takes minutes on all.
+#: The second layer is refitted to a tenth of the few rows: for losses with kinks, all of them would take minutes.
 REFITTED = 10
-#: Share of beta_max; of regularisation by which networks of both losses have some neurons' worth of structure left.
+#: Share of beta_max; with this regularisation, networks of both losses still need several neurons.
 SHARE = 0.1
-#: By how many times quick cases have fewer rows, batches of them included, and which those are.
+#: Divisor of the rows, and of the batch size, in quick runs, and the cases of a quick run.
 QUICK, FEW = 1000, ("generated", "costs", "logistic")
-#: Where files of rows are written.
+#: Folder of the Parquet files.
 FOLDER = Path(tempfile.gettempdir()) / "qsdp-many-rows"
-#: MiB of statistics; columns of the case `costs`, and operations of each number of them, about five seconds.
+#: Memory limit in MiB; columns of the case `costs`, and operations for each of them, about five seconds.
 MEMORY, COST_COLUMNS, COST_OPERATIONS = 2048.0, (5, 10, 20, 30, 50, 70, 100), 10**11
 
 SMALL = (TARGET, "Statistics of any number of rows x 30 columns take less than 2 GiB of memory a process.")
@@ -70,7 +70,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 class Planted:
-    """Batches of a planted quadratic function; the same ones whenever they are read."""
+    """Batches of a planted quadratic function, the same whenever they are read."""
 
     def __init__(self, n_rows: int, d: int, loss: str, size: int = BATCH) -> None:
         rng = np.random.default_rng(0)
@@ -79,7 +79,7 @@ class Planted:
         self.S, self.n_rows, self.loss, self.size = 0.5 * (S + S.T) / np.linalg.norm(S), n_rows, loss, size
 
     def batch(self, number: int) -> Batch:
-        """Return rows that the number determines."""
+        """Return the batch with this number, which determines its rows."""
         rng = np.random.Generator(np.random.SFC64([1, number]))
         X = rng.standard_normal((self.size, len(self.S)), dtype=np.float32).astype(np.float64)
         f = np.einsum("ij,ij->i", X @ self.S, X)
@@ -88,18 +88,18 @@ class Planted:
         return X, y
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield all rows."""
+        """Yield all batches."""
         return map(self.batch, range(self.n_rows // self.size))
 
 
 class Timed:
-    """A stream whose own processor seconds are counted."""
+    """A stream that counts the CPU time of its own batches."""
 
     def __init__(self, stream: Iterable[Any]) -> None:
         self.stream, self.seconds = stream, 0.0
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield what the stream has."""
+        """Yield the batches of the stream."""
         batches = iter(self.stream)
         while True:
             batch, seconds = timed(partial(next, batches, None))
@@ -109,14 +109,14 @@ class Timed:
             yield batch
 
     def beside(self, function: Callable[[], Any]) -> tuple[Any, float]:
-        """Return what a function makes of the stream, and its processor seconds without those of the stream."""
+        """Return the result of a function that reads the stream, and its CPU time without that of the stream."""
         before = self.seconds
         found, seconds = timed(function)
         return found, max(seconds - self.seconds + before, 1e-9)
 
 
 def parquet_files(planted: Planted) -> Path:
-    """Return a folder of Parquet files with the rows, one a batch, float32; written if it is not there."""
+    """Return a folder of Parquet files with the rows in float32, one file per batch; write it if missing."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -135,7 +135,7 @@ def parquet_files(planted: Planted) -> Path:
 
 
 def streamed(source: str, rows: int, part: int) -> Measured:
-    """Return what one process takes for statistics of many rows, made or read, and for the network from them."""
+    """Return the cost of statistics of many generated or read rows in one process, and that of their network."""
     planted = Planted(rows, COLUMNS, "squared", BATCH // part)
     stream = Timed(planted if source == "generated" else file_batches(parquet_files(planted), "y"))
     found, seconds = stream.beside(lambda: qsdp.SufficientStatistics.from_batches(stream))
@@ -163,7 +163,7 @@ def described(found: Any, seconds: float) -> Measured:
 
 
 def trained(found: Any) -> Measured:
-    """Return what the network from statistics takes, and how good it is."""
+    """Return the cost of training the network from statistics, and its quality."""
     problem = qsdp.TrainingProblem.from_statistics(found, beta=1.0)
     problem = problem.with_beta(SHARE * qsdp.beta_max(problem))
     relaxation, solve = timed(lambda: qsdp.solve_relaxation(problem))
@@ -177,7 +177,7 @@ def quality(certificate: qsdp.Certificate) -> Measured:
 
 
 def costs(rows: int, part: int) -> Measured:
-    """Return the seconds and bytes of statistics against columns."""
+    """Return the seconds and bytes of statistics for each number of columns."""
     columns = []
     for d in COST_COLUMNS:
         n = max(int(np.clip(COST_OPERATIONS // side(d) ** 2, 2**12, 2**20)) // part, 50)
@@ -195,7 +195,7 @@ def costs(rows: int, part: int) -> Measured:
 
 
 def certificates(loss: str, rows: int, part: int) -> Measured:
-    """Return the bounds on all rows that a fit of few has, by passes over all."""
+    """Return the bounds on all rows for a network fitted to a few of them, by the number of passes."""
     planted = Planted(rows, LOSS_COLUMNS, loss, BATCH // part)
     few = qsdp.TrainingProblem(*planted.batch(10**9), beta=1.0, loss=loss)
     few = few.with_beta(SHARE * qsdp.beta_max(few))
@@ -217,7 +217,7 @@ def certificates(loss: str, rows: int, part: int) -> Measured:
     return {**row, "certificates": found}
 
 
-#: What measures a case, and the rows that it has.
+#: Function that measures each job, and its number of rows.
 JOBS: dict[str, tuple[Callable[[int, int], Measured], int]] = {
     "generated": (partial(streamed, "generated"), 5 * 10**7),
     "parquet": (partial(streamed, "parquet"), 10**7),
@@ -241,22 +241,22 @@ def claims(records: Records) -> list[Claim]:
 
 # -- a model of the costs ---------------------------------------------------------------------------------------
 
-#: The network that predictions assume, 1 Gbit a second in bytes; how many triangles one task of Dask merges.
+#: Bandwidth that predictions assume (1 Gbit/s, in bytes), and how many triangles one Dask task merges.
 BANDWIDTH, FAN = 125e6, 8
-#: The job that is predicted: rows, machines, rows of a block, and blocks from one checkpoint to the next.
+#: The job that is predicted: rows, machines, rows per block, and blocks between checkpoints.
 FAR, MACHINES, BLOCK, EVERY = 10**10, 100, 10**5, 6400
 
 
 def side(d: float) -> float:
-    """Return the side of the triangle of d columns and a target."""
+    """Return the side of the triangle for d columns and a target."""
     return (d + 1) * (d + 2) / 2 + 1
 
 
 def rates(report: Mapping[str, Measured]) -> dict[str, Any]:
-    """Return the model of statistics: what a row takes for products and for monomials, and the other parts.
+    """Return the cost model of statistics: seconds of a row for products and monomials, and the other parts.
 
-    A row takes ``a q^2 + b q`` seconds, q being the side of the triangle; a merge of two triangles and the factor of
-    one are proportional to its entries and to q^3. Reading takes a time for each number of a file.
+    A row takes ``a q^2 + b q`` seconds, where q is the side of the triangle. The cost of a merge of two triangles is
+    proportional to their entries, that of a factor to q^3. Reading takes a constant time per number of a file.
     """
     rows, parquet = report["costs"]["against_columns"], report["parquet"]
     q = np.array([side(row["columns"]) for row in rows])
@@ -273,12 +273,12 @@ def rates(report: Mapping[str, Measured]) -> dict[str, Any]:
 
 
 def predicted(model: Mapping[str, Any], rows: int, d: int, machines: int = 1) -> dict[str, float]:
-    """Return the parts of the time of a job, in seconds; one block a task, `EVERY` of them between checkpoints."""
+    """Return the parts of the time of a job, in seconds, with one block per task and `EVERY` between checkpoints."""
     blocks, q = -(-rows // BLOCK), side(d)
     group, entries = min(EVERY, blocks), q * (q + 1) / 2
     waves = -(-group // machines) * machines / group
     levels = int(np.ceil(np.log(group) / np.log(FAN)))
-    # Every block's triangle is merged once, on some machine; the last levels of the tree wait for one another.
+    # Every block's triangle is merged once, on some machine; the last levels of the tree run one after another.
     sent = 0.0 if machines == 1 else blocks / machines + -(-blocks // group) * levels * FAN
     return {
         "products": waves * rows / machines * float(model["row"] @ [q**2, q]),
@@ -290,7 +290,7 @@ def predicted(model: Mapping[str, Any], rows: int, d: int, machines: int = 1) ->
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the model beside the measured jobs, what it predicts, and statistics of most rows for README."""
+    """Return the model beside the measured jobs, its predictions, and the statistics of most rows for the README."""
     report = {record.case["job"]: record.measured for record in records}
     if not {"costs", "parquet", "generated"} <= set(report):
         return {}

@@ -1,11 +1,11 @@
-"""Code for microcontrollers beside m2cgen's and emlearn's: accuracy, flash, RAM, and time of a row.
+"""Code for microcontrollers beside that of m2cgen and emlearn: accuracy, flash, RAM, and time per row.
 
-Networks by `to_c`; logistic regression and a random forest by m2cgen, a dense network by emlearn, each with its scaling
-inside. Firmware for an ATmega1284P (avr-gcc -Os, simavr: cycles) and for a Cortex-M3 without floating-point unit
-(arm-none-eabi-gcc -Os, qemu-system-arm: instructions). Flash and RAM are those of the linked firmware less those of one
-that predicts nothing, floating-point routines of the library included. Classes on the device are compared with those of
-the model. Needs Debian's packages gcc-avr avr-libc simavr gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm,
-and m2cgen and emlearn.
+`to_c` exports networks, m2cgen exports logistic regression and a random forest, and emlearn a dense network; each model
+includes its scaling. The targets are an ATmega1284P (avr-gcc -Os, simavr: cycles) and a Cortex-M3 without
+floating-point unit (arm-none-eabi-gcc -Os, qemu-system-arm: instructions). Flash and RAM are those of the linked
+firmware, with floating-point routines, minus those of firmware that predicts nothing. Classes on the device are
+compared with the model's. Requires m2cgen, emlearn and Debian's gcc-avr avr-libc simavr gcc-arm-none-eabi
+libnewlib-arm-none-eabi qemu-system-arm.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 SETS = ("breast-cancer-wisconsin", "vehicle", "banknote")
 
-#: Rows that a device predicts, and how often an emulated Cortex-M3 does, whose timer ticks every 40 instructions.
+#: Rows that a device predicts, repetitions on the emulated Cortex-M3, and instructions per tick of its timer.
 ROWS, REPEATS, TICK = 16, 10, 40
 
 _FLAGS = ["-Os", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "-std=gnu99", "-I."]
@@ -46,7 +46,7 @@ ARM = ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb", "-nostartfiles", *_FLA
 
 @dataclass(frozen=True)
 class Code:
-    """A model as C: source, the type of its columns, the expression of a class, and the columns of rows."""
+    """A model as C: its source, column type, class expression, rows of columns, and expected classes."""
 
     source: str
     kind: str
@@ -72,13 +72,13 @@ def network(encoding: str, column_width: int, split: Split, *, packed: bool = Tr
 
 
 def scaled(model: Any, split: Split) -> tuple[Any, StandardScaler]:
-    """Return a model that is fitted to standardised columns, and what standardises them."""
+    """Return the model fitted to standardised columns, and the scaler."""
     scaler = StandardScaler().fit(split[0])
     return model.fit(scaler.transform(split[0]), split[2]), scaler
 
 
 def linear(split: Split) -> Code:
-    """Return logistic regression, with the scaling in its coefficients."""
+    """Return logistic regression with the scaling folded into its coefficients."""
     model, scaler = scaled(LogisticRegression(max_iter=2000), split)
     model.intercept_ = model.intercept_ - model.coef_ @ (scaler.mean_ / scaler.scale_)
     model.coef_ = model.coef_ / scaler.scale_
@@ -90,7 +90,7 @@ def trees(split: Split) -> Code:
 
 
 def of_m2cgen(model: Any, split: Split) -> Code:
-    """Return the code of m2cgen with a function that decides."""
+    """Return the code that m2cgen generates, with a function that decides the class."""
     import m2cgen
 
     _, X_test, _, y_test = split
@@ -107,7 +107,7 @@ def of_m2cgen(model: Any, split: Split) -> Code:
 
 
 def dense(split: Split) -> Code:
-    """Return the code of emlearn for a network of 16 ReLUs, whose first layer takes in the scaling."""
+    """Return the code of emlearn for a network of 16 ReLUs with the scaling folded into the first layer."""
     import emlearn
 
     _, X_test, _, y_test = split
@@ -167,17 +167,17 @@ def rows_of(code: Code) -> str:
 
 
 def on_avr(here: Path) -> tuple[int, int, float, list[int]]:
-    """Return flash, RAM, cycles of a row, and classes."""
+    """Return flash, RAM, cycles per row, and classes."""
     common = [*AVR, *included(), str(FIRMWARE / "avr.c")]
     flash, ram = beyond_nothing(here, common, ["-lm"], "avr-size")
     done = called(["simavr", "-m", "atmega1284p", "-f", "16000000", "firmware.elf"], here)
-    # It shows every line in colour, and the end of one as a point.
+    # simavr prints every line in colour, and the end of a line as a point.
     numbers = [int(number) for number in re.findall(r"(?:^|m)(\d+)\.", done, re.MULTILINE)]
     return flash, ram, numbers[0] / ROWS, numbers[1 : 1 + ROWS]
 
 
 def on_arm(here: Path) -> tuple[int, int, float, list[int]]:
-    """Return flash, RAM, instructions of a row, and classes."""
+    """Return flash, RAM, instructions per row, and classes."""
     common = [*ARM, *included(), "-T", str(FIRMWARE / "cortex_m.ld"), str(FIRMWARE / "cortex_m.c")]
     flash, ram = beyond_nothing(here, common, ["-lm", "-lc", "-lgcc"], "arm-none-eabi-size")
     machine = ["qemu-system-arm", "-machine", "mps2-an385", "-icount", "shift=0", "-semihosting", "-nographic"]
@@ -187,7 +187,7 @@ def on_arm(here: Path) -> tuple[int, int, float, list[int]]:
 
 
 def included() -> list[str]:
-    """Return the folder of emlearn's headers as an option, where it is installed."""
+    """Return the include option for emlearn's headers, or nothing if emlearn is not installed."""
     try:
         import emlearn
     except ImportError:
@@ -196,7 +196,7 @@ def included() -> list[str]:
 
 
 def beyond_nothing(here: Path, command: list[str], libraries: list[str], size: str) -> tuple[int, int]:
-    """Return flash and RAM of the firmware, which is built last, beyond those of one that predicts nothing."""
+    """Return flash and RAM of the firmware, built last, minus those of firmware that predicts nothing."""
     sizes = []
     for own in ("none.c", "model.c"):
         called([*command, own, *libraries, "-o", "firmware.elf"], here)
@@ -206,7 +206,7 @@ def beyond_nothing(here: Path, command: list[str], libraries: list[str], size: s
 
 
 def called(command: list[str], here: Path) -> str:
-    """Return what a command prints, or stop with what it complains of."""
+    """Return the output of a command; raise an error with its messages if it fails."""
     done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr:.2000}")

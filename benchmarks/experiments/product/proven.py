@@ -1,8 +1,8 @@
 """Proven global optima on every UCI set of up to 35 inputs, at four betas, and of other losses, within two minutes.
 
-Column generation with its default settings on all samples of a set, standardised, with a constant column and the
-squared loss; of several classes the most frequent one against the rest. Other losses have the training rows of the
-paper's first split. Seconds are the processor's, of one thread.
+Column generation with default settings on all samples of a set, standardised, with a constant column and the squared
+loss; with several classes, the most frequent one against the rest. Other losses use the training set of the paper's
+first split. Seconds are CPU time of one thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMES = "banknote pima breast-cancer glass wine-quality heart adult credit-appr
 SETS = tuple(_NAMES.split())
 BETAS = (0.1, 1.0, 10.0, 100.0)
 OTHERS = ("absolute", "huber", "logistic", "hinge", "squared_hinge")
-#: Relative gap that counts as proven, and seconds in which it must be.
+#: Relative gap that counts as proven, and time limit of a proof in seconds.
 PROVEN, LIMIT = 1e-6, 120.0
 
 ALL = (
@@ -63,7 +63,7 @@ def problem_of(case: dict[str, Any]) -> qsdp.TrainingProblem:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Generate columns to a proof, or for two minutes."""
+    """Run column generation until the optimum is proven or two minutes are over."""
     with threadpool_limits(limits=1):
         problem = problem_of(case)
         result, seconds = timed(lambda: qsdp.column_generation(problem, tol=PROVEN, time_limit=LIMIT))
@@ -79,7 +79,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_proven(record: Any) -> bool:
-    """Return whether the optimum is proven, in time."""
+    """Return whether the optimum is proven within the time limit."""
     m = record.measured
     return bool(m["gap"] <= PROVEN and m["kind"] == "exact" and m["seconds"] <= LIMIT)
 
@@ -95,7 +95,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the optima of the squared loss, and one of them."""
+    """Return the number of proven optima of the squared loss, and one of them."""
     squared, found = where(records, loss=None), {}
     if squared:
         what = f"proven global optima over all networks, {len(SETS)} UCI sets at {len(BETAS)} betas each"

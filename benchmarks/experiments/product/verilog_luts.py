@@ -1,9 +1,9 @@
 """Verilog of MNIST's digits: accuracy, lookup tables counted by yosys, and outputs simulated by Icarus Verilog.
 
-Sums over squares of pixels are compared with one threshold: bits, for which networks of one output a class are trained
-on part of the training images. Modules are simulated on 1000 test images and compared with integers; `yosys` maps them
-to tables of six inputs (`abc -fast -lut 6`, without carry chains), from bits and from the sums. Needs Debian's packages
-iverilog and yosys. Adding up pixels is not counted. Published figures stand beside them; these models were not run.
+Sums over squares of pixels are compared with one threshold. Networks of one output per class are trained on these bits,
+with part of the training images. Modules are simulated on 1000 test images and compared with integers; `yosys` maps
+them to tables of six inputs (`abc -fast -lut 6`, without carry chains), from the bits and from the sums. Adding up the
+pixels is not counted. Published figures of other models are quoted, not measured. Requires Debian's iverilog and yosys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.export import to_verilog
 
-#: Test accuracy and tables of six inputs as printed, after placing and routing for a Virtex UltraScale+.
+#: Published test accuracies and six-input tables, after placing and routing for a Virtex UltraScale+.
 PRINTED = (
     "TreeLUT (boosted trees, comparisons of pixels included; table I of the survey arXiv:2506.07367, which prints "
     "those of arXiv:2501.01511): 97.0 % in 4,478 and 96.0 % in 3,499 tables. DWN (weightless networks, comparisons of "
@@ -35,7 +35,7 @@ PROGRAMS = ("iverilog", "yosys")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    """Return sides of the squares of pixels, numbers of training images, and digits of coefficients."""
+    """Return cases by the side of the pixel squares, the number of training images and the digits of coefficients."""
     small = [(7, 1000, 3)] if installed(*PROGRAMS) else []
     sizes = small if quick else [(4, 10_000, 3), (4, 10_000, 4)]
     return [{"side": side, "images": n, "digits": digits} for side, n, digits in sizes]
@@ -44,7 +44,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = qsdp.datasets.load_dataset("mnist").split(0)
     side, n = case["side"], case["images"]
-    # Sums of pixels of 0 to 255, which are integers.
+    # Sums of pixels from 0 to 255, rounded back to integers.
     X, X_test = (np.rint(side**2 * pooled(part, 28 // side)) for part in (X[:n], X_test))
     encoder = ThresholdEncoder(n_thresholds=1, strategy="quantile", bits="bipolar")
     options = {"beta": "1%", "activation": "relu_like", "refine": "none", "n_neurons": 50_000, "tol": 1e-2}
@@ -52,7 +52,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         warnings.simplefilter("ignore", qsdp.QSDPWarning)
         model = qsdp.QuantizedNetworkClassifier(encoding=encoder, random_state=0, **options)
         _, seconds = timed(lambda: model.fit(X, y[:n]))
-        # Thresholds of integers lie half-way between two of them.
+        # Thresholds lie half-way between two integers.
         halves = {f"x{j}": 2 for j in range(X.shape[1])}
         verilog = to_verilog(model, name="mnist", digits=case["digits"], scales=halves)
     words = verilog.words.columns(X_test)
@@ -72,7 +72,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables_of(source: str, top: str) -> int:
-    """Return the lookup tables of six inputs of a module."""
+    """Return the number of six-input lookup tables of a module."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "model.v").write_text(source)
         script = f"read_verilog model.v; synth -flatten -noabc -top {top}; abc -fast -lut 6; stat"

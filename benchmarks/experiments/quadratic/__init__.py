@@ -1,1 +1,1 @@
-"""Tables and figures on networks of quadratic neurons."""
+"""Tables and figures of the papers on networks of quadratic neurons."""

@@ -1,7 +1,7 @@
-"""MNIST through a small hidden layer into linear, quadratic and reduced quadratic neurons: the 60 settings of Table 4.
+"""MNIST with a small hidden layer and linear, quadratic or reduced quadratic outputs: the 60 settings of Table 4.
 
-One case trains 25 starts of one network (five on all images) as one batched computation, to the largest number of
-epochs; fewer epochs are read off on the way, so that the cells of 5, 10 and 20 epochs share their runs.
+One case trains 25 starts of one network (five on all images) as one batched computation, for the largest number of
+epochs. Scores after 5, 10 and 20 epochs come from the same runs.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ SIZES = (600, 1200, 6000, 60000)
 WIDTHS = (10, 15, 20, 25, 30)
 EPOCHS = (5, 10, 20)
 
-#: Mean, deviation, best and worst in percent as printed, by images, epochs, hidden neurons and output layer.
+#: Printed mean, deviation, best and worst in percent, by images, epochs, hidden neurons and output layer.
 TABLE_4: dict[tuple[int, int, int, str], list[float]] = {
     (int(row[0]), int(row[1]), int(row[2]), head): row[3 + 4 * k : 7 + 4 * k].tolist()
     for row in np.loadtxt(Path(__file__).with_name("table4.txt"))
     for k, head in enumerate(HEADS)
 }
-#: Standard deviation of starting weights: by fan-in, this package's default, and a small one.
+#: Standard deviations of starting weights: by fan-in, which is this package's default, and a small one.
 STARTS: dict[str, float | None] = {"fan-in": None, "0.01": 0.01}
-#: Images, epochs and hidden neurons, and the starting weights.
+#: Images, epochs, hidden neurons and starting weights.
 Setting = tuple[int, int, int, str]
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
         return grid(images=600, hidden=10, start=STARTS, head=HEADS, n_starts=5, epochs=[[5]], seed=0)
-    # The paper has 25 runs of all images, too, which take hours.
+    # The paper also has 25 runs on all images; here there are 5, since 25 take hours.
     made = [
         grid(images=n, start=start, hidden=WIDTHS, head=HEADS, n_starts=count, epochs=[list(EPOCHS)], seed=0)
         for n, start, count in (*itertools.product(SIZES[:3], STARTS, (25,)), (60000, "fan-in", 5))
@@ -50,7 +50,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = images("mnist")
-    # Heads of one width see the same images in the same order.
+    # All heads of a width use the same images in the same order.
     rng = np.random.default_rng([case["seed"], case["images"], case["hidden"]])
     chosen = rng.permutation(len(X))[: case["images"]]
     model = QuadraticNetworkClassifier(
@@ -60,7 +60,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(records: Records) -> list[Record]:
-    """Return a record for each start, test accuracies beside means and deviations as printed in percent."""
+    """Return a record for each start: test accuracies beside the printed means and deviations in percent."""
     found = []
     for record in records:
         case = {name: record.case[name] for name in ("start", "images", "hidden", "head")}
@@ -75,12 +75,12 @@ def shown(records: Records) -> list[Record]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Judge what is said of all settings, in those of at least ten starts, from both deviations of starting weights."""
+    """Judge the claims on all settings, from cases with at least ten starts and both deviations of starting weights."""
     cells: dict[Setting, dict[str, dict[int, float]]] = {}
     for case, scores in ((record.case, record.measured["argmax"]) for record in records):
         for epochs, own in scores.items() if case["n_starts"] >= REPETITIONS else ():
             setting = (case["images"], int(epochs), case["hidden"], case["start"])
-            # A start that diverged has no score.
+            # A diverged start has no score.
             cells.setdefault(setting, {})[case["head"]] = {k: np.nan if v is None else v for k, v in enumerate(own)}
     whole = {setting: own for setting, own in cells.items() if len(own) == len(HEADS)}
 
@@ -106,7 +106,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     gains = {(place, k): own["qnn"][k] - own["linear"][k] for place, own in whole.items() for k in own["qnn"]}
 
     def gain(start: str, axis: int, level: int) -> dict[int, float]:
-        """Return the mean gain over the settings of a start with some number of images, epochs or neurons."""
+        """Return the mean gain over the settings of a start that have this number of images, epochs or neurons."""
         return over_sets(gains, [place for place in whole if place[3] == start and place[axis] == level])
 
     falls = {

@@ -1,7 +1,7 @@
-"""The Nonlinear Cluster data: six Gaussian clusters by one layer of six neurons, read out by argmax and by sign code.
+"""The Nonlinear Cluster data: six Gaussian clusters, one layer of six neurons, read out by argmax and by sign code.
 
-A case is a data set of its own; its starts are trained as one batched computation, and fewer epochs are read off on
-the way. Training ends at 1,000 epochs, after an hour of a core; the paper's 10,000 would take ten.
+Each case has its own data set; its starts are trained as one batched computation, which also gives the scores after
+fewer epochs. Training ends at 1,000 epochs, after an hour on one core; the paper's 10,000 would take ten.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def train_starts(
     model: QuadraticNetworkClassifier, case: dict[str, Any], random_state: Any, split: Any
 ) -> tuple[MultiStart, dict[str, Any]]:
-    """Train several starts of one network as one batched computation; fewer epochs are read off on the way.
+    """Train several starts of one network as one batched computation, and score them at several numbers of epochs.
 
-    Return the starts of a case after its last epoch, and scores of both read-outs at all of its epochs.
+    Return the starts after the last epoch, and the scores of both read-outs at all of the epochs in the case.
     """
     X, X_test, y, y_test = split
     starts = MultiStart(model.set_params(n_epochs=case["epochs"][0]), case["n_starts"], random_state=random_state)
@@ -60,7 +60,7 @@ def train_starts(
 
 
 def claims(records: Records) -> list[Claim]:
-    """Judge what is said of training, of the mean over starts, by data set; the paper has one data set."""
+    """Judge the claims on training by the mean over starts of each data set; the paper has one data set."""
     last = EPOCHS[-1]
 
     def means(head: str, readout: str) -> dict[int, float]:
@@ -77,7 +77,7 @@ def claims(records: Records) -> list[Claim]:
         judged(
             SOURCE,
             f"One layer of six quadratic neurons reaches {PRINTED} % on the test set, less 0.1.",
-            # Three points in 3000 are within what a sample of that size can tell.
+            # Three of 3000 points are within the sampling error of such a set.
             compare(means("qnn", "argmax"), PRINTED, margin=-0.1),
         ),
         exact(SOURCE, "The boundaries are ellipses and hyperbolas.", {k: k in {"ellipse", "hyperbola"} for k in kinds}),

@@ -1,7 +1,7 @@
 """Time, parameters and multiplications of networks that end in linear, quadratic or reduced quadratic neurons.
 
-Networks 784-hidden-10 on random images and classes, sample by sample. Seconds are of the processor, so that other
-programs on the machine count less; the best of three repetitions.
+The networks are 784-hidden-10, trained on random images and classes, sample by sample. Seconds are CPU time, so that
+other processes matter less, and the best of three repetitions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from qsdp.quadratic_theory import network_operations
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal"
 HEADS = ("linear", "qnn", "rpqnn")
-#: Seconds over those of the ANN, as printed.
+#: Printed ratios of the time to that of the ANN.
 PRINTED = {"qnn": 3.67, "rpqnn": 1.05}
 
 

@@ -1,10 +1,10 @@
-"""ReLinear on scikit-learn's digits: the protocol of Fan et al. for CIFAR-10 in small.
+"""ReLinear on scikit-learn's digits: a small version of Fan et al.'s protocol for CIFAR-10.
 
-Networks 64-32-32-10, ReLU, cross-entropy; SGD with momentum 0.9, weight decay 1e-4 on conventional weights, batches of
-128, 60 epochs, all rates divided by 10 after epochs 30 and 45: the paper's 200, 100 and 150. Pixels are divided by 16.
-597 test images, always the same; of the other 1,200 a sixth, drawn by the seed, chooses the epoch (as the paper does,
-but on its test images) and, in claims, the value of every hyper-parameter. Seeds of one number share conventional
-starts and splits.
+The networks are 64-32-32-10, ReLU, cross-entropy, trained by SGD with momentum 0.9, weight decay 1e-4 on conventional
+weights, and batches of 128 for 60 epochs; all rates are divided by 10 after epochs 30 and 45 (in the paper: 200, 100
+and 150). Pixels are divided by 16. The 597 test images are always the same. A sixth of the other 1,200, drawn by the
+seed, chooses the epoch (the paper uses its test images for that) and, in the claims, the value of each hyper-parameter.
+Runs with the same seed share conventional starts and splits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qsdp.datasets import split_digits
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 BETAS = (0.1, 0.5, 0.9, 0.99)
 STAGES = (1, 2, 3)
-#: Ways to shrink the quadratic part: the parameter of each, of weights and biases, and its values.
+#: Ways to shrink the quadratic part: the parameter of each, used for weights and biases, and its values.
 SHRUNK = {"sg": ("gamma", RATES), "sw-l1": ("alpha", RATES), "sw-l2": ("beta", BETAS)}
 WEIGHTS = ("sw-l1", "sw-l2")
 RANDOM = {"variant": "none", "start": "random"}
@@ -38,13 +38,13 @@ def shrunk(variant: str, name: str = "", **more: Any) -> dict[Any, dict[str, Any
     }
 
 
-#: What the paper trains on CIFAR-10: parameters of the estimator by name and value of a setting.
+#: The paper's networks on CIFAR-10: parameters of the estimator by name and value of a setting.
 SETTINGS: dict[tuple[str, float | None], dict[str, Any]] = {
     ("conventional", None): {"family": "linear", "variant": "none"},
     **shrunk("sg"),
     ("sg", 0.0): {"variant": "sg", "gamma_g": 0.0, "gamma_b": 0.0},
     **{key: options for name in WEIGHTS for key, options in shrunk(name).items()},
-    # The paper's one rate of 0.1 for all, and a tenth of it: the networks here have no batch norm.
+    # The rate is 0.1 in the paper; a tenth of it is tried too, since the networks here have no batch norm.
     **{key: own for name in WEIGHTS for key, own in shrunk(name, f"{name}, rate 0.01", gamma_r=0.01).items()},
     **{key: own for k in STAGES for key, own in shrunk("sg", f"transfer, stage {k}", transfer=k).items()},
     **shrunk("sg", "sg + ReZero", rezero=True),
@@ -81,7 +81,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     options |= SETTINGS[case["setting"], case["value"]]
     model = ReLinearClassifier((32, 32), random_state=case["seed"], **options)
     with warnings.catch_warnings():
-        # A divergence is recorded.
+        # The record says whether training diverged.
         warnings.simplefilter("ignore")
         model.fit(X, y)
     validation = np.array(model.history_.extra.get("validation_score", []))
@@ -90,7 +90,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         "test_error": 1.0 - float(model.score(X_test, y_test)),
         "validation_error": 1.0 - float(validation.max(initial=0.0)),
         "diverged": model.history_.diverged is not None,
-        # Of the validation accuracy from one epoch to the next, after the first tenth.
+        # Drop of the validation accuracy from one epoch to the next, after the first tenth of the epochs.
         "largest_drop": float(np.max(later[:-1] - later[1:], initial=0.0)) if len(later) > 1 else None,
     }
 
@@ -99,7 +99,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return, for every setting, the record of each seed whose value has the smallest validation error."""
+    """Return, for each setting and seed, the record of the value with the smallest validation error."""
     best: dict[str, list[Record]] = {}
     for (name, _), group in grouped(records, "setting", "seed").items():
         best.setdefault(name, []).append(min(group, key=lambda record: record.measured["validation_error"]))
@@ -112,7 +112,7 @@ def errors(records: Iterable[Record]) -> dict[int, float]:
 
 
 def unstable(records: Records) -> dict[tuple[str, float | None], dict[int, bool]]:
-    """Return by seed whether a run diverges, or its accuracy falls by more than twice the conventional network's."""
+    """Return by seed whether a run diverges or its accuracy drops by more than twice the conventional network's."""
     plain = [record.measured["largest_drop"] for record in where(records, setting="conventional")]
     limit = 2.0 * float(np.median(plain)) if plain else np.inf
     return {
@@ -123,7 +123,7 @@ def unstable(records: Records) -> dict[tuple[str, float | None], dict[int, bool]
     }
 
 
-#: Where in the paper, what is said, the setting that errs less, and those that err more.
+#: Place in the paper, claim, the setting claimed to have the smaller error, and those compared with it.
 BETTER = (
     ("Table IV", "A quadratic network trained by sg beats the conventional one of its shape.", "sg", ("conventional",)),
     ("Table IV", "It beats parabolic and polynomial neurons.", "sg", ("parabolic", "poly2")),
@@ -143,7 +143,7 @@ BETTER = (
     ("Table IV", "Transfer from stage 1 beats a random start.", "transfer, stage 1", ("sg",)),
     ("Table III", "It beats the square activation.", "sg", ("square_act",)),
 )
-#: The same of what makes the accuracy jump, in more than half of the runs: the setting, its values, and those that do.
+#: Place, claim, setting, its values, and those claimed to make the accuracy jump in more than half of the runs.
 JUMPS: tuple[tuple[str, str, str, Sequence[float], Sequence[float]], ...] = (
     ("Fig. 6", "sg: rates 1e-1, 1e-2, 1e-3 make the accuracy jump, 1e-4 and 1e-5 do not.", "sg", RATES, RATES[:3]),
     ("Fig. 7", "sw-l1 does not stabilise the training, whatever alpha.", "sw-l1", RATES, RATES),
@@ -153,7 +153,7 @@ JUMPS: tuple[tuple[str, str, str, Sequence[float], Sequence[float]], ...] = (
 
 
 def here(place: str) -> str:
-    """Return the source of a claim of the paper, which has other data."""
+    """Return the source of a claim of the paper, with a note that the data differ."""
     return f"Fan et al., {place} (here on digits)"
 
 
@@ -185,7 +185,7 @@ def claims(records: Records) -> list[Claim]:
         _stage_claim(runs),
         exact(
             here("Table III"),
-            # Chance errs in 90 %.
+            # Guessing is wrong on 90 %.
             "Networks with square activations do not converge at rates 0.05, 0.03 and 0.01: they diverge, or are wrong "
             "on half of the validation images.",
             [record.measured["diverged"] or record.measured["validation_error"] > 0.5 for record in square],
@@ -196,7 +196,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def _stage_claim(runs: dict[tuple[str, float | None], dict[int, bool]]) -> Claim:
-    """Return the claim that weights from later stages are more robust against the same rates."""
+    """Return the claim that weights transferred from later stages are more robust at the same rates."""
     stages = {}
     for stage in STAGES:
         own = [runs.get((f"transfer, stage {stage}", rate), {}) for rate in RATES]
@@ -210,7 +210,7 @@ def _stage_claim(runs: dict[tuple[str, float | None], dict[int, bool]]) -> Claim
 
 
 def _transition_claim(records: Records) -> Claim:
-    """Return the claim of Fig. 2: from the conventional network at rate 0 over an optimum to the quadratic one."""
+    """Return the claim of Fig. 2: conventional at rate 0, an optimum between, the quadratic network at the end."""
     statement = (
         "As the rate of the quadratic part grows from 0, the network is conventional first, and best in between."
     )

@@ -1,10 +1,10 @@
-"""What Fan et al. say of quadratic networks beside conventional ones, measured: how much they amplify, and their sizes.
+"""Measurements of what Fan et al. state on quadratic against conventional networks: amplification and sizes.
 
-Fig. 1, as numbers: outputs on [-1, 1] of 1-10-10-10-10-1 ReLU networks whose parameters are all N(0, s²), the same
+Fig. 1, as numbers: outputs on [-1, 1] of 1-10-10-10-10-1 ReLU networks whose parameters are all N(0, s²), with the same
 draws for every s. Equation (33): factors of the layers in the bound on the gradient at zero, for unit Gaussian
-parameters. Parameters are counted from the networks themselves. Splines, their constants and dimensions of sets of
-functions are exact: `tests/quadratic_theory` has them, and the errata what is printed otherwise. What is said of limits
-of training, Propositions 3 and 4, no finite run can decide.
+parameters. Parameters are counted from the networks themselves. Splines, their constants, and dimensions of sets of
+functions are exact: `tests/quadratic_theory` checks them, and the errata list misprints. No finite run can decide
+Propositions 3 and 4, on limits of training.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAPER = "Fan et al."
 SCALES = (0.01, 0.03)
 DEPTHS = (1, 2, 3, 4, 5, 6)
 
-#: Parameters of residual networks as printed, by family, depth, width of the first stage, and whether with ReZero.
+#: Printed numbers of parameters of residual networks, by family, depth, width of the first stage, and ReZero or not.
 RESNETS = {
     (family, int(depth), int(width), rezero == "1"): parameters
     for family, depth, width, rezero, parameters, _ in map(
@@ -53,7 +53,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def output_ranges(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the growth of the range between the scales, of the draws whose neurons are not all dead."""
+    """Return the growth of the output range between the scales, for draws whose neurons are not all dead."""
     ranges = [
         [
             output_range(_layers([1, 10, 10, 10, 10, 1], scale, rng, case["family"] == "quadratic"))
@@ -65,7 +65,7 @@ def output_ranges(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def gradients(case: dict[str, Any]) -> dict[str, Any]:
-    """Return root mean squares of the bound; without constants every layer maps 0 to 0, as (33) assumes."""
+    """Return root mean squares of the bound; without constants, every layer maps 0 to 0, as (33) assumes."""
     widths, found = [case["width"]] * (case["depth"] + 1), {}
     for name, quadratic in (("conventional", False), ("quadratic", True)):
         made = [_layers(widths, 1.0, rng, quadratic, constants=False) for rng in _streams(case)]
@@ -112,7 +112,7 @@ def _layers(
 
 
 def _as_printed(measured: dict[str, Any]) -> bool:
-    """Return whether a count is the printed one, rounded or cut off."""
+    """Return whether a count equals the printed one when rounded or truncated."""
     size = measured["printed"].rstrip("M")
     unit = 10.0 ** -len(size.partition(".")[2])
     counts = (measured["parameters"], measured["parameters_with_separate_biases"])

@@ -1,10 +1,10 @@
-"""Runge's function by a quadratic ReLU network, in every training mode, beside Table II and Fig. 5 of Fan et al.
+"""Runge's function by a quadratic ReLU network, in every training mode, against Table II and Fig. 5 of Fan et al.
 
-The network is 1-8-8-8-8-1, all five layers quadratic; 1/(1+16x²) at 33 training points on [-5, 5], tested at the
-middles of 100 equal cells; 30,000 steps on all points. The paper names neither optimiser nor start: all modes of an
-optimiser begin from the same conventional weights (Kaiming-normal; biases uniform on +-3 in the first layer, +-0.3
-above), and regular training draws its quadratic parameters from normal distributions of the deviation given. The ten
-seeds of a case are trained as one computation.
+The network is 1-8-8-8-8-1, with all five layers quadratic. The function is 1/(1+16x²) at 33 training points on [-5, 5],
+tested at the middles of 100 equal cells; training takes 30,000 steps on all points. The paper names neither optimiser
+nor start: all modes of an optimiser start from the same conventional weights (Kaiming-normal; biases uniform on +-3 in
+the first layer, +-0.3 above), and regular training draws its quadratic parameters from normal distributions with the
+given deviation. The ten seeds of a case are trained as one computation.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SOURCE = "Fan et al., Table II"
 WIDTHS = [1, 8, 8, 8, 8, 1]
 GAMMA_R = 3e-4
 
-#: Test RMSE as printed.
+#: Printed test RMSE.
 PRINTED = {"sw-l1": 0.0656, "sw-l2": 0.0426, "sg": 0.0205}
 
-#: Modes: variant, start of quadratic parameters (without one: kept as the weights'), and settings of the paper.
+#: Modes: variant, scale of random quadratic parameters (if any, else those of the transfer), and the paper's settings.
 MODES: dict[str, dict[str, Any]] = {
     "sw-l1": {"variant": "sw-l1", "alpha": 1e-4},
     "sw-l2": {"variant": "sw-l2", "beta": 1e-4},
@@ -35,12 +35,12 @@ MODES: dict[str, dict[str, Any]] = {
     "regular, 0.1": {"variant": "none", "scale": 0.1},
     "regular, 0.2": {"variant": "none", "scale": 0.2},
     "regular, Kaiming": {"variant": "none", "scale": None},
-    # Quadratic parameters that stay at their start are no part of the network.
+    # With rate 0, the quadratic parameters stay at their start, where they have no effect.
     "conventional": {"variant": "sg", "gamma": 0.0},
 }
 RELINEAR = ("sw-l1", "sw-l2", "sg")
 REGULAR = ("regular, 0.1", "regular, 0.2", "regular, Kaiming")
-#: What a diverged run is worth.
+#: Value that stands for a diverged run.
 DIVERGED = 1e6
 
 Measured = dict[str, Any]
@@ -84,7 +84,7 @@ def run(case: dict[str, Any]) -> Measured:
 
 
 def start(mode: dict[str, Any], seed: int) -> Any:
-    """Return a network whose conventional weights depend on the seed alone."""
+    """Return a network whose conventional weights depend only on the seed."""
     import torch
 
     from qsdp.baselines.relinear import ReLinearNetwork, start_random, transfer_weights
@@ -102,10 +102,10 @@ def start(mode: dict[str, Any], seed: int) -> Any:
 
 
 def stacked(networks: Sequence[Any]) -> Any:
-    """Return networks of one shape as one, of which every parameter has another dimension before its own.
+    """Return networks of one shape as one network, whose parameters have an additional first dimension.
 
-    Elementwise optimisers and shrinkage treat them as trainings side by side; the loss to differentiate is the *sum*
-    of theirs.
+    Elementwise optimisers and shrinkage then train them side by side. The loss to differentiate is the *sum* of their
+    losses.
     """
     import torch
 
@@ -118,7 +118,7 @@ def stacked(networks: Sequence[Any]) -> Any:
 
 
 def _sizes(network: Any) -> list[float]:
-    """Return the mean over polynomial pieces of every power's coefficient, in magnitude."""
+    """Return the mean magnitude over polynomial pieces of the coefficient of every power."""
     from qsdp.quadratic_theory import polynomial_pieces
 
     pieces = polynomial_pieces(network.trained_layers(), -5.0, 5.0)
@@ -138,12 +138,12 @@ def rmse(measured: Measured) -> dict[int, float]:
 
 
 def high(measured: Measured) -> dict[int, float]:
-    """Return by seed the largest coefficient of powers from 3 on; runs that have diverged have none."""
+    """Return by seed the largest coefficient of powers from 3 on; a diverged run counts as `DIVERGED`."""
     return _by_seed([None if row is None else max(row[3:], default=0.0) for row in measured["coefficients"]])
 
 
 def shown(records: Records) -> list[Record]:
-    """Return medians over seeds, of which some diverge, beside the printed errors."""
+    """Return medians over seeds, including diverged ones, beside the printed errors."""
     found = []
     for record in records:
         measured = record.measured

@@ -1,4 +1,4 @@
-"""XOR by one quadratic neuron: what the start makes of the boundary. That no linear neuron can, tests prove."""
+"""XOR by one quadratic neuron: how the boundary depends on the start. Tests prove that no linear neuron learns it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """Train A0 on the four points in their order, from w = 0 and b = 0."""
+    """Train A0 on the four points in order, from w = 0 and b = 0."""
     X, y = make_xor()
     Q = np.eye(2)
     if case["start"] == "random":

@@ -1,1 +1,1 @@
-"""Solvers of the relaxation and of the inner problem beside others, at equal certified gaps."""
+"""Comparisons with other solvers of the relaxation and of the inner problem, at equal certified gaps."""

@@ -1,9 +1,9 @@
-"""The solver inside the package `cutnorm` on an inner problem, run by the interpreter that has it.
+"""The solver inside the package `cutnorm` on an inner problem, run by the Python that has the package.
 
     python _cutnorm.py matrix.npy answer.npz
 
-Only NumPy and `cutnorm` are imported. For each of a few tolerances, from coarse to fine, the median time of three
-random starts and the last point are written; the first run, which compiles, is not counted.
+The script imports only NumPy and `cutnorm`. For each of a few tolerances, from coarse to fine, it writes the median
+time of three random starts and the last point. The first run, which compiles, is not counted.
 """
 
 import statistics
@@ -21,7 +21,7 @@ TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
 
 M = np.load(sys.argv[1])
 n = len(M)
-# The package's own number of columns.
+# The number of columns that `cutnorm` uses by default.
 p = int(max(min(round(np.sqrt(2 * n) / 2), 100), 1))
 size = np.abs(M).sum(axis=0).mean()
 seconds, points = [], []

@@ -1,9 +1,9 @@
-"""Solvers that are compared, brought to one level of the certified relative gap, recomputed alike for all.
+"""Solvers to compare, each brought to the same certified relative gap, recomputed in the same way for all.
 
-A peer knows its own accuracy only, so a ladder of tolerances is climbed until the gap is at most the level. Time is
-that of the whole call, compilation included; the recomputation of the gap is counted for this package's solvers only,
-which do it themselves. SCS solves the program (25) as printed, in the data's own units, and so does SDPA, which has no
-quadratic cone; Clarabel and CVXOPT have the smaller program of `solve_relaxation`.
+A peer knows only its own accuracy, so its tolerance is tightened step by step until the gap reaches the level. Times
+are those of the whole call, including compilation; only the solvers of this package recompute the gap themselves, so
+only their times include that. SCS solves the program (25) as printed, in the data's own units; so does SDPA, which has
+no quadratic cone. Clarabel and CVXOPT solve the smaller program of `solve_relaxation`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from qsdp.relaxation.solution import Relaxation, finish
 
 OWN = ("auto", "interior", "splitting", "low-rank")
 
-#: Tolerances from coarse to fine. First-order methods pay for every digit, interior-point methods hardly.
+#: Tolerances from coarse to fine. Each digit is costly for first-order methods, hardly for interior-point methods.
 _FIRST_ORDER = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 _SECOND_ORDER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 LADDERS = {"scs": _FIRST_ORDER, "clarabel": _SECOND_ORDER, "cvxopt": _SECOND_ORDER, "sdpa": _SECOND_ORDER}
-#: Options that are tolerances, of solvers through CVXPY.
+#: Tolerance options of the solvers that are called through CVXPY.
 _INNER_TOLERANCES = {
     "clarabel": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
     "cvxopt": ("abstol", "reltol", "feastol"),
@@ -46,7 +46,7 @@ _INNER_TOLERANCES = {
 
 
 def missing(solver, cutnorm_python=""):
-    """Return None where a solver can be used here, else why not."""
+    """Return None if a solver can be used on this machine, else the reason why not."""
     if solver in {"sdpa", "csdp"}:
         found = importlib.util.find_spec("sdpap") if solver == "sdpa" else shutil.which("csdp")
     elif solver == "cutnorm":
@@ -59,7 +59,7 @@ def missing(solver, cutnorm_python=""):
 
 @dataclass
 class Answer:
-    """One solve: seconds, what was found and what the solver said."""
+    """One solve: seconds, solution and status message of the solver."""
 
     seconds: float
     relaxation: Relaxation | None
@@ -67,13 +67,13 @@ class Answer:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Objective, bound and gap, where a point was found."""
+        """Objective, lower bound and relative gap, or no entries if the solver found no point."""
         names = ("objective", "lower_bound", "relative_gap")
         return {} if self.relaxation is None else {name: getattr(self.relaxation, name) for name in names}
 
 
 def solve(problem, solver, tolerance, time_limit=None):
-    """Solve once; tolerance None is the solver's default."""
+    """Solve once, with the default tolerance of the solver if `tolerance` is None."""
     if solver in {"scs", "sdpa"}:
         return _solve_full(problem, solver, tolerance, time_limit)
     limit = None if solver == "cvxopt" else time_limit
@@ -108,7 +108,7 @@ def _scs_limits(time_limit):
 def repaired(problem: qsdp.TrainingProblem, formulation: Any, solver: str, status: str) -> Relaxation:
     """Return a solution of (25) repaired to exact feasibility, with objective and bound recomputed from the data."""
     (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
-    # To the units of the normalised instance, from which everything is recomputed.
+    # Everything is recomputed in the units of the normalised instance.
     scaled = ScaledProblem.of(problem)
     units = scaled.units
     Z, V, W = (block / units.weight for block in (Z, V, W))
@@ -117,9 +117,9 @@ def repaired(problem: qsdp.TrainingProblem, formulation: Any, solver: str, statu
 
 
 def reach(problem, solver, level, budget, ladder=None):
-    """Return the coarsest tolerance whose gap is at most the level, its answer, and whether it is.
+    """Return the coarsest tolerance whose gap is at most the level, its answer, and whether the level was reached.
 
-    Within `budget` seconds; where no tolerance gets there, the one with the smallest gap.
+    The solves take `budget` seconds in total. If no tolerance reaches the level, return the one with the smallest gap.
     """
     if solver in OWN:
         answer = solve(problem, solver, level, budget)
@@ -130,7 +130,7 @@ def reach(problem, solver, level, budget, ladder=None):
 
 
 def climbed(ladder, attempt, gap, level, budget):
-    """Return the first tolerance whose gap is at most the level, and its answer, or those of the smallest gap."""
+    """Return the first tolerance whose gap is at most the level, with its answer, else those of the smallest gap."""
     tried = []
     for tolerance in ladder:
         answer = attempt(tolerance, budget)
@@ -146,7 +146,7 @@ def _gap(answer):
 
 
 def class_gaps(relaxation):
-    """Return the relative certified gaps of the outputs of a vector problem, recomputed for each alone."""
+    """Return the certified relative gap of each output of a vector problem, recomputed for that output alone."""
     problem, gaps = relaxation.problem, []
     for k in range(problem.n_outputs):
         part = ScaledProblem.of(problem.output(k))
@@ -161,7 +161,7 @@ def class_gaps(relaxation):
 
 @dataclass
 class Bound:
-    """A bound of the inner problem: seconds, value of a feasible point, upper bound, peak memory of who found it."""
+    """A bound of the inner problem: seconds, value of a feasible point, upper bound, peak memory of the solver."""
 
     seconds: float
     value: float
@@ -170,12 +170,12 @@ class Bound:
 
     @property
     def relative_gap(self):
-        """Relative to the bound."""
+        """Gap relative to the upper bound."""
         return (self.upper_bound - self.value) / abs(self.upper_bound)
 
 
 def inner(M, solver, tolerance, time_limit=None):
-    """Bound once; M may be sparse."""
+    """Solve the inner problem once; M may be sparse."""
     if solver == "qsdp":
         bound, seconds = timed(lambda: qsdp.maxcut_bound(M, tol=tolerance), time.perf_counter)
         return Bound(seconds, bound.value, bound.upper_bound, peak() / 2**20)
@@ -193,13 +193,13 @@ def _dense(M):
 
 
 def _unit_rows(n):
-    """Return random unit vectors in as many dimensions as an optimum needs (Barvinok and Pataki), and one more."""
+    """Return random unit vectors, with one dimension more than an optimum needs (Barvinok and Pataki)."""
     V = np.random.default_rng(0).standard_normal((n, math.ceil(math.sqrt(2 * n)) + 1))
     return V / np.linalg.norm(V, axis=1)[:, None]
 
 
 def _inner_cvxpy(M, solver, tolerance, time_limit):
-    """Solve by SCS as printed, by others the dual program, of n numbers: that in n^2 is out of reach for these."""
+    """Solve the printed program by SCS or the dual by others: n^2 variables are out of reach for these."""
     start, n = time.perf_counter(), len(M)
     if solver == "scs":
         K = cp.Variable((n, n), PSD=True)
@@ -216,24 +216,23 @@ def _inner_cvxpy(M, solver, tolerance, time_limit):
     point, bound = (K.value, unit.dual_value) if solver == "scs" else (dominates.dual_value, z.value)
     if point is None or bound is None:
         raise RuntimeError(f"{solver} ended after {seconds:.0f} s with status {program.status!r} and no solution")
-    # The sign of a multiplier is a convention.
+    # Conventions differ in the sign of a multiplier.
     upper = min(_safe_bound(M, bound), _safe_bound(M, -bound)) if solver == "scs" else _safe_bound(M, bound)
     return Bound(seconds, _feasible_value(M, point), upper, largest)
 
 
 def _inner_mixing(M, tolerance, time_limit):
-    r"""Ascend over one unit vector after the other: the mixing method of Wang, Chang and Kolter (2017).
+    r"""Update one unit vector at a time: the mixing method of Wang, Chang and Kolter (2017).
 
-    Of :math:`\max \langle M, V V^T \rangle` over rows :math:`v_i` of norm one, in :math:`\lceil\sqrt{2n}\rceil + 1`
-    dimensions, the best :math:`v_i` for the others fixed is :math:`g_i = \sum_{j \ne i} M_{ij} v_j` over its norm. It
-    ends when a sweep raises the value by less than the tolerance. Multipliers are :math:`M_{ii} + \|g_i\|`.
+    It solves :math:`\max \langle M, V V^T \rangle` over rows :math:`v_i` of norm one, in :math:`\lceil\sqrt{2n}\rceil +
+    1` dimensions. With the others fixed, the best :math:`v_i` is :math:`g_i = \sum_{j \ne i} M_{ij} v_j` over its norm.
+    It ends when a sweep raises the value by at most the relative tolerance. Multipliers are :math:`M_{ii} + \|g_i\|`.
     """
     start = time.perf_counter()
     rows = scipy.sparse.csr_array(M, copy=True)
     diagonal = rows.diagonal()
     rows = rows - scipy.sparse.diags_array(diagonal, format="csr")
     rows.eliminate_zeros()
-    # The neighbours of every row, and their entries.
     entries = [slice(*ends) for ends in itertools.pairwise(rows.indptr)]
     neighbours = [(rows.indices[own], rows.data[own]) for own in entries]
     V = _unit_rows(len(diagonal))
@@ -254,12 +253,12 @@ def _inner_mixing(M, tolerance, time_limit):
 
 
 def _inner_augmented(M, tolerance, time_limit):
-    r"""Maximise over factors of low rank with an augmented Lagrangian and L-BFGS, as SDPLR does.
+    r"""Maximise over low-rank factors with an augmented Lagrangian and L-BFGS, as SDPLR does.
 
-    Burer and Monteiro (2003), of :math:`\max \langle M, R R^T \rangle` with :math:`\mathrm{diag}(R R^T) = 1` in
-    :math:`\lceil\sqrt{2n}\rceil + 1` columns. Multipliers are updated after every minimisation, by L-BFGS with four
-    pairs, to a gradient a tenth of the last residual; a residual that has not fallen to a quarter doubles the penalty.
-    It ends where residuals are below the tolerance, and its multipliers are those of the bound.
+    Burer and Monteiro (2003): :math:`\max \langle M, R R^T \rangle` with :math:`\mathrm{diag}(R R^T) = 1` in
+    :math:`\lceil\sqrt{2n}\rceil + 1` columns. L-BFGS with four pairs minimises until the gradient is a tenth of the
+    last residual; then the multipliers are updated, and the penalty doubles if the residual has not fallen to a
+    quarter. The method ends when the residuals are below the tolerance. The bound uses its multipliers.
     """
     start = time.perf_counter()
     rows = scipy.sparse.csr_array(M)
@@ -298,12 +297,12 @@ def _inner_augmented(M, tolerance, time_limit):
     return R / np.linalg.norm(R, axis=1)[:, None], z
 
 
-#: Of low rank: factors with unit rows, and multipliers.
+#: Low-rank methods, which return a factor with unit rows and multipliers.
 _FACTORS = {"mixing": _inner_mixing, "sdplr-like": _inner_augmented}
 
 
 def _inner_csdp(M, tolerance, time_limit):
-    """Run the program on a file; the time is that of the process, which reads it."""
+    """Run CSDP on a file; the time is that of the process, including reading the file."""
     n = len(M)
     with tempfile.TemporaryDirectory() as home:
         i, j = np.nonzero(np.triu(M))
@@ -327,7 +326,7 @@ def _inner_csdp(M, tolerance, time_limit):
 
 
 def inner_cutnorm(M, level, python):
-    """Return the first of the tolerances of `_cutnorm.py` at which the gap is at most the level, or the smallest."""
+    """Return the first tolerance of `_cutnorm.py` whose gap is at most the level, else that of the smallest gap."""
     dense, bounds = _dense(M), []
     with tempfile.TemporaryDirectory() as home:
         paths = [str(Path(home, name)) for name in ("matrix.npy", "answer.npz")]
@@ -346,7 +345,7 @@ def inner_cutnorm(M, level, python):
 
 
 def _feasible_value(M, K):
-    """Return the value of the nearest factor with unit rows."""
+    """Return the value at the nearest factor with unit rows."""
     values, vectors = np.linalg.eigh(0.5 * (K + K.T))
     Y = vectors * np.sqrt(np.maximum(values, 0.0))
     Y /= np.maximum(np.linalg.norm(Y, axis=1), 1e-300)[:, None]
@@ -354,7 +353,7 @@ def _feasible_value(M, K):
 
 
 def _safe_bound(M, z):
-    """Return the sum of z raised until Diag(z) - M is positive semidefinite, with an allowance for rounding."""
+    """Return the sum of z, raised so that Diag(z) - M is positive semidefinite, plus an allowance for rounding."""
     values = np.linalg.eigvalsh(np.diag(z) - M)
     n = len(z)
     rounding = 10.0 * n * n * np.finfo(float).eps * float(np.abs(values).max())

@@ -1,16 +1,16 @@
-"""Bounds of quadratic forms over sign vectors, the problem inside the relaxation, beside other solvers.
+"""Bounds of quadratic forms over sign vectors (the inner problem of the relaxation), compared with other solvers.
 
-Maximum cuts: mcp100 and mcp124-1 of SDPLIB, G1 of Gset. The bound of a peer is the sum of its multipliers, raised by
-their smallest eigenvalue with an allowance for rounding, the value that of its nearest point with unit rows. CSDP is
-timed as a process, which reads a file; the solver inside `cutnorm`, run by the interpreter that the variable
-QSDP_CUTNORM_PYTHON names, gives no multipliers: they come from its point. Objective and bound have the sign of a
-minimisation.
+The problems are maximum cuts: mcp100 and mcp124-1 of SDPLIB and G1 of Gset. A peer's bound is the sum of its
+multipliers, raised by their smallest eigenvalue with an allowance for rounding; its value is that of its nearest point
+with unit rows. CSDP is timed as a process, which reads a file. The solver inside `cutnorm` runs in the interpreter
+named by QSDP_CUTNORM_PYTHON and returns no multipliers; they are computed from its point. Objective and bound have the
+sign of a minimisation.
 
-Rows of one thread are of the processor's seconds, whatever else the machine does, and those of two of the wall's, on an
-idle one. Of one thread are the mixing method (coordinate ascent over unit vectors) and the method of SDPLR (factors of
-low rank, an augmented Lagrangian and SciPy's L-BFGS), both written in NumPy in `_peers.py`, and the conic solvers
-through CVXPY, on the dual program, which has n numbers; each process of these may take 150 seconds of the processor,
-and is ended then.
+Cases of one thread are timed in CPU time, which does not depend on other processes, and those of two threads by the
+wall clock on an idle machine. One-thread solvers are the mixing method (coordinate ascent over unit vectors) and the
+method of SDPLR (low-rank factors, an augmented Lagrangian and SciPy's L-BFGS), both written in NumPy in `_peers.py`,
+and the conic solvers through CVXPY on the dual program, which has n variables. Each process has 150 seconds of CPU time
+and is stopped after that.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from qsdp.bench import Claim, exact
 
 GRAPHS = ("mcp100", "mcp124-1", "G1")
 SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")
-#: Of one thread, by the clock of the processor, of which each process has so many seconds.
+#: Solvers that run on one thread, and the CPU seconds that each process has.
 OTHERS, SECONDS = ("qsdp", "mixing", "clarabel", "cvxopt", "sdpa", "sdplr-like"), 150
 FACTOR = 30.0
-#: Tolerances: what is coarser than the level does not get there, and on G1 there is time for one solve only. The gap of
-#: factors of low rank by SDPLR's method is smaller than their residuals.
+#: Tolerances. One coarser than the level does not reach it, and on G1 there is time for only one solve. SDPLR's method
+#: starts coarser, since the gap of its low-rank factors is smaller than their residuals.
 LADDER = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 LADDERS = {
     "csdp": (1e-3, *LADDER),
@@ -69,13 +69,13 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     except RuntimeError as error:
         if "stop" in case and _of_children() - before >= case["stop"]:
             return {"status": f"stopped after {case['stop']} s"}
-        # A process that asks for more memory than there is ends without a word.
+        # A process that runs out of memory ends without a message.
         ended = "ended without an answer" in str(error)
         return {"status": "failed: ended without an answer" if ended else f"failed: {error}"}
 
 
 def _of_children() -> float:
-    """Return the processor seconds of the processes that this one has started and that have ended."""
+    """Return the CPU time of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -92,7 +92,7 @@ def _measured(case: dict[str, Any]) -> dict[str, Any]:
     if (reason := missing(solver, python)) is not None:
         return {"status": reason}
     M = graph(case["graph"])
-    # Modules are loaded.
+    # A first solve loads modules, so that no timed solve does.
     inner(np.eye(4) + 0.1, "scs" if solver == "cutnorm" else solver, 1e-3)
     if solver == "cutnorm":
         tolerance, bound = inner_cutnorm(M, level, python)
@@ -117,7 +117,7 @@ def _measured(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def graph(name: str) -> Any:
-    """Return the matrix of the inner problem: a quarter of the Laplacian, as SDPLIB has it, sparse for Gset."""
+    """Return the matrix of the inner problem: a quarter of the Laplacian, as in SDPLIB, sparse for Gset."""
     home = Path(os.environ.get("QSDP_DATA", ""), "gset" if name.startswith("G") else "sdplib")
     if "QSDP_DATA" not in os.environ or not home.is_dir():
         raise FileNotFoundError("set QSDP_DATA to a folder with sdplib/ and gset/")
@@ -148,7 +148,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def _first(records: Records) -> Claim:
-    """Judge whether the package is first of what has one thread."""
+    """Judge whether the package is the fastest of the solvers with one thread."""
     holds = {}
     for name in GRAPHS:
         ran = {r.case["solver"]: r.measured for r in where(records, graph=name, clock="processor")}

@@ -1,10 +1,10 @@
-"""The relaxation by this package's solvers, by CVXPY with SCS and by others, at equal certified gaps.
+"""The relaxation by this package's solvers, by CVXPY with SCS and by other solvers, at equal certified gaps.
 
-Four UCI sets (beta = 10), planted data (1000 x 60 and 5000 x 100, beta = 1) and principal components of MNIST, 60000
-images: 30 of them (beta = 10) and 50 (four betas), ten classes at once. `_peers` says how solvers are brought to one
-relative gap of 1e-4, recomputed from the data by the same code. Seconds are those of the wall, medians of whole calls,
-compilation included; of ours with the certification. Every case has a process of its own, whose peak of memory is that
-of one solve; one that was stopped, or killed for memory, says so.
+The data are four UCI sets (beta = 10), planted data (1000 x 60 and 5000 x 100, beta = 1), and principal components of
+60000 MNIST images, ten classes at once: 30 components (beta = 10) and 50 (four betas). `_peers` brings every solver to
+a relative gap of 1e-4, recomputed from the data by the same code. Seconds are medians of the wall time of whole calls,
+with compilation and, for our solvers, certification. Every case runs in its own process, whose peak memory is that of
+one solve. The record says if a solve was stopped, or killed for lack of memory.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from qsdp.bench import Claim, exact, not_measured
 UCI = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 OURS, OTHERS = ("auto", "interior", "splitting"), ("clarabel", "cvxopt", "sdpa")
 LEVEL, THREADS = 1e-4, 2
-#: The gap that SCS leaves on large planted data at CVXPY's default accuracy.
+#: The gap that SCS reaches on the large planted data at CVXPY's default accuracy.
 LEFT = 0.0005175277583442809
-#: Seconds of a solve, of others than SCS, and of SDPA, which takes no limit and is stopped.
+#: Time limits in seconds, and shorter ones for peers other than SCS; SDPA has no time limit and is stopped.
 LIMIT, LIMITS = 1800.0, {"clarabel": 300.0, "cvxopt": 300.0, "sdpa": 60.0}
-#: Seconds that repetitions may take, and those of a target.
+#: Seconds for all repetitions of a solve, and the target for reading and solving MNIST.
 PATIENCE, SOON = 120.0, 10.0
 FACTORS = {"uci": 30.0, "planted": 20.0, "planted-large": 100.0}
 
@@ -61,7 +61,7 @@ def label(problem: dict[str, Any]) -> str:
 
 
 def problem_of(problem: dict[str, Any]) -> qsdp.TrainingProblem:
-    """Return the training problem; vehicle is its first class against the rest."""
+    """Return the training problem; for vehicle, the first class against the rest."""
     if problem["data"] == "uci":
         X, _, y, _ = standardised(problem["name"], 0)
         X, y = with_constant(X)[0], first_class(y)
@@ -76,7 +76,7 @@ def problem_of(problem: dict[str, Any]) -> qsdp.TrainingProblem:
 
 @functools.lru_cache(maxsize=1)
 def mnist_components(n: int, components: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return principal components of unit variance and a constant column, of the first n images, and labels."""
+    """Return unit-variance principal components of the first n images with a constant column, and their labels."""
     images, labels = qsdp.datasets.load_mnist()
     images, labels = images[:n], labels[:n]
     blocks = [slice(start, start + 4096) for start in range(0, n, 4096)]
@@ -95,7 +95,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     plans: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
         ("uci", (*OURS, "scs", *OTHERS), {"threads": 1}),
         ("planted", (*OURS, "scs", *OTHERS), {}),
-        # SCS once, at CVXPY's default accuracy; ours at what it reached, then at the level.
+        # SCS runs once, at CVXPY's default accuracy; our solvers run to the gap it reached, then to the level.
         ("planted-large", ("scs",), {"ladder": [None]}),
         ("planted-large", ("auto",), {"level": LEFT}),
         ("planted-large", OURS, {}),
@@ -115,7 +115,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    # Solvers keep to the limit by themselves where they take one; others, and compilation, get more.
+    # The margin is for compilation and for solvers that have no time limit of their own.
     stop = 1.5 * case["limit"] + (600.0 if case["limit"] == LIMIT else 60.0)
     try:
         return in_own_process(measure, case, threads=case["threads"], memory=0.9 * available_gib(), stop=stop)
@@ -131,7 +131,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     problem = problem_of(case["problem"])
     row = {"n": problem.n_samples, "D": problem.dimension, "reading": time.perf_counter() - start}
-    # Modules are loaded, threads started.
+    # A first solve loads modules and starts threads, so that no timed solve does.
     solve(qsdp.TrainingProblem(np.eye(5, 3), np.ones(5), beta=0.01), solver, 1e-2)
     tolerance, answer, reached = reach(problem, solver, level, limit, case.get("ladder"))
     if answer.relaxation is not None and problem.vector:
@@ -170,7 +170,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def intervals_claim(rows: Records, name: Any) -> Claim:
-    """Return the claim that the intervals [lower bound, objective] of all solvers of a problem meet."""
+    """Return the claim that for each problem, the intervals [lower bound, objective] of all solvers intersect."""
     ends: dict[str, tuple[float, float]] = {}
     for row in rows:
         if (high := row.measured.get("objective")) is not None:
@@ -181,14 +181,14 @@ def intervals_claim(rows: Records, name: Any) -> Claim:
 
 
 def _once(row: dict[str, Any] | None, who: str) -> str:
-    """Return what to add to a time that no other confirms."""
+    """Return a remark if a time comes from a single run."""
     return f", {who}single run" if row and len(row["runs"]) == 1 else ""
 
 
 def faster_claim(
     statement: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None, factor: float, level: float = LEVEL
 ) -> Claim:
-    """Return whether ours is so many times faster to its level; a peer that did not get there would need longer."""
+    """Return whether ours is `factor` times faster to its level; a peer that missed it would need even longer."""
     if ours is None or theirs is None:
         return not_measured(TARGET, statement)
     if "seconds" not in ours or "seconds" not in theirs:
@@ -204,7 +204,7 @@ def faster_claim(
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the UCI sets beside the fastest of other solvers."""
+    """Return the times on the UCI sets, ours and those of the fastest other solver."""
     reached = [record for record in where(records, section="uci") if record.measured.get("reached")]
 
     def span(*solvers: str) -> str:

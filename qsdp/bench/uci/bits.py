@@ -1,15 +1,15 @@
-"""Bits of a fitted model, one function for each kind, by one rule for all.
+"""Bits of a fitted model, with one function for each kind of model and the same rule for all.
 
-A real number takes 32 bits; a place on the axis of a column (a threshold, a mean, a deviation) 16; one of k things
-ceil(log2 k), which is a bit for a sign; the shape of a tree a bit a node. Weights rounded to integers, networks'
-quadratic forms among them, take the Golomb-Rice code of each output and a byte for its parameter, or the bits they were
-rounded to if those are fewer; of neurons neither order nor redundant signs are stored. Everything counts that is needed
-to get from a row to its class, but the names of classes and columns. Standardised columns cost float models nothing,
-whose coefficients take means and deviations in; rounded linear models the deviation, since means go into their
-constants; rounded quadratic ones, networks among them, both. Categories are bits already.
+A real number takes 32 bits. A place on the axis of a column (a threshold, a mean, a deviation) takes 16. A choice among
+k items takes ceil(log2 k), which is one bit for a sign. The shape of a tree takes one bit per node. Weights rounded to
+integers, including networks' quadratic forms, take the Golomb-Rice code of each output and a byte for its parameter, or
+the bits they were rounded to if those are fewer. The order of neurons and redundant signs are not stored. Everything
+needed to get from a row to its class counts, except the names of classes and columns. Standardised columns cost float
+models nothing, since coefficients absorb means and deviations; they cost rounded linear models the deviations, since
+constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits already.
 
-Comparisons of training methods at one number of neurons count networks as the neurons stand (`plain_bits`), without a
-code, and no places of columns, which are the same for all.
+Comparisons of training methods at an equal number of neurons count the networks' neurons without a code (`plain_bits`),
+and no places of columns, which are the same for all.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = [
 
 REAL, PLACE = 32, 16
 
-#: Places on the axis of a standardised column that kinds of models need.
+#: Number of places (mean, deviation) that kinds of models need for a standardised column.
 FLOAT, LINEAR, QUADRATIC = 0, 1, 2
 
 
 def plain_bits(network: Any) -> int:
-    """Return `n_bits` of a network of any kind, with reals of 32 in place of 64 bits."""
+    """Return `n_bits` of a network of any kind, with 32 instead of 64 bits per real number."""
     more = (getattr(network, name, 0.0) for name in ("bias", "intercept"))
     reals = count_floats(network.alpha) + sum(int(np.count_nonzero(one)) for one in more)
     return int(network.n_bits - (FLOAT_BITS - REAL) * reals)
@@ -48,7 +48,7 @@ def plain_bits(network: Any) -> int:
 def network_bits(network: BilinearNetwork) -> int:
     """Return the bits of a network in the smallest form in which this package stores it.
 
-    `smallest_bits` with reals of 32 in place of 64 bits.
+    This is `smallest_bits` with 32 instead of 64 bits per real number.
     """
     forms = {network.n_bits: count_floats(network.alpha), network.set_bits: count_floats(network.alpha)}
     forms[network.form_bits] = network.n_outputs if network.shared_alpha else network.form_bits // FLOAT_BITS
@@ -56,7 +56,7 @@ def network_bits(network: BilinearNetwork) -> int:
 
 
 def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:
-    """Return the bits of an encoding: one place for a threshold, `standardisation` ones for a standardised number."""
+    """Return the bits of an encoding: a place per threshold, `standardisation` places per standardised number."""
     places = {"value": standardisation, "above": 1}
     return PLACE * sum(places.get(expression.kind, 0) for expression in encoding.expressions)
 
@@ -67,24 +67,24 @@ def linear_bits(weights: FloatArray, precision: int = REAL) -> int:
 
 
 def form_bits(weights: FloatArray, size: int, precision: int = REAL) -> int:
-    """Return the bits of symmetric matrices of a size, (K, size^2); rounded ones have a scale and a constant each."""
+    """Return the bits of symmetric matrices (K, size^2); each rounded matrix has a scale and a constant."""
     upper = np.triu_indices(size)
     triangles = weights.reshape(-1, size, size)[:, upper[0], upper[1]]
     return sum(weights_bits(row, precision) + REAL * (0 if precision == REAL else 2) for row in triangles)
 
 
 def weights_bits(weights: FloatArray, precision: int) -> int:
-    """Return the bits of the weights of an output, which are floats or lie on a grid that is symmetric about zero."""
+    """Return the bits of the weights of an output: floats, or values on a grid symmetric about zero."""
     steps: npt.NDArray[Any] = np.diff(np.unique(weights))
     if precision == REAL or not len(steps):
         return precision * len(weights)
-    # Places of a grid with zero, or beside that of zero of one without, and rounding errors.
+    # Integer places on the grid, rounded down if the grid has no zero; 1e-6 absorbs rounding errors.
     numbers = fold(np.floor(weights / steps[steps > 1e-9 * steps.max()].min() + 1e-6).astype(np.int64))
     return min(precision * len(weights), encoded_bits(numbers, parameter_of(numbers)) + 8)
 
 
 def node_bits(n_leaves: int, n_columns: int, leaf: int) -> int:
-    """Return the bits of a tree: a type for each node, column and threshold of a split, so many bits for a leaf."""
+    """Return the bits of a tree: a type per node, a column and threshold per split, `leaf` bits per leaf."""
     return (n_leaves - 1) * (1 + bits_of(n_columns) + PLACE) + n_leaves * (1 + leaf)
 
 
@@ -94,7 +94,7 @@ def tree_bits(model: DecisionTreeClassifier) -> int:
 
 
 def boosting_bits(model: HistGradientBoostingClassifier) -> int:
-    """Return the bits of boosted trees, whose leaves are real numbers, and of the scores that they begin with."""
+    """Return the bits of boosted trees, whose leaves are real numbers, and of their initial scores."""
     leaves = [int(tree.get_n_leaf_nodes()) for stage in model._predictors for tree in stage]
     constants = REAL * int(model.n_trees_per_iteration_)
     return constants + sum(node_bits(count, model.n_features_in_, REAL) for count in leaves)

@@ -18,7 +18,7 @@ from qsdp.exceptions import DatasetError, InvalidInputError
 
 __all__ = ["LARGE", "SETS", "Split", "load", "prepare", "split_cases", "validation_splits"]
 
-#: From small to large, without the regression "diabetes" and without "wine-quality", which joins the two colours.
+#: Sets from small to large, without the regression set "diabetes" and the joint set "wine-quality" of both colours.
 _NAMES = (
     "iris wine heart glass breast-cancer banknote pima ionosphere breast-cancer-wisconsin credit-approval vehicle "
     "wine-quality-red wine-quality-white digits spambase letter adult"
@@ -51,10 +51,10 @@ def split_cases(splits: Mapping[str, int], name: str, values: Iterable[Any]) -> 
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test part of a set, standardised by the training part, with classes 0, 1, ..."""
+    """Training set and test set, standardised by the training set, with classes 0, 1, ..."""
 
-    #: Of shape (n, d) and (n_test, d). Columns of mean 0 and standard deviation 1 over the training rows, without those
-    #: constant there.
+    #: Of shape (n, d) and (n_test, d). Columns have mean 0 and standard deviation 1 over the training set; columns that
+    #: are constant there are left out.
     X: FloatArray
     X_test: FloatArray
     #: Of shape (n,) and (n_test,).
@@ -73,7 +73,7 @@ def load(name: str) -> Dataset:
 
 
 def prepare(name: str, seed: int, test_size: float = 0.2) -> Split:
-    """Split a set, stratified by class, and standardise it by its training part."""
+    """Split a set, stratified by class, and standardise it by its training set."""
     data = load(name)
     classes, codes = np.unique(data.y, return_inverse=True)
     train, test = train_test_split(np.arange(len(codes)), test_size=test_size, random_state=seed, stratify=codes)
@@ -96,6 +96,6 @@ def validation_splits(y: Indices, seed: int) -> list[tuple[Indices, Indices]]:
     else:
         splitter = StratifiedKFold(5 if len(y) <= 500 else 3, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        # A class with fewer rows than folds is missing in some held-out parts, never in a training part.
+        # A class with fewer rows than folds is missing only in some held-out parts, never in a training part.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         return list(splitter.split(np.zeros(len(y)), y))

@@ -1,4 +1,4 @@
-"""All methods by name, in the order of tables."""
+"""All methods of the suite by name, in the order of the tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["METHODS", "UCIMethod"]
 Grid = dict[str, list[Any]]
 
 
-#: Allocation of neurons, and relative gap of the relaxations, far below the noise of a split.
+#: Common options; the relative gap of the relaxations is far below the noise of a split.
 _COMMON: dict[str, Any] = {
     "allocation": "proportional",
     "tol": 1e-4,
@@ -77,7 +77,7 @@ class UCIMethod:
 
 
 class WideClassifierCV(QuantizedNetworkClassifierCV):
-    """Classifier whose beta is chosen on a longer path than the default one."""
+    """Classifier that chooses beta on a longer path than the default one."""
 
     def _train(
         self,
@@ -89,13 +89,13 @@ class WideClassifierCV(QuantizedNetworkClassifierCV):
         **routed: Any,
     ) -> QSDPResult:
         largest = beta_max(options.problem(inputs, target, weights))
-        # With thousands of samples a thousandth of the largest beta, the end of the default path, is chosen itself.
+        # With thousands of samples, the default path ends too early: its last beta, 0.001 of the largest, is chosen.
         options = replace(options, betas=geometric(largest, 1e-4, 9))
         return super()._train(samples, inputs, target, weights, options, **routed)
 
 
 class RelaxationClassifierCV(WideClassifierCV):
-    """Classification by the relaxation itself, a quadratic function with real coefficients."""
+    """Classifier that predicts by the relaxation itself, a quadratic function with real coefficients."""
 
     def _output(self, X: Any) -> FloatArray:
         outputs = self.result_.relaxation.predict(self._inputs(np.asarray(X, dtype=np.float64)))
@@ -121,7 +121,7 @@ def _choice(model: Any) -> dict[str, float]:
 
 
 def _sampled(name: str, what: str, n_neurons: int, **options: Any) -> UCIMethod:
-    """Return the method of a network of the relaxation; beta is chosen on the folds unless it is given."""
+    """Return the method of a network sampled from the relaxation; beta is chosen on the folds unless it is given."""
 
     def build(folds: Folds, seed: int) -> Any:
         if "beta" in options:
@@ -139,7 +139,7 @@ def _search(kind: Any, rates: list[float]) -> Callable[[Folds, int], InteriorSea
 
 
 def _trained(name: str, what: str, kind: Any, rates: list[float], *, quantized: bool = True) -> UCIMethod:
-    """Return the method of a trained network, which is the best of a grid on the folds."""
+    """Return the method of a network trained by gradients, the best of a grid on the folds."""
     return UCIMethod(
         name, what, _search(kind, rates), lambda search: int(search.best_estimator_.bits()), quantized=quantized,
         certify=lambda search, X, y: search.best_estimator_.certificate(X, y), chosen=_choice, needs="torch",
@@ -147,7 +147,7 @@ def _trained(name: str, what: str, kind: Any, rates: list[float], *, quantized: 
 
 
 def _searched(name: str, what: str, bits: Callable[[Any], int], kind: Any, grid: Grid, **fixed: Any) -> UCIMethod:
-    """Return the method of scikit-learn that is the best of a grid on the folds."""
+    """Return the method of a scikit-learn model, the best of a grid on the folds."""
     return UCIMethod(
         name,
         what,
@@ -165,7 +165,7 @@ _SHRINKAGE = {"learning_rate": [0.05, 0.2]}
 _TABLE = (
     _sampled("qsdp-250", "250 sampled bilinear neurons, binary", 250),
     _sampled("qsdp-2500", "2500 sampled bilinear neurons, binary", 2500),
-    # The regularisation of the paper's figures 3, 5 and 6.
+    # Beta of the paper's figures 3, 5 and 6.
     _sampled("qsdp-beta-10", "the same with the paper's beta = 10, not chosen", 2500, beta=10.0),
     _sampled("qsdp-4-levels", "2500 sampled bilinear neurons, four levels", 2500, levels=4),
     _sampled("qsdp-polynomial", "2500 sampled neurons of the ReLU-like polynomial", 2500, activation="relu_like"),

@@ -32,8 +32,8 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     over the monomials :math:`\phi(x)` of degree one and two, centred and scaled to deviation one, for targets -1 and +1
     or one-hot rows. This is the float quadratic network: bilinear networks with as many neurons as inputs and real
-    weights represent every quadratic form. Of `lambdas` the one of the highest mean accuracy on `splits`, in `scores_`,
-    is chosen, among equals the largest; `coef_` has a row for each monomial. All monomials of all rows are in memory.
+    weights represent every quadratic form. The one of `lambdas` with the highest mean accuracy on `splits` (`scores_`)
+    is chosen, the largest among equals. `coef_` has a row per monomial. All monomials of all rows are in memory.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _path(
         self, X: FloatArray, targets: FloatArray, lambdas: Sequence[float]
     ) -> list[tuple[FloatArray, FloatArray]]:
-        """Return coefficients and constants for each weight; `monomials_` are those of these rows."""
+        """Return coefficients and constants for each penalty weight, and set `monomials_` by these rows."""
         self.monomials_ = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler(copy=False))
         phi, constant = self.monomials_.fit_transform(X), targets.mean(axis=0)
         values, vectors = eigh(phi.T @ phi)

@@ -17,12 +17,12 @@ from qsdp.bench.uci.methods import METHODS
 __all__ = ["claims", "shared_splits", "tables"]
 
 Records = Sequence[Record]
-#: What was measured of every method, by set and seed.
+#: Measurements of one method; `Splits` has those of every method, by set and seed.
 Measured = dict[str, Any]
 Splits = dict[tuple[str, int], dict[str, Measured]]
 Show = Callable[[list[Any]], str]
 
-#: Bits, seconds to fit, and microseconds to predict a row.
+#: Bits, seconds of a fit, and microseconds to predict a row.
 _COSTS: tuple[Callable[[Measured], float], ...] = (
     lambda one: float(one["bits"]),
     lambda one: float(one["fit_cpu_seconds"]),
@@ -33,7 +33,7 @@ _TRAINED = "trained by backpropagation and then quantized"
 _MATCHED = "networks trained in float and matched by polished ones"
 _HIGHER = "have a higher test accuracy than"
 _POLISHED = f"polished networks of 250 neurons {_HIGHER}"
-#: Source, method for which a higher test accuracy is claimed, method it is compared with, and the claim.
+#: Source, method with the claimed higher test accuracy, method it is compared with, and the claim.
 _PAIRS = (
     (f"{_PAPER}s 2, 3 and 5", "qsdp-250", "backprop-rounded", f"sampled networks {_HIGHER} networks {_TRAINED}"),
     (f"{_PAPER} 6", "qsdp-250", "relu-rounded", f"sampled networks {_HIGHER} ReLU networks {_TRAINED}"),
@@ -45,7 +45,7 @@ _PAIRS = (
 
 
 def tables(records: Records) -> list[Table]:
-    """Return the summary, a description of the methods, then their accuracy and gap on every set."""
+    """Return the summary, a description of the methods, and their accuracy and gap on every set."""
     methods, _ = shared_splits(records)
     quantized = [name for name in methods if METHODS[name].quantized]
     return [
@@ -67,7 +67,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def shared_splits(records: Records) -> tuple[list[str], Splits]:
-    """Return the methods that have records, and the splits that all of them have, sets in the suite's order."""
+    """Return the methods that have records, and the splits that all of them have, in the suite's order of sets."""
     splits: Splits = {}
     for record in sorted(records, key=lambda one: SETS.index(one.case["set"])):
         splits.setdefault((record.case["set"], record.case["seed"]), {})[record.case["method"]] = record.measured
@@ -95,7 +95,7 @@ def _pair_claim(records: Records, source: str, ours: str, theirs: str, words: st
 
 
 def _summary(records: Records) -> Table:
-    """Return mean ranks, accuracies and costs of the methods over the splits that all of them have."""
+    """Return the table of mean ranks, accuracies and costs of the methods over their common splits."""
     methods, splits = shared_splits(records)
     scores = {name: np.array(list(_means(splits, name, lambda one: one["test"]).values())) for name in methods}
     sets = list(dict.fromkeys(name for name, _ in splits))
@@ -105,7 +105,7 @@ def _summary(records: Records) -> Table:
     if len(methods) > 1 and len(sets) > 1:
         means = stats.rankdata([-scores[name] for name in methods], axis=0).mean(axis=1)
         ranks = dict(zip(methods, means.tolist(), strict=True))
-        # The best of qsdp's methods, or else the best of all.
+        # The reference is the best of qsdp's methods, if there are any, else the best of all.
         reference = min(ranks, key=lambda name: (not name.startswith("qsdp"), ranks[name]))
         others = [name for name in methods if name != reference]
         adjusted = holm([_signed_rank_p(scores[name] - scores[reference]) for name in others])
@@ -145,7 +145,7 @@ def _note(records: Records, splits: Splits) -> str:
 
 
 def _by_set(records: Records, methods: Sequence[str], field: str, show: Show, title: str, note: str) -> Table:
-    """Return a measurement of each method on each set, over all splits that it has."""
+    """Return the table of a measurement of each method on each set, over all splits with records."""
     found: dict[tuple[str, str], list[Any]] = {}
     for one in records:
         found.setdefault((one.case["set"], one.case["method"]), []).append(one.measured[field])

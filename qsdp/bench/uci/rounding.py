@@ -1,8 +1,8 @@
-"""Weights rounded to a few bits: by one uniform grid, or by the best of many, fitted again to the rows.
+"""Weights rounded to a few bits: by one uniform grid, or by the best of many, refitted to the rows.
 
-What a rounded model can reach is what the comparison is about, so that it is given every help that costs no bits: of
-sixteen places where weights are cut and two grids, with zero and without, the one of the smallest training loss after
-scale and constant of each output have been fitted anew.
+The comparison asks what a rounded model can reach, so rounding gets all help that costs no bits. It tries sixteen cuts
+of the weights and two grids, with zero and without, and keeps the one with the smallest training loss after refitting
+the scale and constant of each output.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from qsdp._utils.validation import FloatArray
 __all__ = ["PRECISION", "PRECISIONS", "RoundedLogistic", "best_rounded", "fit_logistic", "fit_squares", "grids"]
 
 PRECISIONS = (2, 4, 8)
-#: Of the suite's logistic regression.
+#: Bits of the suite's rounded logistic regression.
 PRECISION = 8
-#: Where the weights of an output are cut, as shares of the largest.
+#: Cuts of the weights of an output, as shares of the largest.
 _CUTS = np.geomspace(0.05, 1.0, 16)
 
-#: Of scores (n, K): the training loss, and scales and constants of shape (K,).
+#: Function from scores (n, K) to the training loss, and scales and constants of shape (K,).
 Fit = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
@@ -45,10 +45,10 @@ def grids(
 
 
 class RoundedLogistic(LogisticRegression):  # type: ignore[misc]
-    """Logistic regression whose weights are integers of 8 bits times one scale an output; constants stay real."""
+    """Logistic regression with weights of 8-bit integers times one scale per output, and real constants."""
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> RoundedLogistic:
-        """Fit, then round."""
+        """Fit, then round the weights."""
         integers, steps = next(grids(super().fit(X, y).coef_, PRECISION, cuts=(1.0,)))
         self.coef_ = steps * integers
         return self
@@ -59,7 +59,7 @@ def best_rounded(
 ) -> tuple[FloatArray, FloatArray]:
     """Return rounded weights (K, p) times their scales, a row for each output, and constants (K,).
 
-    The scores (n, K) are those of the training rows for such weights; `precision` is the bits of a weight.
+    `scores` returns scores (n, K) of the training set for such weights; `precision` is the number of bits of a weight.
     """
     best = (np.inf, weights, np.zeros(len(weights)))
     for rounded, _ in grids(weights, precision):
@@ -70,7 +70,7 @@ def best_rounded(
 
 
 def fit_squares(targets: FloatArray) -> Fit:
-    """Return the fit of scale and constant of each score to targets (n, K) by least squares."""
+    """Return a function that fits scale and constant of each score to targets (n, K) by least squares."""
     middle = targets.mean(axis=0)
 
     def fit(scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -85,9 +85,9 @@ def fit_squares(targets: FloatArray) -> Fit:
 
 
 def fit_logistic(codes: npt.NDArray[np.intp]) -> Fit:
-    """Return the fit of scale and constant of each score to class numbers by logistic regression without penalty.
+    """Return a function that fits scale and constant of each score to classes by logistic regression, unpenalised.
 
-    One score stands for the second of two classes.
+    With two classes, a single score stands for the second one.
     """
 
     def fit(scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -109,7 +109,7 @@ def fit_logistic(codes: npt.NDArray[np.intp]) -> Fit:
             gradient = np.concatenate([(error * units).mean(axis=0), error.mean(axis=0)])
             return float(value.mean()), gradient
 
-        # A bound where separable classes would send scales to infinity.
+        # For separable classes, unbounded scales would go to infinity.
         bounds = [(-100.0, 100.0)] * (2 * K)
         found = minimize(loss, np.repeat([1.0, 0.0], K), jac=True, method="L-BFGS-B", bounds=bounds)
         scale, constant = found.x.reshape(2, K)

@@ -1,4 +1,4 @@
-"""Experiment with every method on every split of every set, and the measurement of one."""
+"""Experiment with every method on every split of every set, and the measurement of one case."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["EXPERIMENT", "N_SEEDS", "run", "uci_experiment"]
 
-#: Number of splits: fewer of large sets, where they differ less and a case can take minutes.
+#: Number of splits; fewer for large sets, where splits differ less and a case can take minutes.
 N_SEEDS = dict.fromkeys(SETS, 10) | dict.fromkeys(LARGE, 3) | {"adult": 1}
-#: What gradients train takes a minute a split: as many splits, of all sets but those where it takes half an hour.
+#: Splits for networks trained by gradients (a minute each), and sets without them (half an hour each).
 _N_TRAINED, _TOO_LARGE = 2, ("letter", "adult")
 _PROTOCOL = (
     "Every seed is a stratified split 80/20, ten of small sets, three of large ones, one of adult; networks trained by "
@@ -36,7 +36,7 @@ _PROTOCOL = (
     "a column of a split that of the number of columns, the shape of a tree a bit a node; means and deviations of "
     "columns, the same for all, nothing."
 )
-#: Small, and bundled: they need no network.
+#: Small, bundled sets, which need no network connection.
 _QUICK_SETS = ("iris", "wine", "breast-cancer-wisconsin")
 _QUICK_METHODS = ("qsdp-250", "qsdp-refit", "relaxation", "logistic", "quadratic-ridge")
 
@@ -44,16 +44,16 @@ _QUICK_METHODS = ("qsdp-250", "qsdp-refit", "relaxation", "logistic", "quadratic
 def run(case: Case) -> dict[str, Any]:
     """Fit the "method" of a case to the split "seed" of a "set" on one thread, and measure it.
 
-    Seconds to fit are those of the processor with validation, without a certificate that is no part of the fit; "bits"
-    are those of the parameters, objective and bounds those of the certificate, or None, and "n", "d" and "n_classes"
-    the sizes of the training part.
+    Fit seconds are CPU time and include validation, but not a certificate that is no part of the fit. "bits" are those
+    of the parameters. Objective and bounds are those of the certificate, or None. "n", "d" and "n_classes" are sizes of
+    the training set.
     """
     method = METHODS[case["method"]]
     if not method.available:
         raise InvalidInputError(f"method {method.name!r} needs {method.needs}: pip install torch")
     split = prepare(case["set"], case["seed"])
     with blas_threads(1), warnings.catch_warnings():
-        # The measurements show what matters of the warnings about small classes, gaps and steps.
+        # Warnings about small classes, gaps and steps are ignored: the measurements show their effects.
         warnings.simplefilter("ignore")
         model = method.build(validation_splits(split.y, case["seed"]), case["seed"])
         start = time.process_time()
@@ -81,11 +81,11 @@ def run(case: Case) -> dict[str, Any]:
 def uci_experiment(
     sets: Sequence[str] | None = None, methods: Sequence[str] | None = None, n_seeds: int | None = None
 ) -> Experiment:
-    """Return the suite, or a part of it: some of `SETS`, some of `METHODS`, so many splits of every set.
+    """Return the suite, or a part of it: some of `SETS`, some of `METHODS`, `n_seeds` splits of every set.
 
-    By default there are all sets and methods and the splits of `N_SEEDS`; if quick three small sets, five fast methods
-    and one split. A case is a set, a method and a seed, in the order of `split_cases`. An `InvalidInputError` says that
-    a name is unknown, or the number not positive.
+    By default, the suite has all sets and methods and the splits of `N_SEEDS`; a quick run has three small sets, five
+    fast methods and one split. A case is a set, a method and a seed, in the order of `split_cases`. `InvalidInputError`
+    is raised if a name is unknown or the number is not positive.
     """
     chosen_sets = None if sets is None else _checked("sets", sets, SETS)
     chosen_methods = None if methods is None else _checked("methods", methods, METHODS)
@@ -113,13 +113,13 @@ def uci_experiment(
 
 
 def _is_left_out(case: Case) -> bool:
-    """Return whether a case of a network trained by gradients is one too many."""
+    """Return whether the suite skips a case of a network trained by gradients."""
     trained = METHODS[case["method"]].needs is not None
     return trained and (case["seed"] >= _N_TRAINED or case["set"] in _TOO_LARGE)
 
 
 def _checked(what: str, names: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Return distinct names in the suite's order."""
+    """Return the distinct names in the suite's order, after checking them."""
     allowed = list(known)
     chosen = {check_choice(what, name, allowed) for name in names}
     return [name for name in allowed if name in chosen]

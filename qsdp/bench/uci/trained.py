@@ -24,12 +24,12 @@ __all__ = [
     *("RoundedBackprop", "RoundedReLU", "StraightThrough"),
 ]
 
-#: As many as in "qsdp-250"; twice as many ReLU neurons have as many first-layer weights.
+#: As many neurons as in "qsdp-250"; twice as many ReLU neurons have the same number of first-layer weights.
 _NEURONS = 250
 
 
 def _labels(model: Any, network: Any, X: Any) -> npt.NDArray[Any]:
-    """Return the classes that a network of a fitted estimator chooses, which may add inputs of its own."""
+    """Return the labels that a network predicts for a fitted estimator, which may add inputs of its own."""
     inputs = getattr(model, "network_inputs", None)
     outputs = network.predict(np.asarray(X, dtype=np.float64) if inputs is None else inputs(X))
     labels: npt.NDArray[Any] = model.classes_[choose_classes(outputs)]
@@ -37,9 +37,9 @@ def _labels(model: Any, network: Any, X: Any) -> npt.NDArray[Any]:
 
 
 class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier of `qsdp.baselines` with the hyper-parameters to validate; its `fit` imports PyTorch."""
+    """Classifier of `qsdp.baselines` with hyper-parameters to validate; its `fit` imports PyTorch."""
 
-    #: The estimator, its number of neurons, and what else it is given.
+    #: Name of the estimator, its number of neurons, and its other parameters.
     system, neurons, settings = "BackpropClassifier", _NEURONS, MappingProxyType[str, Any]({})
     #: Whether the network is of the kind that the relaxation bounds.
     certified = False
@@ -53,11 +53,11 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.budget = budget
 
     def _network(self) -> Any:
-        """Return the network of the fitted estimator, rounded where the method does so."""
+        """Return the network of the fitted estimator, rounded if the method rounds."""
         return self.model_.network_
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any], *, whole: bool = False) -> _Trained:
-        """Train in the usual single precision, if `whole` by `Budget.fit`, and round where the method does so."""
+        """Train in single precision, by `Budget.fit` if `whole`, and round if the method rounds."""
         chosen = {"learning_rate": self.learning_rate, "beta": self.beta, **self.budget.training, **self.settings}
         usual = {"batch_size": 64, "dtype": "float32", "random_state": self.random_state}
         model = getattr(baselines, self.system)(self.neurons, **chosen, **usual)
@@ -79,7 +79,7 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return plain_bits(self.network_)
 
     def certificate(self, X: FloatArray, y: npt.NDArray[Any]) -> Certificate | None:
-        """Certify the network on its training data by the relaxation, or return None for another kind of network."""
+        """Certify the network on its training set by the relaxation; None if the relaxation gives no bound."""
         if not self.certified:
             return None
         problem = self.model_.training_problem(X, y, self.network_)
@@ -95,7 +95,7 @@ class FloatBackprop(_Trained):
 
 
 class RoundedBackprop(_Trained):
-    """Baseline of the paper: second layer 1/m in training, then signs and one scale; validated after rounding."""
+    """The paper's baseline: second layer 1/m in training, then signs and one scale; validated after rounding."""
 
     settings, certified = MappingProxyType({"second_layer": "fixed"}), True
 
@@ -119,7 +119,7 @@ class RoundedReLU(_Trained):
 
 
 class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Network selected and trained in float, then distilled into one of the relaxation with polished signs.
+    """Network selected and trained in float, then distilled into a network of the relaxation with polished signs.
 
     It has no certificate, which would bound the distillation problem instead of the training problem.
     """
@@ -129,7 +129,7 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> MatchedBackprop:
-        """Search, train, and distil once."""
+        """Search, train, and distill once."""
         search = clone(self.search).fit(X, y)
         self.choice_ = search.choice_
         self.classes_ = search.classes_
@@ -140,12 +140,12 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return distill(model, X, _NEURONS, refine="polish", random_state=self.random_state).network
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
-        """Return the labels of the network that was made of the trained one."""
+        """Return the labels predicted by the distilled network."""
         return _labels(self, self.network_, X)
 
 
 class RefittedStraightThrough(MatchedBackprop):
-    """Network selected and trained straight-through, whose second layer is chosen anew by the labels."""
+    """Network selected and trained straight-through, with its second layer refitted to the labels."""
 
     def _made_of(self, model: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
         self.network_inputs = model.network_inputs
@@ -153,5 +153,5 @@ class RefittedStraightThrough(MatchedBackprop):
         return refit(model.network_, self.problem_)
 
     def certificate(self, X: FloatArray, y: npt.NDArray[Any]) -> Certificate:
-        """Certify the network on its training data by the relaxation."""
+        """Certify the network on its training set by the relaxation."""
         return certify(self.network_, self.problem_, solve_relaxation(self.problem_, tol=1e-4))

@@ -1,4 +1,4 @@
-"""Sets of the UCI Machine Learning Repository: one declaration for each set, one parser for all."""
+"""Sets of the UCI Machine Learning Repository: one declaration per set, one parser for all."""
 
 from qsdp.datasets._uci.load import SPECS, load_uci
 from qsdp.datasets._uci.spec import UCISpec

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from qsdp.datasets._uci.spec import UCISpec, uci_file, words
 
-#: A copy at a fixed commit: UCI has withdrawn the set.
+#: Copy at a fixed commit, since UCI has withdrawn the set.
 _PIMA_MIRROR = "https://raw.githubusercontent.com/jbrownlee/Datasets/db22b4b6ad1520baf9ffacba0f0d7f301e3f806a"
 
 _SPAM_WORDS = words(

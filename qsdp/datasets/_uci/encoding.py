@@ -1,4 +1,4 @@
-"""Encoding of columns of fields as numbers."""
+"""Encoding of columns of text fields as numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENCODINGS = {
 
 
 def encode_features(spec: UCISpec, rows: ParsedRows, encoding: str) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the matrix of features and the names of its columns."""
+    """Return the feature matrix and the names of its columns."""
     blocks: list[FloatArray] = []
     names: list[str] = []
     for feature in spec.features:
@@ -43,7 +43,7 @@ def encode_features(spec: UCISpec, rows: ParsedRows, encoding: str) -> tuple[Flo
 
 
 def encode_target(spec: UCISpec, rows: ParsedRows) -> AnyArray:
-    """Return -1.0 and +1.0 for two classes, integers from 0 for more."""
+    """Return -1.0 and +1.0 for two classes, or integers from 0 for more."""
     number = {name: index for index, name in enumerate(spec.classes)}
     number |= {label: number[name] for label, name in spec.labels.items()}
     labels = rows.columns[spec.target]
@@ -56,7 +56,7 @@ def encode_target(spec: UCISpec, rows: ParsedRows) -> AnyArray:
 
 
 def count_missing(spec: UCISpec, rows: ParsedRows) -> tuple[int, int, bool]:
-    """Return the number of missing values, of rows that have one, and whether any is in a column of numbers."""
+    """Return the number of missing values, of rows with one, and whether any is in a numeric column."""
     missing = {name: [field == MISSING for field in rows.columns[name]] for name in spec.features}
     affected = int(np.any(list(missing.values()), axis=0).sum())
     counts = {name: sum(flags) for name, flags in missing.items()}

@@ -1,4 +1,4 @@
-"""Parser from the text of files to columns of fields."""
+"""Parser of file texts into columns of fields."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class ParsedRows:
     columns : dict of str to list of str
         Fields of each column; equal strings are one object.
     starts : list of (int, Path, int)
-        Index of the first row, path, and line of that row, for each file.
+        For each file, the index of its first row, its path, and the line of that row.
     """
 
     columns: dict[str, list[str]]
     starts: list[tuple[int, Path, int]]
 
     def where(self, index: int) -> str:
-        """Return file and line of a row, for errors."""
+        """Return the file and line of a row, for error messages."""
         first, path, line = [start for start in self.starts if start[0] <= index][-1]
         return f"{path}, line {line + index - first}"
 
 
 def parse_rows(spec: UCISpec, files: Iterable[tuple[Path, str]]) -> ParsedRows:
-    """Split texts into rows with the columns of `spec`; only trailing blank lines are allowed."""
+    """Split texts into rows with the columns of `spec`; blank lines are allowed only at the end."""
     columns: list[list[str]] = [[] for _ in spec.columns]
     starts: list[tuple[int, Path, int]] = []
     known: dict[str, str] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from qsdp.datasets._dataset import Task
 from qsdp.datasets._fetch import RawFile
 
-#: The sha256 of every file by its path below the folder ``uci``.
+#: The sha256 of every file, by its path below the folder ``uci``.
 _SHA256 = {
     "adult/adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     "adult/adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
@@ -36,12 +36,12 @@ _SHA256 = {
 
 
 def uci_file(local: str, remote: str | None = None, *mirrors: str) -> RawFile:
-    """Return a file by its path below ``uci`` and its path in the archive, which is the same by default."""
+    """Return a file, given its path below ``uci`` and its path in the archive, by default the same."""
     return RawFile(f"uci/{local}", remote or local, _SHA256[local], mirrors=mirrors)
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the names in a text, which blanks separate."""
+    """Return the names in a text, separated by blanks."""
     return tuple(text.split())
 
 
@@ -52,13 +52,13 @@ class UCISpec:
     Attributes
     ----------
     files : tuple of RawFile
-        Concatenated in this order.
+        Files, concatenated in this order.
     columns : tuple of str
         Columns of the files in order, including the class.
     target : str
         Column of the class.
     classes : tuple of str
-        Names of the classes: the negative, then the positive one of two; those of 0, 1, ... of more.
+        Names of the classes: for two, the negative and the positive one; for more, those of 0, 1, ...
     n_samples : int
         Number of rows.
     title, citation, licence : str
@@ -68,13 +68,13 @@ class UCISpec:
     categorical : frozenset of str
         Columns of symbols; all others are numeric.
     dropped : mapping of str to str
-        Columns left out, with the reason.
+        Columns that are left out, with the reason.
     separator : str or None
         Field separator; None for any run of blanks.
     first_lines : frozenset of str
         Lines to skip if a file begins with one of them.
     n_train : int or None
-        Number of leading rows on which the literature trains, testing on the others.
+        Number of leading rows that the literature uses for training; the others are for testing.
     note : str
         Further remarks for the description.
     """
