@@ -287,7 +287,7 @@ def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
     return stalled and relaxation.problem.beta > 0.0 and far and not settings.deadline.over
 
 
-# -- outputs apart, for solvers through CVXPY ----------------------------------------------------------------
+# -- separate outputs, for solvers through CVXPY -------------------------------------------------------------
 
 
 def _solve_apart(
