@@ -310,7 +310,7 @@ def _bound(
 
 
 def _is_symmetric(matrix: Matrix, tol: float = 1e-13) -> bool:
-    """Return whether a matrix of any shape is symmetric up to rounding: at most `tol` of its magnitudes are not."""
+    """Return whether a matrix of any shape is symmetric up to rounding, at most `tol` of its magnitudes."""
     if matrix.shape[0] != matrix.shape[1]:
         return False
     return float(abs(matrix - matrix.T).sum()) <= tol * float(abs(matrix).sum())

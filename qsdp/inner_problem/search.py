@@ -1,4 +1,4 @@
-"""The main loop of the inner problem: steps, proofs when they pay, and the best pair of point and bound."""
+"""The main loop of the inner problem: steps, proofs when worthwhile, and the best pair of point and bound."""
 
 from __future__ import annotations
 

@@ -170,8 +170,8 @@ def _tightest(
         yield from _raised(row_sums())
         yield np.ones(instance.size)
         if not weights and np.any(M) and not deadline.over:
-            # For 100 to 1500 random and low-rank columns, 3 to 12 % below row sums and ones, at the cost of one to
-            # three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
+            # For 100 to 1500 random and low-rank columns, it is 3 to 12 % below row sums and ones, at the cost of one
+            # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
             search = uninterrupted(grothendieck_bound(M, tol=1e-3, time_limit=deadline.time_limit))
             yield from _raised(search.z[: instance.size], _FLOORS[:1])
 
@@ -194,7 +194,7 @@ def _tightest(
 def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
     r"""Return how much rounding can change a pricing value of `nu`, for each output; see `entry_rounding`.
 
-    If outputs are coupled, the entries of a row should sum to zero. What remains in floats changes the matrix, too.
+    If outputs are coupled, the entries of a row should sum to zero; the remainder in floats changes the matrix, too.
     """
     columns = nu.T if nu.ndim == 2 else nu[None, :]
     roundings = np.array([entry_rounding(instance.map, column) for column in columns])
@@ -207,9 +207,9 @@ def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
 def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float], scale: float) -> float:
     r"""Return `scale`, or a smaller one if that multiple of `nu` is infeasible in floats; 0 if none is found.
 
-    Apart from rounding, no pricing value of output k exceeds ``uppers[k]``. The rounding includes that of ``scale *
-    nu`` itself, which is no multiple of the rounding of `nu` if rows cancel. It counts twice, so that a check that
-    computes the matrix again and allows for rounding again also finds the multiple feasible.
+    Apart from rounding, no pricing value of output k exceeds ``uppers[k]``. The rounding includes that of
+    ``scale * nu`` itself, which is no multiple of the rounding of `nu` if rows cancel. It counts twice, so that a check
+    that computes the matrix again and allows for rounding again also finds the multiple feasible.
     """
     for _ in range(_ATTEMPTS):
         roundings = pricing_roundings(instance, scale * nu)

@@ -139,7 +139,7 @@ class Instance(LinearInstance):
         Notes
         -----
         The units are powers of two, so changing to them and back rounds nothing. For losses of real targets, the unit
-        of predictions is near the root mean square of y. The map's is near its mean size, or less if the regulariser
+        of predictions is near the root mean square of y. The unit of the map is near its mean size, or less if
         :math:`w \rho` would vanish next to the loss. Means are over weighted samples, so that a weight k equals k equal
         rows. Weights whose mean is far from one are divided by a power of two near it.
         """

@@ -79,9 +79,10 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork, deadline: Dea
 def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
     r"""Return Z and V of shape (C, N, N): the point of the relaxation that a network gives.
 
-    The point is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and :math:`V = \frac14 \sum_j |\alpha_j|
-    (u_j u_j^T + v_j v_j^T)`, with first-layer weights in units of the largest. Then :math:`V \pm Z` are positive
-    semidefinite, and no diagonal entry of V exceeds half the sum of :math:`|\alpha_j|`.
+    The point is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
+    :math:`V = \frac14 \sum_j |\alpha_j| (u_j u_j^T + v_j v_j^T)`, with first-layer weights in units of the largest.
+    Then :math:`V \pm Z` are positive semidefinite, and no diagonal entry of V exceeds half the sum of
+    :math:`|\alpha_j|`.
     """
     largest = np.ones(problem.size)
     largest[: problem.n_features] = problem.levels - 1.0

@@ -1,8 +1,8 @@
 r"""Heavy products of a method that works in factors, in the requested precision and on the requested device.
 
 A solver that keeps matrices as :math:`T_c = \sum_{j \in c} \sigma_j e_j e_j^T` needs few products with the data: the
-images of the columns e (`Products.image`), values of pairs of them, and the adjoint applied to them. Each takes ``2 n d
-k`` operations for k columns. Arrays of n rows and k columns stay where the data are; everything else is NumPy float64.
+images of the columns e (`Products.image`), values of pairs of them, and the adjoint applied to them. Each takes
+``2 n d k`` operations for k columns. Arrays of n rows and k columns stay where the data are; all else is NumPy float64.
 
 NumPy computes without a device. On a device such as "cpu" or "cuda", torch does; it is imported only then.
 """

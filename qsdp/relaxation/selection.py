@@ -77,7 +77,7 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
     problem : TrainingProblem
         Its own beta does not matter.
     deadline : Deadline
-        Once it has passed, return the best share so far, or at most 0.01 if the loss was still falling.
+        Deadline after which the best share so far is used, but at most 0.01 if the loss was still falling.
     bar : ProgressBar
         Bar that shows how many shares are done.
     """

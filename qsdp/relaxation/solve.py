@@ -228,7 +228,7 @@ def _best_of_attempts(
 ) -> Relaxation:
     """Solve the instance; ask for more accuracy if the solver reports success but the certified gap is too large.
 
-    A method of this package continues from its last point. With a `reduction`, output k is solved in its rows.
+    A method of this package continues from its last point. With a `reduction`, output k is solved in reduced rows.
     """
     began, deadline = time.perf_counter(), settings.deadline
     reduced = reduction.reduced(scaled.instance, scaled.units, k) if reduction else None
@@ -281,7 +281,7 @@ def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:
 
 
 def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
-    """Return whether the interior-point method stalled far from the tolerance, as on columns of different sizes."""
+    """Return whether the interior-point method stalled far from the tolerance, as on columns of very unlike sizes."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
     far = relaxation.relative_gap > _FAR * settings.tol
     return stalled and relaxation.problem.beta > 0.0 and far and not settings.deadline.over

@@ -23,8 +23,8 @@ __all__ = ["GAMMA", "SHAPINGS", "scaled_block", "smallest_diagonal"]
 GAMMA = math.asinh(1.0)
 
 #: Relative error of the adaptive constant, from below. At the largest constant, the replicas of a coordinate agree and
-#: no inner level occurs. With several replicas, a hundredth of c keeps some inner levels and usually lowers the
-#: sampling variance, by up to a tenth.
+#: no inner level occurs. With several replicas, giving up a hundredth of c keeps some inner levels and usually lowers
+#: the sampling variance, by up to a tenth.
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
 #: Number of iterations of the paper's program for which there must be time before it is begun.

@@ -42,8 +42,8 @@ class CovarianceRoot:
     Attributes
     ----------
     factors : tuple of ndarray
-        R itself, or its diagonal if R is diagonal, or the lower triangular factors L and K of P + S and P - S if Q = [P
-        S; S P]. In the last case, R is [L K; L -K] divided by the square root of two.
+        R itself, or its diagonal if R is diagonal, or the lower triangular factors L and K of P + S and P - S if Q =
+        [P S; S P]. In the last case, R is [L K; L -K] divided by the square root of two.
     """
 
     factors: tuple[FloatArray, ...]

@@ -119,7 +119,7 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     if own and own[0].name == INTERIOR.name:
         least = _operations(own[0], instance, settings)
         if least <= _NEGLIGIBLE and settings.deadline.affords(least):
-            # No other back end counts as cheaper, and predicting their operations is a notable part of a small solve.
+            # No other back end counts as cheaper, and predicting their operations takes a share of a small solve.
             return own[0]
     costs = {backend.name: _operations(backend, instance, settings) for backend in own}
     in_time = [backend for backend in own if settings.deadline.affords(costs[backend.name])]

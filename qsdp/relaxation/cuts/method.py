@@ -1,7 +1,7 @@
 r"""Mehrotra's predictor-corrector method for the relaxation with cuts, for one output.
 
 It works like `qsdp.relaxation.solvers.interior.method`, with the pairs :math:`(\gamma_k, s_k)` of the cuts besides the
-pairs of the matrices. Before the end, a slack need not equal its cut's value.
+pairs of the matrices. Before convergence, a slack need not equal its cut's value.
 """
 
 from __future__ import annotations

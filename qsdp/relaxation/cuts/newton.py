@@ -1,15 +1,16 @@
 r"""The Newton system of the relaxation with cuts, for one output.
 
-In the notation of `qsdp.relaxation.solvers.interior.newton`, with weights :math:`\gamma \ge 0` of the cuts :math:`a_k^T
-A a_k + c_k^T B c_k - s_k = r`, :math:`s \ge 0`, and :math:`\gamma_k s_k = \mu` on the path, the dual matrices are
+In the notation of `qsdp.relaxation.solvers.interior.newton`, with weights :math:`\gamma \ge 0` of the cuts
+:math:`a_k^T A a_k + c_k^T B c_k - s_k = r`, :math:`s \ge 0`, and :math:`\gamma_k s_k = \mu` on the path, the dual
+matrices are
 
 .. math::
 
     \mathrm{Diag}(z) - F^T \nu - \sum_k \gamma_k a_k a_k^T \quad\text{and}\quad
     \mathrm{Diag}(z) + F^T \nu - \sum_k \gamma_k c_k c_k^T, \qquad 1^T z - 1^T \gamma = \beta D,
 
-and eliminating the steps of A, B, s and of the predictions leaves a positive definite system in :math:`(dq, d\gamma,
-dz)`. Its blocks are those without cuts and
+and eliminating the steps of A, B, s and of the predictions leaves a positive definite system in
+:math:`(dq, d\gamma, dz)`. Its blocks are those without cuts and
 
 .. math::
 
@@ -90,9 +91,9 @@ class CutNewton:
     ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Return dq, the steps of the weights of the cuts and of z, and dr.
 
-        R, of shape (2, N, N), holds the right-hand sides for the steps of A and B, `error` is that of the loss, ``off =
-        diag(A + B) - r``, `missed` is how far the values of cuts fall short of the aims of their slacks, and ``excess =
-        sum(z) - sum(gamma) - c``.
+        R, of shape (2, N, N), holds the right-hand sides for the steps of A and B, and `error` is that of the loss.
+        ``off = diag(A + B) - r``, `missed` is how far the values of cuts fall short of the aims of their slacks, and
+        ``excess = sum(z) - sum(gamma) - c``.
         """
         rhs = np.empty(len(self._ends))
         rhs[self._q] = self._coordinates.forward(R[1] - R[0]) - error

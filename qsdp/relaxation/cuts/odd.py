@@ -1,7 +1,7 @@
 r"""Valid inequalities of sign matrices: an integer vector with an odd sum is orthogonal to no sign vector.
 
-For integer b with an odd sum, :math:`b^T y` is odd for every sign vector y. So :math:`(b^T y)^2 \ge 1`, and :math:`b^T
-Y b \ge 1` for all convex combinations Y of :math:`y y^T`. Three entries of magnitude one give the triangle
+For integer b with an odd sum, :math:`b^T y` is odd for every sign vector y. So :math:`(b^T y)^2 \ge 1`, and
+:math:`b^T Y b \ge 1` for all convex combinations Y of :math:`y y^T`. Three entries of magnitude one give the triangle
 inequalities, five give the pentagonal ones, and all such b the hypermetric ones of the cut polytope (Deza and Laurent,
 *Geometry of Cuts and Metrics*, 1997).
 

@@ -58,8 +58,9 @@ def longer_cuts(
 ) -> OddCuts:
     r"""Return violated inequalities of vectors with entries -1, 0 and 1 that grow from `starts` by two at a time.
 
-    In each step, every vector moves in the two coordinates that lower :math:`b^T Y b` most. Vectors with :math:`b^T Y b
-    < 1 - \text{least}` are ranked by their violation over the norm of the off-diagonal part of :math:`b b^T`.
+    In each step, every vector moves in the two coordinates that lower :math:`b^T Y b` most. Vectors with
+    :math:`b^T Y b < 1 - \text{least}` are ranked by their violation over the norm of the off-diagonal part of
+    :math:`b b^T`.
     """
     found = [np.zeros((0, len(Y)))]
     vectors = starts[rng.permutation(len(starts))]
