@@ -223,7 +223,7 @@ def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[fl
 def entry_rounding(data: DataMap, nu: FloatArray) -> float:
     r"""Return how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
-    The error of an entry of M is at most ``(n + 16) eps sum |nu_i| |X_i|``, that of a pricing value the sum of these.
+    An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum.
     """
     # Sixteen covers any order of the products, and what the stand-alone checker allows for.
     return EPS * (data.n_rows + 16) * entry_size(data, nu)

@@ -106,8 +106,8 @@ class DirectEvaluation:
 class GramEvaluation:
     r"""Evaluation of a squared loss from the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. The Gram matrix
-    and the products with the targets are those of `gram_in_basis`, in either precision and any library.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. The function
+    `gram_in_basis` gives the Gram matrix, in either precision and any library, and the products with the targets.
     """
 
     def __init__(

@@ -117,7 +117,7 @@ def plan_paths(
         Problem of all data.
     splits : sequence of (training rows, held-out rows)
     betas : int or array-like of shape (K,), default=20
-        See `relaxation_path`; a grid is that of all data.
+        See `relaxation_path`; a grid is computed for all data.
     solver, tol
         See `relaxation_path`.
     deadline : Deadline
@@ -150,8 +150,8 @@ def _shared_reductions(
 ) -> tuple[list[Reductions | None], Reductions | None]:
     """Return the Gram matrices of all training sets and of all data, if one pass over the data gives them.
 
-    The Gram matrix of a training set is the sum of those of the other folds' held-out rows. Nothing cancels, because
-    all terms are positive semidefinite.
+    The Gram matrix of a training set is the sum of the Gram matrices of the other folds' held-out rows. Nothing
+    cancels, because all terms are positive semidefinite.
     """
     p = problem.size * (problem.size + 1) // 2
     smallest = min(len(train) for train, _ in splits)

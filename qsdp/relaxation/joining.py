@@ -24,7 +24,7 @@ _WEIGHTS, _PASSES = 40.0, 5.0
 def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
     """Return the better point and the better bound of two relaxations, separately for outputs that do not interact.
 
-    The other attributes are those of the relaxation with the smaller gap; times are added.
+    The relaxation with the smaller gap gives the other attributes; times are added.
     """
     best = min(one, other, key=lambda found: found.relative_gap)
     seconds = {name: getattr(one, name) + getattr(other, name) for name in ("compile_time", "solve_time")}

@@ -1,4 +1,4 @@
-"""The beta from which on zero is optimal."""
+"""The smallest beta for which zero is optimal."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> flo
 
 
 def _found_beta_max(problem: TrainingProblem) -> float:
-    """Return the beta from which on no neuron found by sign alternation, for any output, lowers the objective."""
+    """Return the smallest beta for which no neuron found by sign alternation, for any output, lowers the objective."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
     instance, units = scaled.instance, scaled.units
     values, nu = [], instance.zero_dual

@@ -242,7 +242,7 @@ def _multipliers(program: cp.Problem, binary: npt.NDArray[np.bool_]) -> list[Flo
     groups = [mask for mask in (binary, ~binary) if mask.any()]
     shifts = []
     for half in (duals[: len(groups)], duals[len(groups) :]):
-        # The sign of an equation's multiplier depends on the solver's convention, that of an inequality does not.
+        # The solver's convention decides the sign of an equation's multiplier, but not of an inequality's.
         for sign in (1.0, -1.0):
             shift = np.zeros(len(binary))
             for mask, dual in zip(groups, half, strict=True):

@@ -86,7 +86,7 @@ def gram_of(
 
 
 def _map_ratio(data: DataMap, known: DataMap) -> float | None:
-    """Return the factor from the rows of the known map to those of the other, or None if there is none."""
+    """Return the factor by which the rows of `known` become the rows of `data`, or None if there is none."""
     if isinstance(data, FormMap) and isinstance(known, FormMap):
         return data.factor / known.factor if np.array_equal(data.rows, known.rows) else None
     if not (isinstance(data, QuadraticMap) and isinstance(known, QuadraticMap)):

@@ -77,7 +77,7 @@ class ScaledProblem:
         return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, np.atleast_2d(z), status="start")
 
     def divided(self, raw: RawSolution) -> list[RawSolution]:
-        """Return candidates for the instance as those of its parts, each in the units of the part."""
+        """Return candidates for the instance as candidates for its parts, each in the units of the part."""
         if not self.problem.separable:
             return [raw]
         return [self._of_part(raw, part.units, k) for k, part in enumerate(self.parts)]

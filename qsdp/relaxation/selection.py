@@ -32,7 +32,7 @@ FALLBACK = 0.01
 #: Relative gap of the solves; the held-out losses of neighbouring shares differ by more.
 _TOL = 1e-2
 
-#: Number of folds. Up to so many distinct samples, all are held out in turn; with more samples, only the first is.
+#: Number of folds. Up to this many distinct samples, all are held out in turn; with more, only the first is.
 _FOLDS, _MANY = 4, 1000
 
 #: Largest number of distinct samples used: with thousands, the choice does not depend on a few.
@@ -42,8 +42,8 @@ MOST_SAMPLES = 5000
 #: encodings each, the held-out loss fell and rose once along the shares, and this rule cost at most 1.5 % of it.
 _LEAST_FOLDS, _WORSE = 2, 0.05
 
-#: A share below that of the smallest loss must misclassify fewer rows by this many standard errors to be chosen: by
-#: Breiman's rule, the simplest of the models within one standard error is taken.
+#: To be chosen, a share below the one with the smallest loss must misclassify fewer rows by this many standard errors:
+#: by Breiman's rule, the simplest of the models within one standard error is taken.
 _CLEARLY = 1.0
 
 
@@ -168,11 +168,11 @@ class _ShareSearch:
                 break
             best = smaller
         gains, rows = self._gains(share, best), np.concatenate([fold.held_out_rows for fold in self.folds])
-        # The gain of a sample is that of all its rows, and each row is a draw of its own.
+        # The gain of a sample is the total gain of its rows, each of which is a draw of its own.
         return best if gains.sum() > _CLEARLY * np.sqrt((np.square(gains) / rows).sum()) else share
 
     def _gains(self, share: float, other: float) -> FloatArray:
-        """Return the weights of rows misclassified at one share minus those of rows misclassified at another."""
+        """Return the weights of rows misclassified at one share minus the weights of rows misclassified at another."""
         one, two = (np.concatenate(self._wrong[name]) for name in (share, other))
         return one - two
 
@@ -202,7 +202,7 @@ class _Codes:
         return cls(low, high, y.shape[1] > 1 and bool(np.all((y == high).sum(axis=1) == 1)))
 
     def wrong(self, samples: TrainingProblem, outputs: FloatArray) -> FloatArray:
-        """Return the misclassified weight of every sample; zero if its class is that of the outputs."""
+        """Return the misclassified weight of every sample; zero if the outputs give its class."""
         is_class = _columns(samples.y) == self.high
         scores = (_columns(outputs) - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
         if self.one_each:

@@ -165,7 +165,7 @@ def covariances_of(
 ) -> Any:
     """Compute the result of `shape_covariance` until a deadline.
 
-    If `within` is True, outputs whose covariance and root would end too late get those of the zero point.
+    If `within` is True, outputs whose covariance and root would end too late get the covariance of the zero point.
     """
     problem = relaxation.problem
     covariances: list[SignCovariance] = []

@@ -26,7 +26,7 @@ __all__ = [
     "low_rank_first",
 ]
 
-#: Back ends by name. "auto" tries those of other packages in this order.
+#: Back ends by name. "auto" tries back ends of other packages in this order.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}
 
 #: Operations of about a second; below, "auto" takes the interior-point method, whose iterations are predictable.

@@ -57,7 +57,7 @@ def follow(
     Raises
     ------
     TimeOver
-        The next step would end too late; the state is that of the last step.
+        The next step would end too late; the state is the last one reached.
     LinAlgError
         Rounding dominates.
     """

@@ -91,7 +91,7 @@ class CutNewton:
     ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Return dq, the steps of the weights of the cuts and of z, and dr.
 
-        R, of shape (2, N, N), holds the right-hand sides for the steps of A and B, and `error` is that of the loss.
+        R, of shape (2, N, N), holds the right-hand sides for the steps of A and B, and `error` the one for the loss.
         ``off = diag(A + B) - r``, `missed` is how far the values of cuts fall short of the aims of their slacks, and
         ``excess = sum(z) - sum(gamma) - c``.
         """
