@@ -164,7 +164,7 @@ class Ascent:
             self._move(_unit(np.hstack(turned)), turned[0].shape[1])
 
     def _newton_step(self, interrupted: Callable[[], bool]) -> Step:
-        """Return a tangent step by the quadratic model of half the value."""
+        """Return a tangent step from the quadratic model of half the value."""
         Y, z, split = self.Y, self.z[:, None], self.split
         inverse = 1.0 / self.weights[:, None]
 
@@ -185,7 +185,7 @@ class Ascent:
 
 
 def _unit(Y: FloatArray) -> FloatArray:
-    """Return Y with rows of unit length; a row of zeros, as dropped columns may leave it, is the first axis."""
+    """Return Y with rows of unit length; a row of zeros, which dropped columns may leave, becomes the first axis."""
     lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
     if not lengths.all():
         Y = Y.copy()
@@ -196,7 +196,7 @@ def _unit(Y: FloatArray) -> FloatArray:
 
 
 def _lowest(form: Form, z: FloatArray, weights: FloatArray, sign: float) -> tuple[float, float, FloatArray]:
-    """Return about the smallest eigenvalue of Diag(z) - sign * M in the metric, the sign, and a vector."""
+    """Return roughly the smallest eigenvalue of Diag(z) - sign * M in the metric, the sign, and its vector."""
     root = 1.0 / np.sqrt(weights)
     split = 1 if sign > 0.0 else 0
 

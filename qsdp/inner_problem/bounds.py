@@ -43,8 +43,8 @@ from qsdp.inner_problem.signs import Signs, round_to_signs
 
 __all__ = ["InnerBound", "grothendieck_bound", "maxcut_bound"]
 
-#: Rows of the form up to which one thread is used: 800 rows take 0.15 s with it and, on a busy machine of two cores,
-#: 2 to 4 s with two threads, which wait for one another.
+#: Largest number of rows of the form for which one thread is used: 800 rows take 0.15 s with one thread and, on a busy
+#: machine with two cores, 2 to 4 s with two threads, which wait for each other.
 _SMALL = 1024
 
 
@@ -277,7 +277,7 @@ def _bound(
         found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     z, Y = np.zeros(len(diagonal)), found.Y
     if len(support) < len(diagonal):
-        # Rows off the support lie along a further axis: the directions of the columns found are arbitrary.
+        # Rows outside the support get an axis of their own: the directions of the columns found are arbitrary.
         Y = np.zeros((len(diagonal), found.Y.shape[1] + 1))
         Y[:, -1] = 1.0
         Y[support] = np.hstack([found.Y, np.zeros((len(support), 1))])
@@ -310,14 +310,14 @@ def _bound(
 
 
 def _is_symmetric(matrix: Matrix, tol: float = 1e-13) -> bool:
-    """Return whether at most `tol` of the magnitudes of a matrix, of any shape, is antisymmetric: rounding."""
+    """Return whether a matrix of any shape is symmetric up to rounding, at most `tol` of its magnitudes."""
     if matrix.shape[0] != matrix.shape[1]:
         return False
     return float(abs(matrix - matrix.T).sum()) <= tol * float(abs(matrix).sum())
 
 
 def _added(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the sum rounded up; exactly where an addend is zero."""
+    """Return the sum, rounded up; it is exact where an addend is zero."""
     total = a + b
     return np.where((a == 0.0) | (b == 0.0), total, np.nextafter(total, np.inf))
 
@@ -329,7 +329,7 @@ def _sum_up(z: FloatArray) -> float:
 
 
 def _outside(values: Any, exponent: int) -> Any:
-    """Return values in the given matrix's units, rounded up where floats are too small to hold them."""
+    """Return values in the given matrix's units, rounded up where they are too small for exact floats."""
     scaled_back = np.ldexp(values, exponent)
     return np.where(np.ldexp(scaled_back, -exponent) == values, scaled_back, np.nextafter(scaled_back, np.inf))
 

@@ -33,7 +33,7 @@ class Certifier:
         self.form = form
         self.sums = form.row_sums()
         self.z = _up(self.sums * (1.0 + (form.size + 2) * EPS))
-        #: Multiplications of a proof, in units of those of products.
+        #: Number of multiplications in a proof, comparable to `Form.work`.
         self.work = form.size**3 / 3.0 * (2.0 if form.paired else 1.0)
         if form.bipartite:
             short, long = sorted(form.matrix.shape)
@@ -53,7 +53,7 @@ class Certifier:
 
     def search(self, z: FloatArray, weights: FloatArray, guess: float) -> None:
         """Raise z in proportion to `weights`, by a total from `guess` upwards, until it is proven or not the best."""
-        # So many doublings lead from the smallest guess beyond every dominating diagonal.
+        # This many doublings lead from the smallest guess beyond every dominating diagonal.
         for _ in range(120):
             if float(z.sum()) + guess >= self.bound or self._prove(_raised(z, weights, guess)):
                 return
@@ -77,8 +77,8 @@ class Certifier:
 
 
 def _raised(z: FloatArray, weights: FloatArray, amount: float) -> FloatArray:
-    """Return z raised by `amount` in sum, in the ratios of the weights, of which none is far below the mean."""
-    # A tenth of the mean is added: rows of small entries need not be accurate.
+    """Return z raised by `amount` in total, in proportion to weights raised so that none is far below the mean."""
+    # A tenth of the mean is added because rows of small entries need not be accurate.
     floored = np.maximum(weights, 0.0) + 0.1 * float(weights.mean())
     return z + amount / float(floored.sum()) * floored
 
@@ -104,9 +104,9 @@ def _rounding(z: FloatArray, matrix: Matrix) -> FloatArray | None:
 
 
 def _bipartite_rounding(z: FloatArray, block: FloatArray) -> FloatArray | None:
-    """Return d as `_rounding`, for the matrix with that upper right block.
+    """Return d as in `_rounding`, for the matrix with this upper right block.
 
-    Cholesky's factorisation eliminates the longer side first, whose part of the matrix is diagonal.
+    The Cholesky factorisation first eliminates the longer side, whose part of the matrix is diagonal.
     """
     if not float(z.min()) > 0.0:
         return None
@@ -126,22 +126,22 @@ def _bipartite_rounding(z: FloatArray, block: FloatArray) -> FloatArray | None:
 
 
 def _units(diagonal: FloatArray) -> FloatArray:
-    """Return powers of two that bring a diagonal near one: nothing is rounded, and small rows do not underflow."""
+    """Return powers of two that scale a diagonal to about one: nothing is rounded, and small rows do not underflow."""
     units: FloatArray = np.ldexp(1.0, -np.frexp(np.sqrt(diagonal))[1])
     return units
 
 
 def _factorises(A: FloatArray) -> bool:
-    """Return whether Cholesky's factorisation of A, which is overwritten, ends."""
+    """Return whether the Cholesky factorisation of A completes; A is overwritten."""
     if not float(A.diagonal().min()) > 0.0:
         return False
-    # The transpose lies in memory as LAPACK wants it.
+    # The transpose has the memory layout that LAPACK expects.
     factor, info = dpotrf(A.T, lower=True, clean=False, overwrite_a=True)
     return info == 0 and bool(np.all(np.isfinite(factor.diagonal())))
 
 
 def _allowance(diagonal: FloatArray, differences: FloatArray) -> FloatArray:
-    """Return a bound on the rounding of a factorisation and of its diagonal, of differences of such sizes."""
+    """Return a bound on the rounding of a factorisation and of the differences of these sizes on its diagonal."""
     roots = np.sqrt(diagonal)
     hidden: FloatArray = (len(roots) + 10) * EPS * roots * float(roots.sum()) + 2.0 * EPS * differences
     return hidden

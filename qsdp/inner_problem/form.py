@@ -1,4 +1,4 @@
-r"""The matrix of the inner problem in moderate units: its products with factors.
+r"""The matrix of the inner problem in moderate units, and its products with factors.
 
 The problem is :math:`\max \mathrm{tr}(B K)` over positive semidefinite K of unit diagonal, :math:`K = Y Y^T`.
 """
@@ -183,7 +183,7 @@ def _sub(matrix: Matrix, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.int
 
 
 def _stored(matrix: Matrix) -> Matrix:
-    """Return the matrix in the format of the faster products."""
+    """Return the matrix in the format with faster products."""
     size = matrix.shape[0] * matrix.shape[1]
     entries = matrix.nnz if is_sparse(matrix) else int(np.count_nonzero(matrix))
     if entries <= _SPARSE * size:

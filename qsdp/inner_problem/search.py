@@ -1,4 +1,4 @@
-"""The loop of the inner problem: steps, proofs where they pay, and the best pair of point and bound."""
+"""The main loop of the inner problem: steps, proofs when worthwhile, and the best pair of point and bound."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class BoundSearch:
     def run(self) -> DualPair:
         """Return the best factor and the best bound."""
         form, tol, N = self.form, self.tol, self.form.size
-        # No landscape of so many columns has a spurious optimum; most of half as many have none either, and are faster.
+        # With `safe` columns, there is no spurious optimum; with half as many, usually none, and steps are faster.
         safe = min(N, math.isqrt(2 * N) + 2)
         usual = min(N, math.isqrt(2 * N) // 2 + 2)
         columns = usual if self.rank is None else min(N, self.rank)
@@ -122,7 +122,7 @@ class BoundSearch:
             status = "interrupted"
         if status != "optimal":
             excess = ascent.gradient * float(ascent.weights.sum())
-            # The gap is a quarter of the gradient at least, as a rule, and never less than rounding.
+            # The gap is usually at least a quarter of the gradient, and never less than rounding.
             guess = max(0.25 * excess, allowed(), 1e-12 * abs(ascent.value))
             certifier.search(ascent.z, ascent.weights, guess)
         return DualPair(best[1], best[2], best[0], certifier.z, iterations, status)

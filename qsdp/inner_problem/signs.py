@@ -32,7 +32,7 @@ class Signs(NamedTuple):
 def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator) -> Signs:
     """Return the best of n sign vectors from random hyperplanes after flips, for symmetric B (N, N) and Y (N, p)."""
     best = Signs(np.ones(len(Y), dtype=np.int8), -np.inf)
-    # Y is unique up to a rotation only, which differs between processors; with its polar factor it is the symmetric
+    # Y is unique only up to a rotation, which differs between processors. Its polar factor turns it into the symmetric
     # root of Y Y'.
     polar, _ = scipy.linalg.polar(Y)
     for part in blocks(n, len(Y)):

@@ -34,8 +34,8 @@ __all__ = [
 #: Floors added to the weights z, relative to their mean; each loosens the bound by that share at most.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
-#: Multiples of a dual vector that are tried, and share of the dual radius by which one may miss it: a tenth of what
-#: whoever checks a bound allows for.
+#: Number of multiples of a dual vector that are tried, and share of the dual radius by which a multiple may exceed it:
+#: a tenth of the allowance in a check of the bound.
 _ATTEMPTS, _ROUNDED = 6, 1e-10
 
 
@@ -50,9 +50,9 @@ class DualBound:
     nu : ndarray of shape (n,) or (n, C)
         Dual vector, scaled to feasibility.
     z : ndarray of shape (N,) or (C, N)
-        Positive; ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
-        ``sum(z)`` with `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed).
-        All ones where nu is zero, which proves the bound alone.
+        Positive. ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
+        ``sum(z)`` plus `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed). All ones
+        if nu is zero; nu then proves the bound alone.
     """
 
     value: float
@@ -78,7 +78,7 @@ def best_dual_bound(
     *,
     regularization: str = "tight",
 ) -> DualBound:
-    r"""Return the best lower bound that the candidates prove; valid whatever they are.
+    r"""Return the best lower bound that the candidates prove; it is valid for any candidates.
 
     For any :math:`\nu` with :math:`\tau(\nu) = \max_{u,v} u^T M_\nu v \le \beta D`, where
     :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, weak duality gives :math:`p_b^* \ge -\ell^*(-\nu)`. Every
@@ -89,17 +89,17 @@ def best_dual_bound(
     ----------
     problem : TrainingProblem
     duals : iterable of ndarray in the shape of y, or None
-        Candidates for :math:`\nu`, as from a solver or as minus a gradient of the loss; those that are None
-        or of another shape or not finite are passed over.
+        Candidates for :math:`\nu`, for example from a solver or minus a gradient of the loss. Candidates that are None,
+        not finite or of another shape are skipped.
     weights : iterable of ndarray of shape (N,) or (C, N), or None
-        Candidates for z, as from a solver. All ones and the absolute row sums of M are always tried.
+        Candidates for z, for example from a solver. All ones and the absolute row sums of M are always tried.
     regularization : {"tight", "paper"}
-        Whether the bound is that of the tight relaxation or of the one printed in (25).
+        Whether the bound is for the tight relaxation or for the one printed in (25).
 
     Notes
     -----
-    Sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` only :math:`\nu = 0` is feasible without
-    a tolerance, and the bound is the smallest value of the loss.
+    See sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` only :math:`\nu = 0` is feasible without a
+    tolerance, and the bound is the smallest value of the loss.
     """
     return instance_bound(Instance.of(problem, regularization), duals, weights)
 
@@ -112,11 +112,11 @@ def instance_bound(
     exhaustive: bool = True,
     deadline: Deadline = NEVER,
 ) -> DualBound:
-    """Return `best_dual_bound` of an instance, in its units.
+    """Compute `best_dual_bound` for an instance, in the instance's units.
 
-    Without `exhaustive` only the weights given are tried, nearly as they are: enough for those of a method that
-    has evaluated them already. Once the deadline has passed for good, the row sums of M are what dominates it;
-    where there is no time for M either, no candidate is tried.
+    Without `exhaustive`, only the given weights are tried, nearly unchanged. This suffices for weights that a method
+    has already evaluated. Long after the deadline, row sums of M take their place. If there is no time for M either, no
+    candidate is tried.
     """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
@@ -165,17 +165,17 @@ def _tightest(
         if not exhaustive:
             yield from [raised for z in weights for raised in _raised(z, _FLOORS[:1])] or [np.ones(instance.size)]
             return
-        # The first are the best as a rule, and all there is time for where that is short.
+        # The first weights are usually the best, and the only ones if time is short.
         yield from (raised for z in weights for raised in _raised(z))
         yield from _raised(row_sums())
         yield np.ones(instance.size)
         if not weights and np.any(M) and not deadline.over:
-            # Of 100 to 1500 random and low-rank columns, 3 to 12 % below row sums and ones, at the cost of one to
-            # three of the decompositions above; a tolerance of 1e-4 gains less than 0.1 %.
+            # For 100 to 1500 random and low-rank columns, it is 3 to 12 % below row sums and ones, at the cost of one
+            # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
             search = uninterrupted(grothendieck_bound(M, tol=1e-3, time_limit=deadline.time_limit))
             yield from _raised(search.z[: instance.size], _FLOORS[:1])
 
-    # The eigenvalues of the scaled matrix carry a modest multiple of N eps, relative to the largest.
+    # The errors of the scaled matrix's eigenvalues are a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
     pairs: list[tuple[float, FloatArray]] = []
     for z in choices():
@@ -187,14 +187,14 @@ def _tightest(
         sums = row_sums()
         pairs = [(factor * float(sums.max()), z) for z in _raised(sums, _FLOORS[:1])] or [(0.0, np.ones(instance.size))]
     t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
-    # Where M vanishes, z is still to be positive.
+    # z must be positive even if M vanishes.
     return max(t, EPS * instance.dual_radius / float(z.sum())), z
 
 
 def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
-    r"""Return for each output by how much rounding can change a pricing value of `nu`, see `entry_rounding`.
+    r"""Return how much rounding can change a pricing value of `nu`, for each output; see `entry_rounding`.
 
-    Where outputs are coupled, entries of a row are meant to sum to zero; what floats miss moves the matrix, too.
+    If outputs are coupled, the entries of a row should sum to zero; the remainder in floats changes the matrix, too.
     """
     columns = nu.T if nu.ndim == 2 else nu[None, :]
     roundings = np.array([entry_rounding(instance.map, column) for column in columns])
@@ -205,11 +205,11 @@ def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
 
 
 def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float], scale: float) -> float:
-    r"""Return `scale`, or less where the multiple of `nu` in floats is not feasible: 0 if none is found.
+    r"""Return `scale`, or a smaller one if that multiple of `nu` is infeasible in floats; 0 if none is found.
 
-    No pricing value of output k exceeds ``uppers[k]`` but for rounding, of which that of ``scale * nu`` itself is a
-    part: where rows cancel it is no multiple of the rounding of `nu`. It counts twice, since whoever computes the
-    matrix again, and allows for rounding again, is to find the multiple feasible as well.
+    Apart from rounding, no pricing value of output k exceeds ``uppers[k]``. The rounding includes that of
+    ``scale * nu`` itself, which is no multiple of the rounding of `nu` if rows cancel. It counts twice, so that a check
+    that computes the matrix again and allows for rounding again also finds the multiple feasible.
     """
     for _ in range(_ATTEMPTS):
         roundings = pricing_roundings(instance, scale * nu)
@@ -221,11 +221,11 @@ def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[fl
 
 
 def entry_rounding(data: DataMap, nu: FloatArray) -> float:
-    r"""Return by how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
+    r"""Return how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
-    Entry by entry M carries at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most the sum of these.
+    An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum.
     """
-    # Sixteen cover what any order of the products takes, and what the stand-alone checker allows for.
+    # Sixteen covers any order of the products, and what the stand-alone checker allows for.
     return EPS * (data.n_rows + 16) * entry_size(data, nu)
 
 
@@ -235,7 +235,7 @@ def entry_size(data: DataMap, nu: FloatArray) -> float:
 
 
 def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:
-    """Return positive versions of a candidate; where its small entries are noise, they must be raised."""
+    """Return positive versions of a candidate; its small entries must be raised if they are noise."""
     if not np.any(z > 0.0):
         return []
     # Only ratios matter; near the smallest floats their reciprocals would overflow.
@@ -248,7 +248,7 @@ def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:
     r"""Return the s in ``[0, largest]`` that maximises the concave dual value of :math:`s \nu`."""
     if fit.loss.bounded_dual:
         largest = min(largest, 1.0)
-    # Beyond s = 2 a candidate was far from optimal anyway; the search keeps its resolution near 1.
+    # A candidate with a best s above 2 was far from optimal anyway; this limit keeps the resolution near 1.
     upper = min(largest, 2.0)
     if upper == 0.0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Objectives and dual values of candidates, through the data or through their Gram matrix."""
+"""Objectives and dual values of candidates, computed from the data or from their Gram matrix."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = [
 class Ray:
     """Values along a ray, for each of K independent parts of a problem; arrays are of shape (K,)."""
 
-    #: From scales to values.
+    #: Maps scales to values.
     values: Callable[[FloatArray], FloatArray]
-    #: From what a unit of the scale costs (points), or the largest scale that is feasible (duals), to the best scales.
+    #: Maps the cost of a unit of scale (points), or the largest feasible scale (duals), to the best scale.
     best: Callable[[FloatArray], FloatArray]
 
 
 class DirectEvaluation:
-    """Evaluation through the data; a dual vector is given by itself, in the shape of the target."""
+    """Evaluation from the data; a dual vector is given directly, in the shape of the target."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -104,10 +104,10 @@ class DirectEvaluation:
 
 
 class GramEvaluation:
-    r"""Evaluation of a squared loss through the Gram matrix of the data, without a pass over the samples.
+    r"""Evaluation of a squared loss from the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. See
-    `gram_in_basis` for the Gram matrix, of either precision and of any library, and the products with the targets.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. The function
+    `gram_in_basis` gives the Gram matrix, in either precision and any library, and the products with the targets.
     """
 
     def __init__(
@@ -140,15 +140,15 @@ class GramEvaluation:
         return self._library.give(self.gram @ self._library.take(t))
 
 
-#: What certifying candidates of a (normalised) instance takes. A point is given by ``T = 2 Z`` of shape (C, N, N), of
-#: predictions ``<X_i, T_k>``; what a dual vector is given by depends on the class. Rays have K = C values where the
-#: loss adds up over the outputs, else one.
+#: Evaluation of candidates of a (normalised) instance. A point is given by ``T = 2 Z`` of shape (C, N, N) and has
+#: predictions ``<X_i, T_k>``; the form of a dual vector depends on the class. Rays have K = C values if the loss adds
+#: up over the outputs, otherwise one.
 Evaluation = DirectEvaluation | GramEvaluation
 
 
 @functools.lru_cache(maxsize=8)
 def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """Return rows, columns and factors of an orthonormal basis of symmetric matrices, p of each; not to be changed."""
+    """Return the p rows, columns and factors of an orthonormal basis of symmetric matrices, as read-only arrays."""
     first, second = np.triu_indices(size)
     basis = first, second, np.where(first == second, 1.0, np.sqrt(2.0))
     for array in basis:
@@ -165,7 +165,7 @@ def gram_in_basis(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the Gram matrix (p, p) of weighted samples, in `symmetric_basis`, and products (p, C) with targets.
 
-    It is formed on a device of torch, if one is given.
+    It is computed on a torch device if one is given.
     """
     targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
     gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline, dtype, device)

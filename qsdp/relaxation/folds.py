@@ -1,4 +1,4 @@
-"""Regularisation paths of the folds of a cross-validation, which share what they can."""
+"""Regularisation paths of the folds of a cross-validation, which share as much work as possible."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ class PathPlan:
         deadline: Deadline = NEVER,
         quiet: bool = False,
     ) -> RelaxationPath:
-        """Return the relaxations for the betas solved in time, from the largest on and one at least.
+        """Return the relaxations for the betas solved in time, from the largest down, and at least one.
 
-        An interrupt from the keyboard gives none.
+        After a keyboard interrupt, raise `KeyboardInterrupt` and return none.
 
         Parameters
         ----------
         n_jobs : int, optional
             Processes; see `solve_relaxation`.
         bar : ProgressBar, optional
-            Where to show how many betas are solved.
+            Bar that shows how many betas are solved.
         deadline : Deadline
         quiet : bool, default=False
-            Do not warn of certified gaps that are larger than was asked for.
+            Do not warn of certified gaps that are larger than requested.
         """
         settings = Settings(
             self.tol, "two-block", None, deadline=deadline, reductions=self._reductions, device=self.device
@@ -106,31 +106,31 @@ def plan_paths(
     deadline: Deadline = NEVER,
     device: str | None = None,
 ) -> tuple[PathPlan, list[PathPlan]]:
-    """Plan the path of all data and those of the training parts of all folds, for the same betas.
+    """Plan the path of all data and the paths of the training sets of all folds, for the same betas.
 
-    For a squared loss of many samples, whose held-out parts divide the data, the Gram matrices of all paths take one
-    pass over the data.
+    For a squared loss of many samples, the Gram matrices of all paths take one pass over the data if the held-out rows
+    of the splits partition the data.
 
     Parameters
     ----------
     problem : TrainingProblem
-        That of all data.
+        Problem of all data.
     splits : sequence of (training rows, held-out rows)
     betas : int or array-like of shape (K,), default=20
-        As of `relaxation_path`, whose grid is that of all data.
+        See `relaxation_path`; a grid is computed for all data.
     solver, tol
         See `relaxation_path`.
     deadline : Deadline
-        Of the plan; a share of the time left is for `beta_max`.
+        Deadline of the plan; a share of the time left is for `beta_max`.
     device : str, optional
         See `relaxation_path`.
 
     Returns
     -------
     PathPlan
-        That of all data.
+        Plan for all data.
     list of PathPlan
-        One for every split.
+        One plan for every split.
     """
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
@@ -148,10 +148,10 @@ def plan_paths(
 def _shared_reductions(
     problem: TrainingProblem, splits: Sequence[Split], device: str | None
 ) -> tuple[list[Reductions | None], Reductions | None]:
-    """Return the Gram matrices of all training parts and of all data, where one pass over the data gives them.
+    """Return the Gram matrices of all training sets and of all data, if one pass over the data gives them.
 
-    That of a training part is the sum of those of the other held-out parts: sums of what is positive semidefinite, in
-    which nothing cancels.
+    The Gram matrix of a training set is the sum of the Gram matrices of the other folds' held-out rows. Nothing
+    cancels, because all terms are positive semidefinite.
     """
     p = problem.size * (problem.size + 1) // 2
     smallest = min(len(train) for train, _ in splits)
@@ -183,7 +183,7 @@ def _shared_reductions(
 
 
 def _divide(splits: Sequence[Split], n: int) -> bool:
-    """Return whether every row is held out once and trains otherwise."""
+    """Return whether every row is held out once and is a training row in every other split."""
     held_out = np.sort(np.concatenate([test for _, test in splits]))
     return np.array_equal(held_out, np.arange(n)) and all(
         np.array_equal(np.sort(np.concatenate([train, test])), np.arange(n)) for train, test in splits

@@ -1,4 +1,4 @@
-"""The semidefinite programs of the paper as CVXPY problems, ready to print and to hand to any solver."""
+"""The semidefinite programs of the paper as CVXPY problems, which can be printed and passed to any solver."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Formulation:
     full: bool
 
     def blocks(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
-        """Return the solver's values of Z, V and W, each of shape (C, N, N), or None where it left none."""
+        """Return the solver's values of Z, V and W, each of shape (C, N, N), or None if it left none."""
         names = [str(k) for k in range(len(self.fits))] if len(self.fits) > 1 else [""]
         if not self.full:
             Z, V = (_stacked([self.variables[M + k].value for k in names]) for M in "ZV")
@@ -65,7 +65,7 @@ class Formulation:
         """Return the solver's multipliers nu of shape (n,) or (n, C) and z of shape (C, N)."""
         nu = _stacked([constraint.dual_value for constraint in self.fits])
         z = _stacked([constraint.dual_value for constraint in self.diagonals])
-        # CVXPY returns numbers and columns where a constraint has one row.
+        # CVXPY returns numbers and columns if a constraint has one row.
         if nu is not None:
             nu = nu.reshape(len(self.fits), -1).T
             nu = nu if len(self.fits) > 1 else nu[:, 0]
@@ -163,7 +163,7 @@ def _full_block(N: int, suffix: str, rho: cp.Expression) -> Block:
 def _two_block(N: int, suffix: str, rho: cp.Expression) -> Block:
     import cvxpy as cp
 
-    # Matrix variables of their own, not blocks A and B with 2 Z = A - B: that would double the dense rows.
+    # V and Z are variables themselves: blocks A and B with 2 Z = A - B would double the dense rows.
     V = cp.Variable((N, N), symmetric=True, name=f"V{suffix}")
     Z = cp.Variable((N, N), symmetric=True, name=f"Z{suffix}")
     return {f"V{suffix}": V, f"Z{suffix}": Z}, Z, cp.diag(V) == rho, [V + Z >> 0, V - Z >> 0]

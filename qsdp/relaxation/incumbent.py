@@ -19,11 +19,11 @@ from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
 
-#: Relative gap from which on a solve is coarse: its iterations are easier to foresee, and single precision suffices.
+#: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
 COARSE = 1e-3
 
-#: Exceptions that end an iterative method, which keeps its best pair, and the status that each stands for. Matrices
-#: are singular, or have no eigenvalues, where rounding dominates or numbers are at the ends of their range.
+#: Exceptions that end an iterative method, which keeps its best pair, and the status of each. Matrices are singular, or
+#: have no eigenvalues, if rounding dominates or numbers are at the limits of their range.
 STOPS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "interrupted",
     TimeOver: "time limit",
@@ -33,8 +33,8 @@ STOPS: dict[type[BaseException], str] = {
 #: Statuses that end a whole solve: no other output, and no other method, is tried.
 FINAL = ("stopped by the callback", "interrupted")
 
-#: Floor added to the weights z, relative to their mean: this share of the gap, between limits. It loosens the bound by
-#: as much at most, and weights whose small entries are noise come with large gaps.
+#: Floor added to the weights z, relative to their mean: this share of the gap, within limits. It loosens the bound by
+#: at most as much. Weights whose small entries are noise come with large gaps.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
 
 
@@ -46,7 +46,7 @@ class Progress(Gap):
     ----------
     iteration : int
     objective, lower_bound : float
-        The best so far, of a feasible point and proven, in the problem's units.
+        Best objective of a feasible point and best proven lower bound so far, in the problem's units.
     elapsed : float
         Seconds since the start.
     """
@@ -71,24 +71,24 @@ class Limits:
     tol: float
     max_iter: int
     deadline: Deadline = NEVER
-    #: Called with a `Progress` at every check; True stops.
+    #: Called with a `Progress` at every check; returning True stops the method.
     callback: Callable[[Progress], object] | None = None
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """When an incumbent solves for the weights of a dual vector, for methods whose own are rough."""
+    """Rule by which an incumbent solves for the weights of a dual vector, for methods whose own weights are rough."""
 
-    #: Dual vectors offered between two searches.
+    #: Number of dual vectors offered between two searches.
     distance: int = 10
-    #: Side of the largest matrices for which there are searches.
+    #: Largest side of matrices for which weights are searched.
     largest: int = 400
-    #: Least share of the gap that a search has to promise.
+    #: Smallest share of the gap that a search must promise.
     worth: float = 0.2
 
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
-    """Return the zero point, which is feasible, of a method that ends before its first candidate."""
+    """Return the zero point, which is feasible, for a method that ends before its first candidate."""
     shape = (instance.n_blocks, instance.size, instance.size)
     return RawSolution(
         Z=np.zeros(shape), V=np.zeros(shape), W=np.zeros(shape), z=np.ones(shape[:2]), status=status, iterations=0
@@ -96,9 +96,9 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 
 
 class Incumbent:
-    """The best feasible point and the best bound that candidates gave, each evaluated from the data.
+    """Best feasible point and best bound of all candidates, each evaluated from the data.
 
-    `deadline` is that of the limits.
+    The attribute `deadline` is the deadline of the limits.
     """
 
     def __init__(self, evaluation: Evaluation, limits: Limits, search: WeightSearch | None = None) -> None:
@@ -137,9 +137,9 @@ class Incumbent:
                 self.T[blocks], self.S[blocks] = scales[part] * T[blocks], scales[part] * S[blocks]
 
     def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
-        r"""Take a dual vector, as the evaluation knows it, and weights z of shape (C, N), signs and scale free.
+        r"""Take a dual vector in the form of the evaluation, and weights z of shape (C, N) of any sign and scale.
 
-        `expected` is the relative gap that the method expects of them; weights are rough where it is large.
+        `expected` is the relative gap that the method expects of them; the weights are rough if it is large.
         """
         if not (np.isfinite(candidate).all() and np.isfinite(z).all()):
             return
@@ -166,9 +166,9 @@ class Incumbent:
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray, worth: float) -> None:
-        """Solve for the weights where the vector promises more than those at hand prove.
+        """Solve for the weights if the dual vector promises more than the weights at hand prove.
 
-        Where the optimal z vanishes, that of an iterate is noise, and a scaling of it proves little.
+        Where the optimal z vanishes, the z of an iterate is noise, and scaling it proves little.
         """
         promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
         gaps = self.objectives - self.bounds
@@ -203,7 +203,7 @@ class Incumbent:
         return self._limits.tol
 
     def watched(self, seconds: float) -> bool:
-        """Return whether someone sees more than the last state: a callback, or a time limit that is that near."""
+        """Return whether states before the last one matter: to a callback, or because the time limit is that near."""
         return self._limits.callback is not None or self.deadline.left <= seconds
 
     @property
@@ -232,7 +232,7 @@ class Incumbent:
 
     def solution(self, status: str) -> RawSolution:
         """Return the best pair."""
-        # Zeros that nobody has written to take no memory.
+        # Arrays of zeros take no memory until they are written to.
         V, Z = (0.5 * self.S, 0.5 * self.T) if self._moved else (self.S, self.T)
         return RawSolution(
             Z=Z, V=V, W=V, nu=self._nu(), z=self.z, status=status, iterations=self.iteration,

@@ -1,4 +1,4 @@
-"""The program a solver of the relaxation solves: a linear map, a loss with targets, and the penalty on rho."""
+"""The program that a solver of the relaxation solves: a linear map, a loss with targets, and the penalty on rho."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["GramReduction", "Instance", "LinearInstance", "ReducedInstance", "Un
 
 @dataclass(frozen=True)
 class Units:
-    r"""The units of a normalised instance, in those of the original one.
+    r"""Units of a normalised instance, in the units of the original one.
 
     Attributes
     ----------
     weight : float
-        Of the matrices V, Z and the numbers rho, alpha.
+        Unit of the matrices V, Z and the numbers rho, alpha.
     prediction : float
-        Of predictions and targets.
+        Unit of predictions and targets.
     value : float
-        Of objectives and bounds.
+        Unit of objectives and bounds.
     """
 
     weight: float
@@ -97,7 +97,7 @@ class LinearInstance:
 
 @dataclass(frozen=True, eq=False)
 class Instance(LinearInstance):
-    """An instance with the data as its map, which this package's own methods solve and every bound refers to."""
+    """Instance whose map is the data; this package's own methods solve it, and every bound refers to it."""
 
     @classmethod
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
@@ -111,7 +111,7 @@ class Instance(LinearInstance):
 
     @property
     def parts(self) -> list[Instance]:
-        """The instances that do not interact: one per output where it is separable, else itself."""
+        """Instances that do not interact: one per output if the instance is separable, otherwise itself."""
         if not self.separable:
             return [self]
         return [replace(self, fit=fit) for fit in self.fit.columns()]
@@ -125,7 +125,7 @@ class Instance(LinearInstance):
         """Return the matrices of shape (C, N, N) for a dual vector in the shape of the target."""
         columns = nu.T if nu.ndim == 2 else [nu]
         if len(columns) == 1:
-            # A copy of it would be another matrix in memory.
+            # Stacking would keep a second copy of the matrix in memory.
             return self.map.adjoint(columns[0])[None]
         return np.stack([self.map.adjoint(column) for column in columns])
 
@@ -138,10 +138,10 @@ class Instance(LinearInstance):
 
         Notes
         -----
-        The units are powers of two, so changing to them and back rounds nothing: near the root mean square
-        of y for losses of real targets; for the map near its mean size, or less where the regulariser
-        :math:`w \rho` would vanish beside the loss. Means are those of the weighted samples, so that a weight k is
-        the same as k equal rows; weights whose mean is far from one are divided by it.
+        The units are powers of two, so changing to them and back rounds nothing. For losses of real targets, the unit
+        of predictions is near the root mean square of y. The unit of the map is near its mean size, or less if
+        :math:`w \rho` would vanish next to the loss. Means are over weighted samples, so that a weight k equals k equal
+        rows. Weights whose mean is far from one are divided by a power of two near it.
         """
         labels = self.loss.labels or self.loss.coupled
         prediction = 1.0 if labels else power_of_two(self.fit.root_mean_square())
@@ -152,8 +152,8 @@ class Instance(LinearInstance):
         in_rows = self.map.in_units_of_rows(self.fit.weights)
         size = power_of_two(in_rows.mean_size(self.fit.weights))
         weight = _product(self.dual_radius, prediction / size / value)
-        # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map
-        # by less raises it to one.
+        # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map by less
+        # raises the regulariser to one.
         if 0.0 < weight < 1.0:
             size *= power_of_two(max(weight, 1e-6))
         units = Units(weight=prediction / size, prediction=prediction, value=value)
@@ -166,22 +166,22 @@ class Instance(LinearInstance):
 
 
 def product_with(data: DataMap, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    r"""Return the product of vectors with :math:`\sum_i \nu_i \mathcal{X}_i`, which is formed unless rows are few."""
+    r"""Return a function that multiplies vectors by :math:`\sum_i \nu_i \mathcal{X}_i`, formed unless rows are few."""
     if isinstance(data, QuadraticMap) and data.n_rows < data.size:
         return partial(data.adjoint_times, nu)
     return data.adjoint(nu).__matmul__
 
 
-#: Means of sample weights between this and its inverse are left as they are: no solver's accuracy depends on them.
+#: Sample weights with a mean between this and its inverse are left unchanged: no solver's accuracy depends on it.
 _LEAST_MEAN = 2.0**-10
 
 
 class GramReduction:
     r"""A squared-loss instance with p = N(N+1)/2 rows in place of n > p.
 
-    The data enter :math:`\|2 F s - y\|^2` only through :math:`F^T F = R^T R` and :math:`F^T y`, so rows R and
-    targets :math:`R^{-T} F^T y` give the same problem up to a constant. The Gram matrix is built once for
-    all outputs, from the normalised instance of one and the targets of all, of shape (n, C), in the problem's units.
+    The data enter :math:`\|2 F s - y\|^2` only through :math:`F^T F = R^T R` and :math:`F^T y`, so rows R and targets
+    :math:`R^{-T} F^T y` give the same problem up to a constant. The Gram matrix is built once for all outputs, from one
+    output's normalised instance and all targets, of shape (n, C), in the problem's units.
     """
 
     def __init__(
@@ -204,20 +204,20 @@ class GramReduction:
         eigenvalues, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
         kept = eigenvalues > eigenvalues[-1] * len(gram) * EPS
         roots, vectors = np.sqrt(eigenvalues[kept]), vectors[:, kept]
-        # Of all factors the triangular one has half the entries; solvers see the difference.
+        # The triangular factor has half the entries of the others, which matters to solvers.
         rotation, self._rows = scipy.linalg.qr((vectors * roots).T, mode="economic", check_finite=False)
         self._inverse = (vectors / roots) @ rotation
         self._targets = self._inverse.T @ (products * counts[:, None])
 
     @staticmethod
     def pays(instance: LinearInstance) -> bool:
-        """Return whether the loss is squared and n exceeds p; statistics are reduced as they are."""
+        """Return whether the loss is squared and n exceeds p; statistics are not reduced again."""
         data, p = instance.map, instance.size * (instance.size + 1) // 2
         return instance.fit.quadratic and isinstance(data, QuadraticMap) and data.n_rows > p
 
     def reduced(self, normal: Instance, units: Units, k: int) -> ReducedInstance:
         """Return the reduced form of output k's normalised instance, in its units."""
-        # Outputs share the data and differ in a power of two on the map.
+        # Outputs share the data; their maps differ by a power of two.
         assert isinstance(normal.map, QuadraticMap)
         factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
         rows = ReducedMap(self._data.size, factor * self._rows, inverse=self._inverse / factor)
@@ -226,7 +226,7 @@ class GramReduction:
     def lift_dual(self, nu: FloatArray, reduced: ReducedInstance, normal: Instance) -> FloatArray:
         r"""Return the dual vector of the full instance that has the same matrix :math:`M_\nu`.
 
-        With F = Q R it is :math:`2 (I - Q Q^T) y + Q \nu`, the residual being optimal off the range of F.
+        With F = Q R, it is :math:`2 (I - Q Q^T) y + Q \nu`, because the residual is optimal outside the range of F.
         """
         s = reduced.map.preimage(nu - 2.0 * reduced.target)
         multiplier = 2.0 * normal.target + normal.map.forward(s)
@@ -256,5 +256,5 @@ class ReducedInstance(LinearInstance):
 
 
 def _product(beta: float, factor: float) -> float:
-    # Beyond 1e300 zero is optimal whatever the data, so the clipped instance has the same solution.
+    # Beyond 1e300, zero is optimal for any data, so the clipped instance has the same solution.
     return beta * factor if beta == 0.0 or math.log10(beta) + math.log10(factor) < 300 else 1e300

@@ -1,4 +1,4 @@
-"""The best of what several solves, and networks, say of one relaxation."""
+"""The best point and the best bound of one relaxation that several solves and networks give."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from qsdp.relaxation.solution import Relaxation, finish, verdict
 
 __all__ = ["better_of", "joining_operations", "point_of", "with_network"]
 
-#: Operations of `with_network` for one output, as multiples of N^3 beside the eigenvectors of two matrices, and of
-#: n N^2.
+#: Operations of `with_network` for one output: multiples of N^3, in addition to the eigenvectors of two matrices, and
+#: of n N^2.
 _WEIGHTS, _PASSES = 40.0, 5.0
 
 
 def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
-    """Return the better point and the better bound of two relaxations, of every output apart if they do not interact.
+    """Return the better point and the better bound of two relaxations, separately for outputs that do not interact.
 
-    The rest is of the one with the smaller gap, and the time of both.
+    The relaxation with the smaller gap gives the other attributes; times are added.
     """
     best = min(one, other, key=lambda found: found.relative_gap)
     seconds = {name: getattr(one, name) + getattr(other, name) for name in ("compile_time", "solve_time")}
@@ -36,7 +36,7 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
     objective, bound = float(objectives.sum()), float(bounds.sum())
 
     def chosen(theirs: np.ndarray, name: str) -> FloatArray:
-        # Where there is one part, its blocks are taken together.
+        # If there is one part, its blocks are chosen together.
         mine, others = getattr(one, name), getattr(other, name)
         mask = theirs.reshape(-1, *[1] * (mine.ndim - 1))
         return read_only(np.where(mask, others, mine))
@@ -62,10 +62,10 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
 
 
 def with_network(relaxation: Relaxation, network: BilinearNetwork, deadline: Deadline = NEVER) -> Relaxation:
-    r"""Return the relaxation with the point of a network where that is better, and the bound of its gradient.
+    r"""Return the relaxation with a network's point and the bound of its gradient, each if it is better.
 
-    Every network is a feasible point, see `point_of`, whose objective is at most its own; and minus the gradient of the
-    loss at its predictions is a dual vector like any other. Of a solve that ended early both are often better.
+    Every network gives a feasible point (see `point_of`), whose objective is at most the network's. Minus the gradient
+    of the loss at its predictions is a dual vector. After a solve that ended early, both are often better.
     """
     problem = relaxation.problem
     scaled = ScaledProblem.of(problem, relaxation.regularization)
@@ -77,11 +77,11 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork, deadline: Dea
 
 
 def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
-    r"""Return Z and V of shape (C, N, N), the point of the relaxation that a network is.
+    r"""Return Z and V of shape (C, N, N): the point of the relaxation that a network gives.
 
-    That is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
-    :math:`V = \frac14 \sum_j |\alpha_j| (u_j u_j^T + v_j v_j^T)`, with weights in units of the largest: then
-    :math:`V \pm Z` are positive semidefinite, and no entry of the diagonal of V exceeds half the sum of
+    The point is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
+    :math:`V = \frac14 \sum_j |\alpha_j| (u_j u_j^T + v_j v_j^T)`, with first-layer weights in units of the largest.
+    Then :math:`V \pm Z` are positive semidefinite, and no diagonal entry of V exceeds half the sum of
     :math:`|\alpha_j|`.
     """
     largest = np.ones(problem.size)

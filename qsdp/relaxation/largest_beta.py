@@ -1,4 +1,4 @@
-"""The largest beta: that from which on zero is optimal."""
+"""The smallest beta for which zero is optimal."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from qsdp.relaxation.scaled import ScaledProblem
 
 __all__ = ["beta_max", "proven_beta_max", "useful_beta_max"]
 
-#: Relative gap of its bound.
+#: Relative gap of the bound that gives this beta.
 _BOUND_GAP = 1e-9
 
-#: Operations of its proof for one output at least, as multiples of N^3 (factorisations) and of N^2 (passes over
-#: memory): of side 3000, 1.5 s.
+#: Smallest number of operations of its proof for one output, as multiples of N^3 (factorisations) and of N^2 (passes
+#: over memory): 1.5 s at side 3000.
 _PROOF, _PASSES = 1.0, 1000.0
 
-#: Products of a sign alternation: most end sooner.
+#: Number of products of a sign alternation; most alternations settle sooner.
 _ALTERNATIONS = 20
 
 
@@ -67,7 +67,7 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
 
 
 def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
-    """Return `beta_max`, or 0 if it is mere rounding since the inputs say nothing about the targets.
+    """Return `beta_max`, or 0 if it is mere rounding because the inputs say nothing about the targets.
 
     If a proof would take longer than the deadline because the data are wide, return the beta from which on sign
     alternation finds no neuron that lowers the objective. It is at most beta_max, and at least 0.56 of it if the
@@ -81,7 +81,7 @@ def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> flo
 
 
 def _found_beta_max(problem: TrainingProblem) -> float:
-    """Return the beta from which on no neuron found by sign alternation, for any output, lowers the objective."""
+    """Return the smallest beta for which no neuron found by sign alternation, for any output, lowers the objective."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
     instance, units = scaled.instance, scaled.units
     values, nu = [], instance.zero_dual
@@ -104,7 +104,7 @@ def proven_beta_max(problem: TrainingProblem, regularization: str, deadline: Dea
         uninterrupted(grothendieck_bound(M, tol=_BOUND_GAP, time_limit=share.time_limit))
         for M, share in zip(matrices, shares, strict=True)
     ]
-    # Of u and v stacked, which for a symmetric matrix are the same.
+    # z refers to u and v stacked; both have the same weights for a symmetric matrix.
     weights = np.stack([bound.z[: problem.size] for bound in bounds])
     share = 0.5 * REGULARIZATIONS[regularization]
     return max(float(bound) for bound in bounds) * (units.value / units.weight) / (share * problem.dimension), weights

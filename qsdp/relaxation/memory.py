@@ -1,4 +1,4 @@
-"""Memory of a solve: what it takes at least, and the refusal of what cannot fit."""
+"""Memory of a solve: its minimum, and the refusal of solves that cannot fit."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from qsdp.relaxation.backends import BACKENDS
 
 __all__ = ["check_memory", "least_memory"]
 
-#: Matrices of each output that this package's own methods hold at least: two points, dual weights, directions.
+#: Smallest number of matrices that this package's own methods hold per output: points, dual weights, directions.
 _MATRICES = 8
 
-#: Matrices of side 2N + 1 that the certificate of an output takes at once: bordered, shifted, scaled, decomposed.
+#: Matrices of side 2N + 1 that the certificate of an output holds at once: bordered, shifted, scaled, decomposed.
 _BORDERED = 4
 
-#: Bytes of a float, and of an entry of a sparse matrix with its place.
+#: Bytes of a float, and of an entry of a sparse matrix with its index.
 _FLOAT, _ENTRY = 8, 12
 
 
 def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = False) -> int:
-    r"""Return the bytes that a solve takes at least, beside the data.
+    r"""Return the minimum number of bytes that a solve takes in addition to the data.
 
-    Of n samples, N inputs and C outputs, this package's own methods take a copy of the rows and matrices of side N:
-    :math:`8 n N + 64\,C N^2`. Solvers through CVXPY get an entry of a sparse matrix for every sample, reduced to
-    :math:`N (N + 1) / 2` rows at most, and every product of two inputs: :math:`12 \min(n, N(N+1)/2) N^2`. Where bounds
-    are `proven` anew, as column generation does for one output after the other, that takes :math:`32 (2N + 1)^2`; the
-    larger counts.
+    For n samples, N inputs and C outputs, this package's own methods take a copy of the rows and matrices of side N:
+    :math:`8 n N + 64\,C N^2`. Solvers through CVXPY get a sparse matrix with an entry for every product of two inputs
+    in every sample (at most :math:`N (N + 1) / 2` rows after reduction): :math:`12 \min(n, N(N+1)/2) N^2`. If bounds
+    are `proven` anew, as in column generation for one output after the other, the proof takes :math:`32 (2N + 1)^2`;
+    the larger counts.
     """
     # A problem from statistics has fewer rows than samples.
     n, N, C = len(problem.y), problem.size, problem.n_outputs
@@ -37,7 +37,7 @@ def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = F
 
 
 def check_memory(problem: TrainingProblem, solver: str = "auto", *, proven: bool = False) -> None:
-    """Raise `InvalidInputError` where a solve, or a proof of its bound, takes more than the main memory."""
+    """Raise `InvalidInputError` if a solve, or a proof of its bound, takes more than the main memory."""
     own = solver == "auto" or BACKENDS[solver].certified
     needed, there = least_memory(problem, own=own, proven=proven), main_memory()
     if needed > there:

@@ -40,11 +40,11 @@ __all__ = ["RelaxationPath", "check_betas", "relaxation_path"]
 #: Ratio of the smallest to the largest beta of a grid.
 FRACTION = 1e-3
 
-#: Betas of a path at most: a grid of more is a slip.
+#: Largest number of betas in a path; a larger grid is a mistake.
 _MOST_BETAS = 100_000
 
-#: Ratio of two betas up to which the solution for one is worth starting from: measured, beyond it takes as many
-#: iterations as a cold start, or a few more.
+#: Largest ratio of two betas for which a solve starts from the other's solution. Beyond it, such a start was measured
+#: to take as many iterations as a cold start, or a few more.
 _NEAR = 4.0
 
 #: Statuses of this package's solvers that end the path.
@@ -222,7 +222,7 @@ def path_with(
     n_jobs: int | None = None,
     bar: ProgressBar = NO_BAR,
 ) -> tuple[RelaxationPath, str | None]:
-    """Return `relaxation_path` for checked arguments, without warnings, and why betas are missing, if any are.
+    """Compute `relaxation_path` for checked arguments, without warnings; also return why betas are missing, if any are.
 
     Reductions in the settings are reused.
     """
@@ -241,7 +241,7 @@ def path_with(
         own = problem.with_beta(float(grid[index]))
         bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
         try:
-            # Where zero is optimal iterations would only find out slowly.
+            # If zero is optimal, iterations would find that only slowly.
             relaxation = _zero_relaxation(own, weights, settings, regularization) if own.beta >= largest else None
             if relaxation is None:
                 start = last if warm and last is not None and last.problem.beta <= _NEAR * own.beta else None
@@ -257,7 +257,7 @@ def path_with(
         if reason is not None:
             stopped = reason
             break
-        # The zero point is no start: it has no scale.
+        # The zero point cannot be a start because it has no scale.
         last = relaxation if np.any(relaxation.rho_stack > 0.0) else None
     bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}")
     kept = sorted(solved)
@@ -291,7 +291,7 @@ def check_betas(betas: Any) -> int | FloatArray:
 
 
 def check_fraction(fraction: Any) -> float:
-    """Return a number above 0 and below 1."""
+    """Check that the fraction is above 0 and below 1, and return it."""
     share = check_real("fraction", fraction, strict=True)
     if share >= 1.0:
         raise InvalidInputError(f"fraction must be > 0 and < 1; got {fraction!r}")

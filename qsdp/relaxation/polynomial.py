@@ -152,7 +152,7 @@ def solve_polynomial_relaxation(
 
 
 def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRelaxation:
-    """Return what `solve_polynomial_relaxation` does, of arguments that are checked."""
+    """Solve like `solve_polynomial_relaxation`, for checked arguments."""
     start = time.perf_counter()
     instance, units = _instance(problem).normalised()
     binary = _binary(problem)
@@ -184,13 +184,13 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
 
 
 def _run(program: cp.Problem, solver: str, tol: float) -> str:
-    """Solve and return the solver's own word."""
+    """Solve the program and return the solver's status."""
     import cvxpy as cp
 
     options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
     try:
         with warnings.catch_warnings():
-            # The accuracy reached is measured by the caller.
+            # The caller measures the accuracy.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             program.solve(solver=solver.upper(), **options)
     except cp.SolverError as error:
@@ -213,7 +213,7 @@ def _instance(problem: TrainingProblem) -> Instance:
 
 
 def _binary(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
-    """Return which coordinates have exactly the diagonal rho: all of two levels, and the last of a lift."""
+    """Return which coordinates have exactly rho on the diagonal: all with two levels, and the last one of a lift."""
     binary = np.full(problem.size, problem.levels == 2)
     binary[problem.n_features :] = True
     return binary
@@ -242,7 +242,7 @@ def _multipliers(program: cp.Problem, binary: npt.NDArray[np.bool_]) -> list[Flo
     groups = [mask for mask in (binary, ~binary) if mask.any()]
     shifts = []
     for half in (duals[: len(groups)], duals[len(groups) :]):
-        # The sign of an equation's multiplier is the solver's convention, an inequality's is not.
+        # The solver's convention decides the sign of an equation's multiplier, but not of an inequality's.
         for sign in (1.0, -1.0):
             shift = np.zeros(len(binary))
             for mask, dual in zip(groups, half, strict=True):
@@ -286,7 +286,7 @@ def _bound(
 
 
 def _largest(M: FloatArray, binary: npt.NDArray[np.bool_], shifts: list[FloatArray], slack: float) -> float:
-    """Return an upper bound on ``u' M u`` over the coordinates' values, the best of the candidates' shifts."""
+    """Return the best upper bound on ``u' M u`` over the coordinates' values that the candidate shifts give."""
     rows = np.abs(M).sum(axis=1)
     candidates = [np.zeros(len(M)), rows, *shifts]
     bounds = []
@@ -295,7 +295,7 @@ def _largest(M: FloatArray, binary: npt.NDArray[np.bool_], shifts: list[FloatArr
         top = float(scipy.linalg.eigvalsh(M - np.diag(z), subset_by_index=[len(M) - 1] * 2)[0])
         # Large shifts cancel against the eigenvalue and leave their rounding behind.
         top += slack + 20.0 * len(M) * EPS * (float(np.abs(z).max()) + float(rows.max()))
-        # A negative top may be taken off only where the diagonal is exact.
+        # A negative top may be subtracted only if the whole diagonal is exact.
         z = z + (top if binary.all() else max(top, 0.0))
         bounds.append(float(z.sum()))
     return min(bounds)

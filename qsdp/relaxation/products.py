@@ -1,10 +1,10 @@
-r"""The heavy products of a method in factors, in the precision and on the device that are asked for.
+r"""Heavy products of a method that works in factors, in the requested precision and on the requested device.
 
-A solver that keeps matrices as :math:`T_c = \sum_{j \in c} \sigma_j e_j e_j^T` needs the data for little: what the
-columns e become (`Products.image`), values of pairs of them, and the adjoint applied to them, each ``2 n d k``
-operations for k columns. Arrays of n rows by k columns stay where the data are; everything else is NumPy float64.
+A solver that keeps matrices as :math:`T_c = \sum_{j \in c} \sigma_j e_j e_j^T` needs few products with the data: the
+images of the columns e (`Products.image`), values of pairs of them, and the adjoint applied to them. Each takes
+``2 n d k`` operations for k columns. Arrays of n rows and k columns stay where the data are; all else is NumPy float64.
 
-Without a device that is NumPy; with one, such as "cpu" or "cuda", torch, which is imported then only.
+NumPy computes without a device. On a device such as "cpu" or "cuda", torch does; it is imported only then.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Image", "Products"]
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """What the data make of k columns: their products with the rows of X, and their entries in the lifted coordinate.
+    """Image of k columns under the data: their products with the rows of X, and their entries in the lifted coordinate.
 
     Attributes
     ----------
     x : array of shape (n, k)
-        Of the library and on the device of the products that made it.
+        Array of the library and on the device of the `Products` that made it.
     t : ndarray of shape (k,)
         Zero unless the map is lifted.
     """
@@ -39,32 +39,31 @@ class Image:
     t: FloatArray
 
     def scaled(self, factors: FloatArray, products: Products) -> Image:
-        """Return the image of the columns times these factors, of shape (k,)."""
+        """Return the image of the columns multiplied by `factors`, of shape (k,)."""
         return Image(self.x * products.take(factors), self.t * factors)
 
 
 class Products:
     r"""The products of a quadratic map with dense matrices and with columns.
 
-    They are computed in float32 or float64, the results are float64.
+    They are computed in float32 or float64; the results are float64.
 
-    `mixing`, of shape (k, C), says with what sign a column enters which of C matrices:
-    :math:`T_c = \sum_j \sigma_{jc} e_j e_j^T`.
+    `mixing`, of shape (k, C), holds the sign with which each column enters each of C matrices:
     """
 
     def __init__(self, data: QuadraticMap, dtype: Any = np.float64, device: str | None = None) -> None:
         self._data = data
         self._library = library_of(device, dtype)
         self._X = self._library.take(data.X)
-        #: Floating-point operations so far, about.
+        #: Approximate number of floating-point operations so far.
         self.operations = 0.0
 
     def take(self, array: Any) -> Any:
-        """Return an array as the products keep it, in their precision and on their device."""
+        """Return an array in the precision and on the device of the products."""
         return self._library.take(array)
 
     def cast(self, image: Image) -> Image:
-        """Return the image of another precision in this one."""
+        """Return an image of another precision in the precision of the products."""
         return Image(self.take(image.x), image.t)
 
     # -- dense matrices ------------------------------------------------------------------------------
@@ -85,7 +84,7 @@ class Products:
         return self._weighted(nu, *self._data.coefficients)
 
     def moments(self, weights: FloatArray | None = None) -> FloatArray:
-        r"""Return :math:`X^T X` of (weighted) rows, with a one more if lifted."""
+        r"""Return :math:`X^T X` of (weighted) rows, with an appended one if lifted."""
         return self._weighted(np.ones(self._data.n_rows) if weights is None else weights, 1.0, 2.0, 1.0)
 
     def _weighted(self, nu: FloatArray, a: float, b: float, c: float) -> FloatArray:
@@ -117,7 +116,7 @@ class Products:
         for rows in self._library.blocks(n, d * C):
             x = self._X[rows]
             sums += x.T @ (weights[rows][:, :, None] * x[:, None, :]).reshape(len(x), -1)
-        # Each symmetric in its place.
+        # Symmetrise in place: memory that is touched for the first time costs more.
         inner = np.stack([symmetrised(part) for part in a * self._library.give(sums).reshape(d, C, d).swapaxes(0, 1)])
         if not self._data.lifted:
             return inner
@@ -128,7 +127,7 @@ class Products:
     # -- columns -------------------------------------------------------------------------------------
 
     def image(self, E: FloatArray) -> Image:
-        """Return what the data make of the columns of E, shape (N, k)."""
+        """Return the image of the columns of E, of shape (N, k)."""
         d = self._data.X.shape[1]
         self.operations += 2.0 * self._data.X.size * E.shape[1]
         return Image(self._X @ self.take(E[:d]), E[d] if self._data.lifted else np.zeros(E.shape[1]))
@@ -146,7 +145,7 @@ class Products:
     def pull(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
         r"""Return the adjoint at weights of shape (n, C), applied to the columns of an image, summed over the terms.
 
-        Column j is :math:`\sum_i \sum_c \sigma_{jc} \nu_{ic}\, \mathcal{X}_i e_j`; of shape (N, k).
+        Column j of the result, of shape (N, k), is :math:`\sum_i \sum_c \sigma_{jc} \nu_{ic}\, \mathcal{X}_i e_j`.
         """
         a, b, c = self._data.coefficients
         spread = self.take(mixing.T)
@@ -163,9 +162,9 @@ class Products:
         return np.vstack([inner, last])
 
     def gram(self, image: Image, columns: slice, weights: FloatArray) -> FloatArray:
-        r"""Return the weighted mean of :math:`r_i r_i^T`, :math:`r_i` the slopes in :math:`\mathcal{X}_i E` of rows x.
+        r"""Return the weighted mean of :math:`r_i r_i^T`, with the slopes :math:`r_i` of :math:`\mathcal{X}_i E` in x.
 
-        These are :math:`a\, x_i^T e_j + \tfrac{b}{2} t_j` for the columns j of a slice.
+        The slopes are :math:`a\, x_i^T e_j + \tfrac{b}{2} t_j` for the columns j of a slice.
         """
         a, b, _ = self._data.coefficients
         slopes = image.x[:, columns] * a

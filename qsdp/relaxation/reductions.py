@@ -25,11 +25,11 @@ class _Known:
 
 
 class Reductions:
-    r"""Cache of the last Gram matrix, reused where the data are the same up to units.
+    r"""Cache of the last Gram matrix, which is reused if the data are the same up to units.
 
-    Problems that differ in beta have normalised instances whose maps and targets differ by powers of two, so that
-    their Gram matrices and products are those of the first one, scaled without rounding. Data are compared entry by
-    entry, at a cost far below the :math:`n p^2` operations of a Gram matrix: a wrong one is never returned.
+    Problems that differ in beta have normalised instances whose maps and targets differ by powers of two. Their Gram
+    matrices and products are those of the first one, scaled without rounding. Data are compared entry by entry, so a
+    wrong matrix is never returned. This costs far less than the :math:`n p^2` operations of a Gram matrix.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def gram_of(
 
 
 def _map_ratio(data: DataMap, known: DataMap) -> float | None:
-    """Return the number that makes the rows of one map those of the other, or None where there is none."""
+    """Return the factor by which the rows of `known` become the rows of `data`, or None if there is none."""
     if isinstance(data, FormMap) and isinstance(known, FormMap):
         return data.factor / known.factor if np.array_equal(data.rows, known.rows) else None
     if not (isinstance(data, QuadraticMap) and isinstance(known, QuadraticMap)):
@@ -99,7 +99,7 @@ def _map_ratio(data: DataMap, known: DataMap) -> float | None:
 
 
 def _ratio(array: FloatArray, known: FloatArray) -> float | None:
-    """Return the number that multiplies `known` to `array`, exactly."""
+    """Return the factor by which `known` becomes exactly `array`, or None if there is none."""
     if array.shape != known.shape:
         return None
     place = np.unravel_index(int(np.abs(known).argmax()), known.shape)

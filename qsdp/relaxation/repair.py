@@ -12,7 +12,7 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["along_gradient", "project_psd", "repair"]
 
-#: Largest factor along the ray of a point: a solver whose point is shorter by more has failed.
+#: Largest factor along the ray of a point: if a solver's point is shorter by more, the solver has failed.
 _LARGEST_STRETCH = 1024.0
 
 Blocks = FloatArray | None
@@ -23,13 +23,12 @@ def repair(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
-    The blocks are symmetrised (Z with its transpose, V with W: the data matrices are symmetric, so
-    predictions stay and nothing grows), the negative eigenvalues of ``V + Z`` and ``V - Z`` clipped,
-    ``rho`` set to the largest diagonal entry of V, the diagonal padded to it, and (unless `stretch` is False)
-    everything rescaled by the non-negative factor that minimises the objective along the ray. Blocks that
-    are missing, of another shape or not finite give the zero point, as do outputs once the deadline is long past.
-    Z and V, of shape (C, N, N), come back symmetric, every ``[[V, Z], [Z, V]]`` positive semidefinite with constant
-    diagonal `rho`, of shape (C,).
+    Z is averaged with its transpose and V with W; the data matrices are symmetric, so predictions stay the same and
+    nothing grows. The negative eigenvalues of ``V + Z`` and ``V - Z`` are clipped, ``rho`` is set to the largest
+    diagonal entry of V, and the diagonal is padded to it. Unless `stretch` is False, everything is rescaled by the
+    non-negative factor that minimises the objective along the ray. Blocks that are missing, of another shape or not
+    finite give the zero point, and so do outputs long after the deadline. Z and V, of shape (C, N, N), are symmetric,
+    and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (C,).
     """
     shape = (instance.n_blocks, instance.size, instance.size)
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)
@@ -57,9 +56,9 @@ def repair(
 def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
     r"""Return Z and V of the best point along minus the gradient at zero, for as many outputs as there is time for.
 
-    That is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
+    The point is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
-    # Two more follow when the point is repaired, here and in the end.
+    # Two more decompositions follow when the point is repaired, here and at the end.
     each = 4.0 * EIGENVECTORS * float(instance.size) ** 3
     if not deadline.affords(each):
         zeros = np.zeros((instance.n_blocks, instance.size, instance.size))
@@ -86,7 +85,7 @@ def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
 
 
 def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return a block whose eigenvalues are no less than rounding, with a padded diagonal, and zero for another."""
+    """Return the block with a padded diagonal if no eigenvalue is below rounding, otherwise a zero block."""
     Z, V = _symmetric(Z), _symmetric(V)
     rho = float(V.diagonal().max())
     rho += 2.0 * len(V) * np.finfo(float).eps * rho
@@ -102,7 +101,7 @@ def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
 def project_psd(M: FloatArray) -> FloatArray:
     """Return the nearest positive semidefinite matrix to the symmetric `M` (Frobenius norm)."""
     try:
-        # Of a matrix inside the cone, as interior points are, a factor tells at a tenth of the cost.
+        # For a matrix inside the cone, such as an interior point, a factor shows this at a tenth of the cost.
         lower_factor(M)
     except np.linalg.LinAlgError:
         pass

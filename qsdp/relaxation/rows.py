@@ -1,4 +1,4 @@
-"""Which samples are the same row, and how many rows a sample stands for: what is held out are rows."""
+"""Distinct rows among samples, and the number of rows of a sample: rows are held out, not samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qsdp.problem import TrainingProblem
 
 __all__ = ["Cells", "DistinctRows"]
 
-#: Larger sums of whole numbers are not known to the last one.
+#: Larger sums of integers are not exact in floats.
 _LARGEST = 2.0**53
 
 
@@ -23,9 +23,9 @@ class DistinctRows:
     Attributes
     ----------
     first : ndarray of int of shape (k,)
-        Where each of them stands for the first time, in an order that does not depend on that of the rows.
+        Index of the first occurrence of every distinct row, in an order that does not depend on the order of the rows.
     group : ndarray of int of shape (n,)
-        Which of them every row is.
+        Index of the distinct row that each row equals.
     """
 
     first: npt.NDArray[np.intp]
@@ -33,7 +33,7 @@ class DistinctRows:
 
     @classmethod
     def of(cls, rows: FloatArray) -> DistinctRows:
-        """Return those of an array of shape (n, k)."""
+        """Return the distinct rows of an array of shape (n, k)."""
         _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return cls(first, group.ravel())
 
@@ -45,22 +45,22 @@ class DistinctRows:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The samples of a problem with equal rows and equal targets, with the number of rows that they are.
+    """Groups of samples with equal rows and equal targets, with their numbers of rows.
 
-    A sample is as many rows as its entry of `TrainingProblem.repetitions`, or else its weight, if all of these are
-    whole numbers, and one row if not. Numbers of rows that have a common divisor are divided by it: data and their
-    double are the same.
+    The number of rows of a sample is its entry of `TrainingProblem.repetitions`, or its weight if there are none. If
+    not all of these numbers are integers, every sample is one row. Numbers of rows are divided by their greatest common
+    divisor, so that data and the same data twice are equal.
 
     Attributes
     ----------
     cell : ndarray of int of shape (n,)
-        Of every sample.
+        Cell of every sample.
     group : ndarray of int of shape (c,)
-        The distinct row of every cell, not decreasing; the order of cells does not depend on that of the samples.
+        Distinct row of every cell, nondecreasing; the order of cells does not depend on the order of the samples.
     counts : ndarray of int of shape (c,)
-        The number of rows in every cell, at least one.
+        Number of rows in every cell, at least one.
     rows : ndarray of shape (n,)
-        The number of rows that every sample is, of which `counts` are the sums; it may be a fraction.
+        Number of rows of every sample, which may be a fraction; `counts` are their sums.
     """
 
     cell: npt.NDArray[np.intp]
@@ -70,7 +70,7 @@ class Cells:
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows) -> Cells:
-        """Return those of a problem whose samples are, by these or other inputs, the `rows`."""
+        """Return the cells of a problem whose samples have the distinct `rows`, in these or other inputs."""
         keys = np.column_stack([rows.group, problem.y])
         distinct, cell = np.unique(keys, axis=0, return_inverse=True)
         cell = cell.ravel()

@@ -27,9 +27,9 @@ class RawSolution:
     z : ndarray of shape (C, N) or None
         Multipliers of the diagonals.
     status : str
-        As the solver reports it. Methods of this package: "optimal", "iteration limit", "time limit", "stopped by the
-        callback", "stalled" (rounding allows no further step) or "interrupted" (by the keyboard, which is not raised
-        again).
+        As reported by the solver. Methods of this package: "optimal", "iteration limit", "time limit", "stopped by the
+        callback", "stalled" (rounding allows no further step) or "interrupted" (by the keyboard; the interrupt is not
+        raised again).
     iterations : int or None
     timings : mapping of str to float
         Seconds of the stages "compile" and "solve".
@@ -47,15 +47,15 @@ class RawSolution:
 
 @dataclass(frozen=True, eq=False)
 class ScaledProblem:
-    """A training problem with its normalised instance: what is solved, and the way there and back."""
+    """A training problem with its normalised instance, and the conversions between them."""
 
-    #: In its own units.
+    #: Problem in its own units.
     problem: TrainingProblem
     #: One of {"tight", "paper"}.
     regularization: str
-    #: Normalised.
+    #: Normalised instance.
     instance: Instance
-    #: Of the instance, in those of the problem.
+    #: Units of the instance, in units of the problem.
     units: Units
 
     @classmethod
@@ -77,7 +77,7 @@ class ScaledProblem:
         return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, np.atleast_2d(z), status="start")
 
     def divided(self, raw: RawSolution) -> list[RawSolution]:
-        """Return candidates for the instance as those of its parts, each in the units of the part."""
+        """Return candidates for the instance as candidates for its parts, each in the units of the part."""
         if not self.problem.separable:
             return [raw]
         return [self._of_part(raw, part.units, k) for k, part in enumerate(self.parts)]

@@ -20,42 +20,42 @@ from qsdp.relaxation.solve import solve_with
 
 __all__ = ["MOST_SAMPLES", "BetaChoice", "beta_choice", "choose_beta"]
 
-#: Shares of `beta_max`, from large to small. On fourteen data sets the best one for held-out samples was an inner one.
+#: Shares of `beta_max`, from large to small. On fourteen data sets, the best for held-out samples was an inner one.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
-#: The share to begin with, in the middle of those that were best.
+#: Share that the search starts with, in the middle of the best shares on those data sets.
 START = 0.02
 
-#: The share where no time is left to choose: of fixed ones the best on average over those sets.
+#: Share if no time is left to choose: the best fixed share on average over those data sets.
 FALLBACK = 0.01
 
-#: Relative gap of the solves: the held-out loss of neighbours differs by more.
+#: Relative gap of the solves; the held-out losses of neighbouring shares differ by more.
 _TOL = 1e-2
 
-#: Folds; all are held out in turn up to so many distinct samples, of more only the first.
+#: Number of folds. Up to this many distinct samples, all are held out in turn; with more, only the first is.
 _FOLDS, _MANY = 4, 1000
 
-#: Distinct samples used at most: among thousands the choice does not depend on a few.
+#: Largest number of distinct samples used: with thousands, the choice does not depend on a few.
 MOST_SAMPLES = 5000
 
-#: Folds after which a share that is worse by so much is given up. On eleven data sets and four encodings of each, the
-#: held-out loss fell and rose once along the shares, and this cost at most 1.5 % of it.
+#: Number of folds after which a share is given up if its loss is worse by this fraction. On eleven data sets with four
+#: encodings each, the held-out loss fell and rose once along the shares, and this rule cost at most 1.5 % of it.
 _LEAST_FOLDS, _WORSE = 2, 0.05
 
-#: Standard errors by which fewer rows must be in the wrong class for a smaller share than that of the smallest loss: as
-#: Breiman has it, of models within one of them the simplest is taken.
+#: To be chosen, a share below the one with the smallest loss must misclassify fewer rows by this many standard errors:
+#: by Breiman's rule, the simplest of the models within one standard error is taken.
 _CLEARLY = 1.0
 
 
 @dataclass(frozen=True)
 class BetaChoice:
-    """A beta, and the loss to be expected of its relaxation.
+    """A beta and the expected loss of its relaxation.
 
     Attributes
     ----------
     beta : float
     expected_loss : float
-        Of as many new rows as those of the problem, estimated from held-out ones; zero where there are none.
+        Loss on as many new rows as the problem has, estimated from held-out rows; zero if there are none.
     """
 
     beta: float
@@ -65,27 +65,27 @@ class BetaChoice:
 def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> float:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
-    The search goes downhill along the grid of shares, from the middle on. For each the relaxation is solved coarsely on
-    the rows outside a fold. Predictions are cut to the range of the targets. Beta of a training part is smaller by its
-    share of the weight, since the loss is a sum. Where targets are classes, a smaller share at which clearly fewer
-    held-out rows are in the wrong one is preferred. Rows are dealt to the folds one by one, equal ones, too: where rows
-    repeat, new ones will have been seen before. Folds depend neither on the order of the samples nor on whether a row
-    is repeated or has a whole weight; see `Cells`. Where zero is optimal for every beta, any will do.
+    The search goes downhill along a grid of shares, starting in the middle. For each share, the relaxation is solved
+    coarsely on the rows outside a fold. Unless the loss takes labels, predictions are clipped to the targets' range.
+    Beta of a training set is smaller by its share of the weight, since the loss is a sum. For classes, a smaller share
+    that misclassifies clearly fewer held-out rows is preferred. Rows, also equal ones, are dealt to the folds one by
+    one: if rows repeat, new rows will have been seen before. Folds depend neither on the order of the samples nor on
+    whether a row is repeated or has an integer weight; see `Cells`. Any beta will do if zero is always optimal.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its own beta does not matter.
     deadline : Deadline
-        When it has passed, the best share so far is returned.
+        Deadline after which the best share so far is used, but at most 0.01 if the loss was still falling.
     bar : ProgressBar
-        Shows how many shares are done.
+        Bar that shows how many shares are done.
     """
     return beta_choice(problem, deadline, bar).beta
 
 
 def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> BetaChoice:
-    """Return what `choose_beta` does, with the loss to be expected."""
+    """Return the beta of `choose_beta` with its expected loss."""
     largest = useful_beta_max(problem, deadline.share(0.3))
     if largest == 0.0:
         return BetaChoice(1.0)
@@ -99,7 +99,7 @@ def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: Progr
         return BetaChoice(FALLBACK * largest)
     share = search.best
     if deadline.over and share == min(search.losses):
-        # Time ended the search while the loss was falling.
+        # The search ran out of time while the loss was falling.
         return BetaChoice(min(share, FALLBACK) * largest)
     share = search.clearly_fewer_wrong(share)
     held_out = sum(fold.held_out.data_fit.total_weight for fold in search.folds)
@@ -108,7 +108,7 @@ def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: Progr
 
 @dataclass
 class _ShareSearch:
-    """Losses of shares of `beta_max` on held-out folds, and which rows are in the wrong class there."""
+    """Losses of shares of `beta_max` on held-out folds, and the rows that they misclassify there."""
 
     folds: list[_Fold]
     largest: float
@@ -120,13 +120,13 @@ class _ShareSearch:
 
     @property
     def best(self) -> float:
-        """The share of the smallest loss."""
+        """Share with the smallest loss."""
         return min(self.losses, key=self.losses.__getitem__)
 
     def downhill(self) -> Iterator[float]:
-        """Yield shares from the first on, until the next smaller and the next larger one are no better.
+        """Yield shares, starting in the middle, until neither the next smaller nor the next larger one is better.
 
-        Each must be measured before the next is asked for.
+        Each share must be measured before the next one is requested.
         """
         start = SHARES.index(START)
         yield SHARES[start]
@@ -139,9 +139,9 @@ class _ShareSearch:
                 return
 
     def measure(self, share: float, *, whole: bool = False) -> None:
-        """Measure a share on all folds, or the first of them where those are clearly worse than of the best share.
+        """Measure a share on all folds; stop early if it is clearly worse than the best share on the first ones.
 
-        What is not known of all folds is not used: the loss is infinite, or missing where the time is over.
+        A loss that is not known for all folds is not used: it is infinite, or missing if time has run out.
         """
         losses, wrong = self._of_folds.setdefault(share, []), self._wrong.setdefault(share, [])
         best = self._of_folds[self.best] if self.losses and not whole else []
@@ -158,7 +158,7 @@ class _ShareSearch:
         self.losses[share] = sum(losses) if len(losses) == len(self.folds) else np.inf
 
     def clearly_fewer_wrong(self, share: float) -> float:
-        """Return a smaller share at which clearly fewer rows are in the wrong class, or the share itself."""
+        """Return a smaller share that misclassifies clearly fewer rows, or the share itself."""
         if self.codes is None or self.deadline.over:
             return share
         best = share
@@ -168,24 +168,24 @@ class _ShareSearch:
                 break
             best = smaller
         gains, rows = self._gains(share, best), np.concatenate([fold.held_out_rows for fold in self.folds])
-        # A sample of several rows gains as much as these do, each of them a draw of its own.
+        # The gain of a sample is the total gain of its rows, each of which is a draw of its own.
         return best if gains.sum() > _CLEARLY * np.sqrt((np.square(gains) / rows).sum()) else share
 
     def _gains(self, share: float, other: float) -> FloatArray:
-        """Return the weights of rows wrong at one share less those of rows wrong at another."""
+        """Return the weights of rows misclassified at one share minus the weights of rows misclassified at another."""
         one, two = (np.concatenate(self._wrong[name]) for name in (share, other))
         return one - two
 
 
 @dataclass(frozen=True, eq=False)
 class _Codes:
-    """Targets that are codes of classes: every column has two values.
+    """Targets that encode classes: every column has two values.
 
     Attributes
     ----------
     low, high : ndarray of shape (C,)
     one_each : bool
-        Whether the outputs are those of more than two classes, of which every sample has one.
+        Whether every column stands for one class and every sample has exactly one class.
     """
 
     low: FloatArray
@@ -194,7 +194,7 @@ class _Codes:
 
     @classmethod
     def of(cls, problem: TrainingProblem) -> _Codes | None:
-        """Return those of a problem, None if its targets are numbers."""
+        """Return the codes of a problem, or None if its targets are numbers."""
         y = _columns(problem.y)
         low, high = y.min(axis=0), y.max(axis=0)
         if np.any((y != low) & (y != high)):
@@ -202,7 +202,7 @@ class _Codes:
         return cls(low, high, y.shape[1] > 1 and bool(np.all((y == high).sum(axis=1) == 1)))
 
     def wrong(self, samples: TrainingProblem, outputs: FloatArray) -> FloatArray:
-        """Return the weight of every sample whose class is not that of the outputs, zero if it is."""
+        """Return the misclassified weight of every sample; zero if the outputs give its class."""
         is_class = _columns(samples.y) == self.high
         scores = (_columns(outputs) - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
         if self.one_each:
@@ -219,10 +219,10 @@ def _columns(values: FloatArray) -> FloatArray:
 def held_out_predictions(
     problem: TrainingProblem, deadline: Deadline = NEVER
 ) -> Iterator[tuple[TrainingProblem, FloatArray]]:
-    """Return samples held out and the outputs there of a coarse relaxation of the others, for every fold.
+    """Yield the held-out samples of every fold and the outputs for them of a coarse relaxation of the other samples.
 
-    The folds are those of `choose_beta`; where there are too few distinct samples for any, one of all samples at
-    themselves. No fold but the first begins after the deadline.
+    The folds are those of `choose_beta`. If there are too few distinct samples for folds, one fold trains and predicts
+    on all samples. After the deadline, no fold but the first is begun.
     """
     for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, np.ones(problem.n_samples), 1.0)]):
         if k == 0 or not deadline.over:
@@ -231,21 +231,21 @@ def held_out_predictions(
 
 @dataclass
 class _Fold:
-    """A training part and its share of the weight, the samples held out and how many rows each of them is.
+    """A training set with its share of the weight, the held-out samples, and the number of rows of each.
 
-    And what a solve leaves for the next.
+    It also keeps what one solve leaves for the next.
     """
 
     training: TrainingProblem
     held_out: TrainingProblem
     held_out_rows: FloatArray
     share: float
-    #: For the smallest and the largest beta so far; never the zero point, which is no start: it has no scale.
+    #: Relaxations for the smallest and the largest beta so far; never the zero point, which has no scale to start from.
     solved: list[Relaxation] = field(default_factory=list)
     reductions: Reductions = field(default_factory=Reductions)
 
     def predict(self, beta: float, deadline: Deadline) -> FloatArray:
-        """Return the outputs of the relaxation for `beta` of all samples, at the samples held out."""
+        """Return the relaxation's outputs for the held-out samples, with `beta` scaled to the training set."""
         problem = self.training.with_beta(self.share * beta)
         settings = Settings(_TOL, "two-block", None, deadline=deadline, reductions=self.reductions)
         nearest = min(self.solved, key=lambda one: abs(np.log(one.problem.beta / problem.beta)), default=None)
@@ -256,13 +256,13 @@ class _Fold:
         prediction = relaxation.predict(self.held_out.X)
         loss = problem.loss
         if not (loss.labels or loss.coupled):
-            # A quadratic function of a far-off row can be anything; no target is beyond those seen.
+            # Far from the data, a quadratic function can take any value; no target is beyond those seen.
             prediction = np.clip(prediction, problem.y.min(axis=0), problem.y.max(axis=0))
         return prediction
 
 
 def _folds(problem: TrainingProblem) -> list[_Fold]:
-    """Return the folds to be held out, none where there are too few distinct samples."""
+    """Return the folds to be held out; none if there are too few distinct samples."""
     rows = DistinctRows.of(problem.X)
     n = rows.count
     if n < 2 * _FOLDS:
@@ -275,7 +275,7 @@ def _folds(problem: TrainingProblem) -> list[_Fold]:
     ends[order] = np.cumsum(cells.counts[order])
     folds = []
     for k in range(_FOLDS if n <= _MANY else 1):
-        # Every fourth row, from number k on, of those of the cell.
+        # Number of rows of the cell among every fourth row, counted from row k on.
         held_out = (ends + _FOLDS - 1 - k) // _FOLDS - (ends - cells.counts + _FOLDS - 1 - k) // _FOLDS
         share = np.where(used, held_out / cells.counts, 0.0)[cells.cell]
         rest = np.where(used, 1.0 - held_out / cells.counts, 0.0)[cells.cell]

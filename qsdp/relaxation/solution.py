@@ -23,12 +23,12 @@ __all__ = ["ZERO_GAP", "Relaxation", "finish", "join_outputs"]
 #: Relative gap at which the zero point counts as proven optimal before any solve.
 ZERO_GAP = 1e-9
 
-#: Operations of decompositions of a point, or of a search for weights, as a multiple of N^3: a search takes 100 ms for
-#: 500 columns and 7 for 200.
+#: Operations of the decompositions of a point, or of a search for weights, as a multiple of N^3. A search takes 100 ms
+#: for 500 columns and 7 ms for 200.
 _WEIGHTS = 60.0
 
-#: Share of the objective above which a bound is not compared with that of the gradient at zero: on five problems that
-#: one is worth 2 to 82 % of the optimum.
+#: A bound above this share of the objective is not compared with the bound of the gradient at zero, which is 2 to 82 %
+#: of the optimum on five problems.
 _POOR = 0.5
 
 
@@ -129,7 +129,7 @@ class Relaxation(Summarized, Gap):
         if check_levels(levels) == self.problem.levels:
             return self
         scaled = ScaledProblem.of(self.problem.with_levels(levels), self.regularization)
-        # Predictions stay where entries are divided by what the columns are multiplied with.
+        # Dividing the entries by the factors of the columns keeps the predictions.
         columns = np.ones(self.problem.size)
         columns[: self.problem.n_features] = (self.problem.levels - 1.0) / (levels - 1.0)
         stretched = np.outer(columns, columns)
@@ -157,7 +157,7 @@ class Relaxation(Summarized, Gap):
         return Summary("Relaxation", rows)
 
     def _course(self) -> str:
-        """Return solver, status, iterations and time."""
+        """Return solver, status, iterations and time as text."""
         steps = "" if self.iterations is None else f", {self.iterations} iterations"
         return f"{self.solver} ({self.solver_status}){steps}, {format_seconds(self.compile_time + self.solve_time)}"
 
@@ -174,7 +174,7 @@ def finish(
 ) -> Relaxation:
     """Repair the solver's point and recompute everything from the data, separately for outputs that do not interact.
 
-    Bounds that share no scale are tighter. Unless `stretch` is False, the point may be rescaled (see `repair`) and is
+    Bounds with separate scales are tighter. Unless `stretch` is False, the point may be rescaled (see `repair`) and is
     replaced by zero if that is better. The gap of `certified` candidates, from this package's solvers, is recomputed,
     too, but further candidates are tried only if it is larger than `tol`. Long after the deadline, points become zero
     and weights become row sums.
@@ -205,7 +205,7 @@ def _finish_part(
     prediction = instance.predictions(Z) if moved else np.zeros_like(instance.target)
     objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
     if stretch and not objective <= instance.fit.value_at_zero:
-        # Rounding misled a solver whose data are of sizes too far apart.
+        # Rounding misled the solver because the sizes of the data are too far apart.
         Z, V, rho, prediction = (np.zeros_like(array) for array in (Z, V, rho, prediction))
         objective, moved = instance.fit.value_at_zero, False
     dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
@@ -217,7 +217,7 @@ def _finish_part(
             dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z], deadline=deadline)
     usable = raw.Z is not None and moved
     if moved:
-        # In place: of wide data every matrix counts.
+        # In place, because every matrix counts if the data are wide.
         Z *= units.weight
         V *= units.weight
     objective, bound = units.value * objective, units.value * dual.value
@@ -259,9 +259,9 @@ def _better_bound(
 
     The time must also suffice for the outputs that follow.
 
-    A solver's bound rises late: the bound of the gradient where it stopped is often several times the best so far, and
-    early on, that of the gradient at zero is. Weights are searched for, see `instance_bound`: those at hand belong to
-    another dual vector.
+    A solver's bound rises late. The bound of the gradient where it stopped is often several times the best so far;
+    early on, the bound of the gradient at zero is. Weights are searched for (see `instance_bound`) because the weights
+    at hand belong to another dual vector.
     """
     for candidate, share in ((minus_gradient, 1.0), (instance.zero_dual, _POOR)):
         operations = (1.0 + following) * _operations(instance)

@@ -28,23 +28,23 @@ from qsdp.relaxation.solution import ZERO_GAP, Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
-#: Factors on the tolerance of successive attempts: of solvers with an accuracy of their own, and of this package's,
-#: which go on where rounding in the problem's own units costs what was certified.
+#: Factors on the tolerance in successive attempts: for solvers with an accuracy of their own, and for this package's
+#: solvers, which continue if rounding in the problem's own units lost what was certified.
 _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 
-#: Floating-point operations of a solve up to which it has one thread: planted 2000 x 80 takes 0.8 s with one and
-#: 1.3 s with two.
+#: A solve with fewer floating-point operations uses one thread: planted 2000 x 80 takes 0.8 s with one thread and 1.3 s
+#: with two.
 _SMALL = 5e10
 
-#: Operations of the certificate of an output, as multiples of N^3: decompositions of the point and of bounds, all of
-#: them at the rate of a factorisation; and of n N^2: passes over the samples, of 60000 x 101 four tenths of a second.
-#: The share of the time that is kept for it at most.
+#: Operations of the certificate of one output, as a multiple of N^3 (decompositions of the point and for bounds, all
+#: counted at the rate of a factorisation) and of n N^2 (passes over the samples; they take 0.4 s for 60000 x 101). The
+#: last constant is the largest share of the time that is reserved for it.
 _CERTIFICATE, _PASSES, _LARGEST_RESERVE = 100.0, 20.0, 0.5
 
-#: Multiple of the tolerance beyond which "auto" tries a second solver, and the iterations it gives that one. To 1e-6
-#: the interior-point method stalls at gaps below 2e-5 on columns of 1e-2 to 1e2, and above 2e-3 on some of 1e-4 to 1e4.
-#: There operator splitting leaves 5e-7, 2e-6, 2e-5, 6e-4, 1e-5, 3e-4 in place of 0.77, 0.12, 0.81, 0.97, 0.96, 0.99, in
-#: half a second to three; with 1000 iterations one of the six below 1e-3, with 10000 none of them better.
+#: Multiple of the tolerance beyond which "auto" tries a second solver, and its iterations. At a tolerance of 1e-6, the
+#: interior-point method stalls at gaps below 2e-5 on columns of size 1e-2 to 1e2, and above 2e-3 on some of 1e-4 to
+#: 1e4. Splitting reduces six such gaps from 0.77, 0.12, 0.81, 0.97, 0.96, 0.99 to 5e-7, 2e-6, 2e-5, 6e-4, 1e-5, 3e-4 in
+#: 0.5 to 3 s. With 1000 iterations, one of the six is below 1e-3; with 10000, none is better.
 _FAR, _ANOTHER_TRY = 100.0, 3000
 
 
@@ -154,7 +154,7 @@ def solve_relaxation(
     """
     check_problem(problem)
     if device is not None:
-        # Without a device `solve_with` does.
+        # Without a device, `solve_with` checks the solver.
         check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
@@ -191,7 +191,7 @@ def solve_with(
     quiet: bool = False,
     bar: ProgressBar = NO_BAR,
 ) -> Relaxation:
-    """Solve as `solve_relaxation` does, for checked arguments; do not warn of a gap, nor of zero if `quiet`."""
+    """Solve like `solve_relaxation`, for checked arguments; never warn of a gap, and not of zero if `quiet`."""
     check_solver(solver, problem.loss)
     check_memory(problem, solver)
     scaled = ScaledProblem.of(problem, regularization)
@@ -206,7 +206,7 @@ def solve_with(
     if not backend.certified:
         return _solve_apart(scaled, backend, settings, n_jobs, bar)
     settings = replace(settings, callback=_callback_in_units(settings.callback, scaled.units, bar))
-    # Threads that share small matrices wait for one another: on a busy machine much longer than they work.
+    # Threads that share small matrices wait for each other; on a busy machine, they wait much longer than they work.
     small = backend.operations is not None and backend.operations(scaled.instance, settings.tol) < _SMALL
     with few_threads(small=small):
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
@@ -226,9 +226,9 @@ def solve_with(
 def _best_of_attempts(
     scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: GramReduction | None = None, k: int = 0
 ) -> Relaxation:
-    """Solve; ask for more accuracy where the solver claims success and the certified gap denies it.
+    """Solve the instance; ask for more accuracy if the solver reports success but the certified gap is too large.
 
-    A method of this package goes on from where it ended. With a `reduction` output k is solved in its rows.
+    A method of this package continues from its last point. With a `reduction`, output k is solved in reduced rows.
     """
     began, deadline = time.perf_counter(), settings.deadline
     reduced = reduction.reduced(scaled.instance, scaled.units, k) if reduction else None
@@ -258,7 +258,7 @@ def _best_of_attempts(
 
 
 def _without_zeros(raw: RawSolution, instance: Instance, deadline: Deadline) -> RawSolution:
-    """Return what a solver leaves, with the best points along the gradient for outputs that it has not begun."""
+    """Return the solver's candidates, with the best points along the gradient for outputs that it has not begun."""
     assert raw.Z is not None
     assert raw.V is not None
     parts = instance.parts
@@ -273,7 +273,7 @@ def _without_zeros(raw: RawSolution, instance: Instance, deadline: Deadline) -> 
 
 
 def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:
-    """Return about how long it takes to certify what a solver returns; 0 without a limit."""
+    """Return about how long the certification of a solver's result takes; 0 without a time limit."""
     instance = scaled.instance
     each = _CERTIFICATE * float(instance.size) ** 3 + _PASSES * instance.map.n_rows * float(instance.size) ** 2
     operations = instance.n_blocks * each
@@ -281,19 +281,19 @@ def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:
 
 
 def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
-    """Return whether the interior-point method ran out of digits far from the tolerance, as on columns of all sizes."""
+    """Return whether the interior-point method stalled far from the tolerance, as on columns of very unlike sizes."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
     far = relaxation.relative_gap > _FAR * settings.tol
     return stalled and relaxation.problem.beta > 0.0 and far and not settings.deadline.over
 
 
-# -- outputs apart, for solvers through CVXPY ----------------------------------------------------------------
+# -- separate outputs, for solvers through CVXPY -------------------------------------------------------------
 
 
 def _solve_apart(
     scaled: ScaledProblem, backend: Backend, settings: Settings, n_jobs: int | None, bar: ProgressBar
 ) -> Relaxation:
-    """Solve outputs that do not interact apart, with one reduction of the data for all."""
+    """Solve outputs that do not interact separately, with one reduction of the data for all."""
     reduction = None
     if GramReduction.pays(scaled.instance):
         y = scaled.problem.y
@@ -303,7 +303,7 @@ def _solve_apart(
         except TimeOver:
             raw = RawSolution(status="time limit")
             return finish(scaled, raw, solver=backend.name, tol=settings.tol, deadline=settings.deadline)
-    # Not to be sent to other processes: what it holds is in the reduction.
+    # Do not send the cache to other processes: the reduction holds what they need.
     settings = replace(settings, reductions=None)
     if not scaled.problem.separable:
         return _best_of_attempts(scaled, backend, settings, reduction)
@@ -316,7 +316,7 @@ def _solve_apart(
 def _solve_output(
     part: ScaledProblem, solver: str, settings: Settings, reduction: GramReduction | None, k: int
 ) -> Relaxation:
-    """Solve one output; the solver goes by name, since functions changed at run time cannot cross processes."""
+    """Solve one output; pass the solver by name, since functions changed at run time cannot cross processes."""
     return _zero_if_optimal(part, settings) or _best_of_attempts(part, BACKENDS[solver], settings, reduction, k)
 
 
@@ -324,10 +324,10 @@ def _solve_output(
 
 
 def _zero_if_optimal(scaled: ScaledProblem, settings: Settings) -> Relaxation | None:
-    """Return the zero point where the data prove it optimal, or nothing else is in reach of the time."""
+    """Return the zero point if the data prove it optimal or if there is no time for anything else; otherwise None."""
     start = time.perf_counter()
     if not settings.deadline.tolerates(scaled.instance.pass_operations):
-        # Not even one pass over the data.
+        # There is no time for even one pass over the data.
         return finish(
             scaled, RawSolution(status="time limit"), solver="none", tol=settings.tol, deadline=settings.deadline
         )
@@ -339,9 +339,9 @@ def _zero_if_optimal(scaled: ScaledProblem, settings: Settings) -> Relaxation | 
 
 
 def _some_neuron_pays(instance: Instance) -> bool:
-    r"""Return whether some :math:`u^T M_\nu v` is seen to exceed the dual radius, for the dual vector of zero.
+    r"""Return whether sign alternation finds :math:`u^T M_\nu v` above the dual radius, for the dual vector of zero.
 
-    Cheap, and true of most problems: then the gradient does not prove the zero point optimal.
+    The check is cheap and true for most problems. If true, the gradient does not prove the zero point optimal.
     """
     nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
@@ -373,7 +373,7 @@ def _warn_of_zero(problem: TrainingProblem) -> None:
 def _callback_in_units(
     callback: Callable[[Progress], object] | None, units: Units, bar: ProgressBar
 ) -> Callable[[Progress], object] | None:
-    """Return the callback of a normalised instance: it converts to the problem's units and updates the bar."""
+    """Return a callback for the normalised instance that converts to the problem's units and updates the bar."""
     if callback is None and not bar.shown:
         return None
 
@@ -388,7 +388,7 @@ def _callback_in_units(
 
 
 def check_callback(callback: object) -> Callable[[Progress], object] | None:
-    """Return the callback, if it is one or None."""
+    """Check that the callback is callable or None, and return it."""
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {type(callback).__name__}")
     return callback

@@ -14,21 +14,21 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["largest_constant", "weighted_absolute"]
 
-#: Largest share of pi / (2 max |Z|), beyond which arcsin(sin(c Z)) is not c Z, and near which it loses digits.
+#: Largest share of pi / (2 max |Z|): beyond that maximum, arcsin(sin(c Z)) is not c Z, and near it digits are lost.
 _SHARE_OF_MAXIMUM = 1.0 - 1e-4
 
 #: Largest number of Newton steps: about 10 are usual; of 6000 searches on degenerate points the longest took 59.
 _MAX_STEPS = 100
 
-#: Gap between the two bounds that is aimed at, first and last (the last is 1e-4 of c where c is pi / 2 and the slope
-#: vanishes), and the share of the gap found that is aimed at next.
+#: First and last target for the gap between the two bounds (the last is 1e-4 of c if c is pi / 2 and the slope
+#: vanishes), and the next target as a share of the gap found.
 _FIRST_GAP, _LAST_GAP, _SHRINKAGE = 0.1, 4e-9, 0.2
 
-#: Share of the largest part of the curvature below which parts are left out: Newton's method takes as many steps as
-#: with all of them, each in a third of the time.
+#: Parts of the curvature below this share of the largest part are left out: Newton's method takes as many steps as with
+#: all parts, each in a third of the time.
 _NEGLIGIBLE = 1e-7
 
-#: Operations of a step, as a multiple of N^3: eigenvectors, singular vectors of a half, and some twenty products.
+#: Operations of a step, as a multiple of N^3: eigenvectors, singular vectors of a half, and about twenty products.
 _STEP = 3.0 * EIGENVECTORS
 
 
@@ -40,7 +40,7 @@ class _Bounds(NamedTuple):
     P : ndarray of shape (N, N)
         P +- S are positive semidefinite.
     lower : float
-        No P has a diagonal whose largest entry is smaller: the sum of all :math:`w_i P_{ii}`.
+        Lower bound on the largest diagonal entry of every P: the sum of all :math:`w_i P_{ii}`.
     slope : float
         Derivative of `lower` with respect to c.
     curvature : ndarray of shape (N, N)
@@ -56,19 +56,19 @@ class _Bounds(NamedTuple):
 def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return :math:`P = w^{-1/2} |w^{1/2} S w^{1/2}| w^{-1/2}` for symmetric S, a P with P +- S semidefinite.
 
-    Of all those it has the least :math:`\sum_i w_i P_{ii}`, the nuclear norm of :math:`w^{1/2} S w^{1/2}`.
+    Among these, it has the smallest :math:`\sum_i w_i P_{ii}`, the nuclear norm of :math:`w^{1/2} S w^{1/2}`.
 
     Returns
     -------
     P : ndarray of shape (N, N)
     eigenvalues, vectors : ndarray
-        Of :math:`w^{1/2} S w^{1/2}`.
+        Eigenvalues and eigenvectors of :math:`w^{1/2} S w^{1/2}`.
     """
     root = np.sqrt(weights)
     scale = np.outer(root, root)
     eigenvalues, vectors = scipy.linalg.eigh(S * scale, check_finite=False)
     magnitudes = np.abs(eigenvalues)
-    # Raised by more than the rounding of the eigenvalues, which tiny weights would magnify in P +- S.
+    # Raise them by more than the rounding of the eigenvalues, which tiny weights would magnify in P +- S.
     magnitudes += 8.0 * len(S) * EPS * magnitudes.max()
     P = (vectors * magnitudes) @ vectors.T / scale
     return 0.5 * (P + P.T), eigenvalues, vectors
@@ -88,28 +88,28 @@ def largest_constant(
     tolerance : float
         Relative accuracy of c, from below.
     deadline : Deadline
-        No step begins that would end later.
+        Deadline; a step that would end later is not begun.
 
     Returns
     -------
     c : float
         At most :math:`\pi / (2 \max |Z|)`, so that arcsin(sin(c Z)) is c Z.
     P : ndarray of shape (N, N)
-        P +- sin(c Z) are positive semidefinite and no entry of its diagonal is larger than 1. None in place of both
-        where Z is zero or nothing was found.
+        P +- sin(c Z) are positive semidefinite, and no diagonal entry is larger than 1. The result is None instead of
+        both if Z is zero or nothing was found.
 
     Notes
     -----
-    The feasible constants are an interval: sin(t arcsin x) has non-negative Taylor coefficients for t <= 1 and is at
+    The feasible constants form an interval: sin(t arcsin x) has non-negative Taylor coefficients for t <= 1 and is at
     most 1 at 1, so it maps a completion for c to one for t c.
 
-    For weights w of sum 1, the nuclear norm f(w, c) of :math:`w^{1/2} \sin(c Z) w^{1/2}` is concave in w, its
-    gradient is the diagonal of P(w), and c is feasible if and only if its maximum is at most 1. The weights and c
-    that are sought solve :math:`P_{ii} + \epsilon / (N w_i) = 1` (for which f is :math:`1 - \epsilon`), the
-    optimality condition with a logarithmic barrier: there the diagonal is below 1 for every :math:`\epsilon`, and c
-    misses the largest constant by :math:`\epsilon` over the slope of f. Each step is one of Newton's method in w for
-    this c and one in c (the maximum over w has the slope of f); :math:`\epsilon` shrinks whenever the diagonal is
-    found to be at most 1.
+    For weights w of sum 1, the nuclear norm f(w, c) of :math:`w^{1/2} \sin(c Z) w^{1/2}` is concave in w, and its
+    gradient is the diagonal of P(w). The constant c is feasible if and only if the maximum of f is at most 1. The
+    search solves :math:`P_{ii} + \epsilon / (N w_i) = 1` for w and c (then f is :math:`1 - \epsilon`). This is the
+    optimality condition with a logarithmic barrier. At its solution, the diagonal is below 1 for every
+    :math:`\epsilon`, and c misses the largest constant by :math:`\epsilon` over the slope of f. Each step is a Newton
+    step in w for this c and one in c (the maximum over w has the slope of f). :math:`\epsilon` shrinks whenever the
+    diagonal is at most 1.
     """
     N = len(Z)
     with np.errstate(divide="ignore", over="ignore"):
@@ -125,7 +125,7 @@ def largest_constant(
             least, found, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)
         if lower > 1.0:
             highest = min(highest, c)
-        # Where the lower bound, continued along its tangent, reaches 1.
+        # The constant at which the lower bound, continued along its tangent, reaches 1.
         reach = min(c + (1.0 - lower) / slope, highest) if slope > 0.0 else highest
         if reach - least <= tolerance * least or gap < _LAST_GAP:
             break
@@ -149,9 +149,9 @@ def _bounds(Z: FloatArray, weights: FloatArray, c: float) -> _Bounds:
 def _curvature(eigenvalues: FloatArray, vectors: FloatArray) -> FloatArray:
     r"""Return :math:`4 \sum_{a, b} \kappa_{ab} (v_a \circ v_b)(v_a \circ v_b)^T` over pairs of unlike signs.
 
-    :math:`\kappa_{ab}` is the harmonic sum :math:`|\lambda_a \lambda_b| / (|\lambda_a| + |\lambda_b|)`: pairs of like
-    signs add nothing, as |.| is linear there. This matrix of pairs has a numerical rank of about 20 whatever N,
-    which makes the sum one of as many products of N x N matrices.
+    :math:`\kappa_{ab}` is the harmonic sum :math:`|\lambda_a \lambda_b| / (|\lambda_a| + |\lambda_b|)`. Pairs of like
+    signs add nothing, because |.| is linear there. This matrix of pairs has a numerical rank of about 20 for any N, so
+    the sum takes as many products of N x N matrices.
     """
     positive, negative = eigenvalues > 0.0, eigenvalues < 0.0
     curvature = np.zeros_like(vectors)
@@ -167,7 +167,7 @@ def _curvature(eigenvalues: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def _newton_step(weights: FloatArray, diagonal: FloatArray, curvature: FloatArray, barrier: float) -> FloatArray:
-    """Return the relative change of the weights that maximises f + barrier * sum(log w), their sum kept."""
+    """Return the relative change of the weights that maximises f + barrier * sum(log w) and keeps their sum."""
     system = curvature + barrier * np.eye(len(weights))
     ascent, constraint = np.linalg.solve(system, np.stack([weights * diagonal + barrier, weights], axis=1)).T
     step: FloatArray = ascent - constraint * ((weights @ ascent) / (weights @ constraint))

@@ -141,10 +141,10 @@ def shape_covariance(
 
     Notes
     -----
-    Theorem 2 and (27) of Bartan and Pilanci. The closed form is Krivine's argument (Alon and Naor, Lemma 4.2) written
-    out. With more than two levels, V is first replaced by one of nearly the smallest trace: the smaller the diagonal
-    entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same reason, the adaptive
-    constant then stays a hundredth below the largest one.
+    See theorem 2 and (27) of Bartan and Pilanci. The closed form is Krivine's argument (Alon and Naor, Lemma 4.2)
+    written out. With more than two levels, V is first replaced by one of nearly the smallest trace: the smaller the
+    diagonal entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same reason, the
+    adaptive constant then stays a hundredth below the largest one.
 
     Examples
     --------
@@ -165,14 +165,14 @@ def covariances_of(
 ) -> Any:
     """Compute the result of `shape_covariance` until a deadline.
 
-    If `within` is True, outputs whose covariance and root would end too late get those of the zero point.
+    If `within` is True, outputs whose covariance and root would end too late get the covariance of the zero point.
     """
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
     with progress(verbose) as stages, stages.stage("shape") as bar:
         for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True):
             bar.count(len(covariances), problem.n_outputs)
-            # What sampling decomposes comes after.
+            # Time must also remain for the decompositions of sampling.
             needed = (1.0 + len(covariances)) * root_operations(len(Z))
             if within and not deadline.tolerates(needed):
                 rho = 0.0
@@ -229,14 +229,14 @@ def _smallest_eigenvalue(Q: FloatArray, replicas: npt.NDArray[np.intp], within: 
     """Return the smallest eigenvalue of the covariance of all replicas."""
     if replicas.max() == 1:
         return smallest_eigenvalue(Q)
-    # It acts on their means, which have the length 1 / sqrt(M), and on deviations.
+    # It acts on the means over replicas, which have length 1 / sqrt(M), and on the deviations.
     root = np.sqrt(replicas)
     means = _mean_covariance(Q, replicas, within) * np.outer(root, root)
     return min(smallest_eigenvalue(means), float((1.0 - within[replicas > 1]).min()))
 
 
 def _residual(S: FloatArray, Z: FloatArray, rho: float, constant: float) -> float:
-    """Return the largest entry of arcsin(S) - c Z / rho, by blocks: of wide data every matrix counts."""
+    """Return the largest entry of |arcsin(S) - c Z / rho|; go by blocks, since every matrix counts if data are wide."""
     if rho == 0.0 and not np.any(S):
         return 0.0
     return max(

@@ -1,4 +1,4 @@
-"""Covariances of one output by each method."""
+"""Covariance of one output by each method."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["GAMMA", "SHAPINGS", "scaled_block", "smallest_diagonal"]
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
-#: Relative error of the adaptive constant, from below. At the largest the replicas of a coordinate agree, and
-#: no inner level occurs: where there are several, a hundredth of c keeps some and as a rule lowers the sampling
-#: variance, by up to a tenth.
+#: Relative error of the adaptive constant, from below. At the largest constant, the replicas of a coordinate agree and
+#: no inner level occurs. With several replicas, giving up a hundredth of c keeps some inner levels and usually lowers
+#: the sampling variance, by up to a tenth.
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
-#: Iterations of the paper's program for which there must be time, to begin it.
+#: Number of iterations of the paper's program for which there must be time before it is begun.
 _ITERATIONS = 10.0
 
 
 def _identity(size: int) -> FloatArray:
-    """Return the identity as windows of one row: of 6000 inputs that of the zero point would be 1.2 GB."""
+    """Return the identity as windows of one row; as a full matrix, the zero point of 6000 inputs takes 1.2 GB."""
     row = np.zeros(2 * size - 1)
     row[size - 1] = 1.0
     identity: FloatArray = np.lib.stride_tricks.sliding_window_view(row, size)[::-1]
@@ -61,7 +61,7 @@ def smallest_diagonal(
     tol, largest_excess : float, default=1e-3, 2e-2
         Relative excess of the diagonal over `rho` at which to stop, and beyond which the given V is kept.
     deadline : Deadline
-        No reweighting begins that would end later.
+        Deadline; a reweighting that would end later is not begun.
 
     Returns
     -------
@@ -71,10 +71,9 @@ def smallest_diagonal(
 
     Notes
     -----
-    Without the bound on the diagonal the spectral :math:`|Z|` is optimal; with weights w on it,
-    :math:`w^{-1/2} |w^{1/2} Z w^{1/2}| w^{-1/2}`. The weights are the multipliers of the bound: they are
-    raised where it is exceeded. The remaining excess goes into rho, and with it into the regulariser of the sampled
-    network.
+    Without the bound on the diagonal, the spectral :math:`|Z|` is optimal. With weights w on the diagonal,
+    :math:`w^{-1/2} |w^{1/2} Z w^{1/2}| w^{-1/2}` is. The weights are the multipliers of the bound and are raised where
+    it is exceeded. The remaining excess enters rho, and therefore the regulariser of the sampled network.
     """
     weights, largest = np.ones(len(Z)), math.inf
     for _ in range(rounds):
@@ -99,19 +98,19 @@ class _Shaped(NamedTuple):
 
 
 def scaled_block(Z: FloatArray, rho: float) -> FloatArray:
-    """Return Z / rho, of entries between -1 and 1; of rho = 0, Z."""
+    """Return Z / rho with entries clipped to [-1, 1], or Z if rho is 0."""
     return np.clip(Z / rho, -1.0, 1.0) if rho > 0.0 else Z
 
 
 def _replica_correlation(diagonal: FloatArray, replicas: npt.NDArray[np.intp]) -> FloatArray:
-    # The mean over the pairs of replicas of a coordinate, the ones included, is its entry of the diagonal.
+    # A coordinate's diagonal entry is the mean over all pairs of its replicas, including the ones.
     correlation = (replicas * diagonal - 1.0) / np.maximum(replicas - 1, 1)
     return np.where(replicas > 1, np.clip(correlation, -1.0, 1.0), 1.0)
 
 
 def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: int) -> FloatArray:
-    """Return [P S; S P], the diagonal of P replaced by ones, from what returns rows of the symmetric P and S."""
-    # V and Z of a Relaxation are symmetric, and its W is V. In place and by rows: of wide data every matrix counts.
+    """Return [P S; S P] with ones on the diagonal of P; `rows_of` returns rows of the symmetric P and S."""
+    # V and Z of a Relaxation are symmetric, and W is V. In place and by rows: every matrix counts if data are wide.
     Q = np.empty((2 * N, 2 * N))
     for rows in blocks(N, N):
         Q[rows, :N], Q[rows, N:] = rows_of(rows)
@@ -154,7 +153,7 @@ def _adaptive(
 def _sdp(
     Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
 ) -> _Shaped:
-    # An iteration projects a matrix of both sides; forming the program takes longer than a few.
+    # An iteration projects a matrix of side 2N; forming the program takes longer than a few iterations.
     if not deadline.affords(_ITERATIONS * EIGENVECTORS * float(2 * len(Z)) ** 3):
         return _krivine(Z, V, rho, replicas, deadline)
     import cvxpy as cp
@@ -164,7 +163,7 @@ def _sdp(
     N = len(Z)
     target = np.sin(GAMMA * scaled_block(Z, rho))
     counts = np.concatenate([replicas, replicas])
-    # Q is that of the means over replicas, as exchangeable replicas suffice: its diagonal is between 0 and 1.
+    # Q is the covariance of the means over replicas, since exchangeable replicas suffice; its diagonal is in [0, 1].
     Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
     single = counts == 1
     diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
@@ -179,7 +178,7 @@ def _sdp(
     if was_interrupted(answer):
         raise KeyboardInterrupt
     with warnings.catch_warnings():
-        # The time may be over before it is accurate, which the residual tells.
+        # Time may run out before the solution is accurate; the residual shows this.
         warnings.simplefilter("ignore", UserWarning)
         program.unpack_results(answer, chain, inverse)
     if Q.value is None:

@@ -1,4 +1,4 @@
-"""Square roots and smallest eigenvalues of covariances: of large ones by triangular factors, not by eigenvectors."""
+"""Square roots and smallest eigenvalues of covariances, of large ones by triangular factors instead of eigenvectors."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["CovarianceRoot", "halves", "root_of", "root_operations", "smallest_eigenvalue"]
 
-#: Largest side of a matrix whose root is the symmetric one: its eigenvectors take 40 ms. A triangular factor of side
-#: 2000 takes 0.06 s, eigenvectors 1.3.
+#: Largest side of a matrix whose symmetric root is taken: its eigenvectors take 40 ms. At side 2000, a triangular
+#: factor takes 0.06 s and eigenvectors take 1.3 s.
 _LARGEST_SYMMETRIC = 500
 
-#: What is added to the diagonal before a triangular factor is made, in units of the rounding of the side's sums: with
-#: less, factors of singular matrices fail.
+#: Shift of the diagonal before a triangular factorisation, in units of the rounding of sums over a side. With a smaller
+#: shift, the factorisation of singular matrices fails.
 _SHIFT = 4.0
 
-#: Relative accuracy of a smallest eigenvalue by Lanczos' method, whose cost is a few products more for each digit.
+#: Relative accuracy of a smallest eigenvalue by Lanczos' method, in which each digit costs a few more products.
 _ACCURACY = 1e-6
 
-#: Operations of one output's shaping and sampling beside decompositions, as multiples of N^2: the passes over memory
+#: Operations of shaping and sampling one output besides decompositions, as a multiple of N^2: the passes over memory
 #: that make, read and copy matrices.
 _PASSES = 600.0
 
-#: Triangular factors of large matrices, each a third of what is counted for one: two for the eigenvalue, two for the
-#: root.
+#: Cost of the triangular factors of large matrices: two for the eigenvalue and two for the root, each a third of what
+#: is counted for a factor.
 _FACTORS = 4.0 / 3.0
 
 
@@ -42,8 +42,8 @@ class CovarianceRoot:
     Attributes
     ----------
     factors : tuple of ndarray
-        R itself, or its diagonal where it has nothing else; or the lower triangular factors L and K of P + S and P - S,
-        where Q = [P S; S P]: then R is [L K; L -K] over the root of two.
+        R itself, or its diagonal if R is diagonal, or the lower triangular factors L and K of P + S and P - S if Q =
+        [P S; S P]. In the last case, R is [L K; L -K] divided by the square root of two.
     """
 
     factors: tuple[FloatArray, ...]
@@ -69,10 +69,10 @@ class CovarianceRoot:
 
 
 def halves(Q: FloatArray) -> list[FloatArray]:
-    r"""Return P + S and P - S, which have the eigenvalues of Q = [P S; S P] for symmetric S; any other Q itself.
+    r"""Return P + S and P - S, which have the eigenvalues of Q = [P S; S P] for symmetric S; return any other Q itself.
 
-    Their eigenvectors x are those of Q as (x, x) and (x, -x): two decompositions of half the side take a quarter of the
-    operations.
+    Their eigenvectors x give the eigenvectors (x, x) and (x, -x) of Q. Two decompositions of half the side take a
+    quarter of the operations.
     """
     N = len(Q) // 2
     P, S = Q[:N, :N], Q[:N, N:]
@@ -80,14 +80,14 @@ def halves(Q: FloatArray) -> list[FloatArray]:
 
 
 def root_of(Q: FloatArray) -> CovarianceRoot:
-    """Return a root of a covariance: unique, so that a seed draws the same neurons on every processor.
+    """Return a unique root of a covariance, so that a seed draws the same neurons on every processor.
 
     Notes
     -----
-    Q is often singular, so that it has no Cholesky factor, and factors made of eigenvectors keep their arbitrary signs.
-    Up to a side of 500 it is the symmetric root. Beyond, it is the Cholesky factor of Q with 4 N eps added to the
-    diagonal, 2e-12 for 2000: signs have correlations that are smaller by as large a share, which is the rounding of the
-    symmetric root as well.
+    Q is often singular and then has no Cholesky factor; factors made of eigenvectors keep arbitrary signs. Up to a side
+    of 500, the root is the symmetric one. Beyond, it is the Cholesky factor of Q with 4 N eps (2e-12 for side 2000)
+    added to the diagonal. This makes the correlations of the signs smaller by the same share, which is also the
+    rounding of the symmetric root.
     """
     if _is_diagonal(Q):
         return CovarianceRoot((np.sqrt(np.maximum(Q.diagonal(), 0.0)),))
@@ -106,12 +106,12 @@ def root_of(Q: FloatArray) -> CovarianceRoot:
 
 
 def smallest_eigenvalue(Q: FloatArray) -> float:
-    """Return the smallest eigenvalue of a covariance, with an error of rounding (of large ones, six digits)."""
+    """Return the smallest eigenvalue of a covariance up to rounding, or to six digits for large ones."""
     return float(Q.diagonal().min()) if _is_diagonal(Q) else min(_smallest_of(half) for half in halves(Q))
 
 
 def root_operations(side: int) -> float:
-    """Return the operations of shaping and sampling one output, halves of that side, by the closed form."""
+    """Return the operations of shaping and sampling one output by the closed form, for halves of the given side."""
     decompositions = 2.0 * (EIGENVALUES + EIGENVECTORS) if side <= _LARGEST_SYMMETRIC else _FACTORS * FACTOR
     return decompositions * float(side) ** 3 + _PASSES * float(side) ** 2
 
@@ -136,7 +136,7 @@ def _triangular_factor(M: FloatArray) -> FloatArray | None:
     shifted = M.copy()
     np.fill_diagonal(shifted, M.diagonal() + _shift(M))
     try:
-        # The transpose is what LAPACK overwrites.
+        # LAPACK overwrites the transpose.
         factor: FloatArray = scipy.linalg.cholesky(shifted.T, lower=True, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:
         return None
@@ -144,7 +144,7 @@ def _triangular_factor(M: FloatArray) -> FloatArray | None:
 
 
 def _is_diagonal(M: FloatArray) -> bool:
-    # As of the zero point. The first row tells of nearly all others that they are not.
+    # The zero point has such a matrix. The first row rules out nearly all others.
     return not np.any(M[0, 1:]) and np.count_nonzero(M) == np.count_nonzero(M.diagonal())
 
 

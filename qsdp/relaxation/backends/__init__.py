@@ -26,42 +26,42 @@ __all__ = [
     "low_rank_first",
 ]
 
-#: In the order in which "auto" tries those that are not of this package.
+#: Back ends by name. "auto" tries back ends of other packages in this order.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}
 
-#: Operations of about a second: below that "auto" takes the interior-point method, whose iterations are predictable.
+#: Operations of about a second; below, "auto" takes the interior-point method, whose iterations are predictable.
 _NEGLIGIBLE = 1e11
 
-#: Factor on the operations of a method whose iterations are hard to foresee, unless there are this many times more
-#: samples than matrix entries. Operator splitting takes a hundred iterations on easy problems and thousands on those
-#: that are nearly interpolated: planted 8000 x 75 took 1125 at beta = 1000, and more than 6800 at beta = 1; the
-#: interior-point method took 7 and 8.
+#: Factor on the operations of a method whose iterations are hard to predict; there is none if samples outnumber matrix
+#: entries this many times. Operator splitting takes a hundred iterations on easy problems and thousands on nearly
+#: interpolated ones: 1125 on planted 8000 x 75 at beta = 1000, and more than 6800 at beta = 1. The interior-point
+#: method took 7 and 8.
 _UNCERTAINTY, _MANY = 16.0, 4
 
-#: That factor for coarse solves: 65 to 130 iterations of 4800 thresholded wines and of MNIST pooled to 14 x 14 to 1e-2,
-#: 400 of planted 2000 x 40 at a beta where it is nearly interpolated.
+#: The same factor for coarse solves: to 1e-2, 4800 thresholded wines and MNIST pooled to 14 x 14 take 65 to 130
+#: iterations, and planted 2000 x 40 takes 400 at a beta where it is nearly interpolated.
 _COARSE_UNCERTAINTY = 1.5
 
-#: Operations from which on a first try with low rank is worth it, the share of those expected of the chosen method that
-#: it may take, and of the time. Interior-point steps run at five times the rate of its thin products. Spent on 5000 and
-#: 20000 images of 50 to 197 inputs, to 1e-3 and 1e-6 at 0.1 to 0.001 beta_max: 1e9 to 3e10 (one 8e10), a tenth to a
-#: fortieth of the time of the others; columns of noise take up all of it.
+#: Operations from which a first try with low rank is worth it, its share of the chosen method's expected operations,
+#: and its share of the time. Interior-point steps run at five times the rate of its thin products. On 5000 and 20000
+#: images of 50 to 197 inputs, to 1e-3 and 1e-6 at 0.1 to 0.001 beta_max, it took 1e9 to 3e10 operations (once 8e10), a
+#: tenth to a fortieth of the time of the others. On columns of noise, it uses up its share.
 _FIRST_TRY, _FIRST_TRY_TIME = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}, 0.3
 
-#: How many times longer than its time the chosen method has to be expected to take that low rank has all of the time:
-#: where splitting needs 9 and 10 times as long, it ends before its first iterations, where 3 to 6 times, it is ahead.
+#: If the chosen method is expected to take this many times the time left, low rank gets all of it: where splitting
+#: needs 9 and 10 times as long, it ends before its first iterations; where it needs 3 to 6 times as long, it is ahead.
 _SHORT = 8.0
 
 
 def missing(backend: Backend) -> str | None:
-    """Return None where `backend` can be used here, else one line that says what to install or set."""
+    """Return None if `backend` can be used here, otherwise one line that says what to install or set."""
     if importlib.util.find_spec(backend.package) is None:
         return f"solver {backend.name!r} needs the package {backend.package!r}: {backend.install}"
     return backend.licence() if backend.licence else None
 
 
 def available_solvers() -> dict[str, str | None]:
-    """Return every solver's name with None where it can be used here, else what to install or set.
+    """Return every solver's name with None if it can be used here, otherwise with what to install or set.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def available_solvers() -> dict[str, str | None]:
 
 
 def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
-    """Raise what `choose_backend` would, before there is a problem.
+    """Raise the errors that `choose_backend` would raise for the solver, before there is a problem.
 
     Raises
     ------
@@ -95,9 +95,9 @@ def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
-    """Return the back end of that name, for "auto" that of this package with the fewest operations to be expected.
+    """Return the back end of that name; for "auto", the one of this package with the fewest expected operations.
 
-    Where none of this package's own can do what was asked for, "auto" takes the first that can.
+    If none of this package's back ends can do what is requested, "auto" takes the first other one that can.
 
     Raises
     ------
@@ -119,13 +119,13 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     if own and own[0].name == INTERIOR.name:
         least = _operations(own[0], instance, settings)
         if least <= _NEGLIGIBLE and settings.deadline.affords(least):
-            # No other counts as less, and to foresee what those take is a part of a small solve.
+            # No other back end counts as cheaper, and predicting their operations takes a share of a small solve.
             return own[0]
     costs = {backend.name: _operations(backend, instance, settings) for backend in own}
     in_time = [backend for backend in own if settings.deadline.affords(costs[backend.name])]
     if own and not in_time:
-        # None would end in time: the one that would end first gets furthest, but a few steps of Newton's in the dual
-        # prove little.
+        # None would finish in time. The one that would finish first gets furthest, except that a few Newton steps in
+        # the dual prove little.
         steady = [backend for backend in own if backend is not INTERIOR] or own
         return min(steady, key=lambda backend: costs[backend.name])
     if in_time:
@@ -139,11 +139,11 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
 
 
 def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> Settings | None:
-    """Return the settings of a first try in factors of low rank, where the chosen method will take long; else None.
+    """Return the settings of a first try with low rank if the chosen method will take long; otherwise None.
 
-    Where columns are correlated, as those of real data are, and beta is not tiny, solutions have low rank, and the
-    method is many times as fast as the others; on columns of noise it hardly ends. So it is tried with a share of the
-    operations that the chosen one is expected to take.
+    If columns are correlated, as in real data, and beta is not tiny, solutions have low rank, and the low-rank method
+    is many times as fast as the others. On columns of noise, it hardly ends. So it is tried with a share of the
+    operations that the chosen method is expected to take.
     """
     cost = _operations(chosen, instance, settings)
     worthwhile, part = _FIRST_TRY.get(chosen.name, (math.inf, 0.0))
@@ -156,14 +156,14 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
         return settings
     deadline = settings.deadline.share(_FIRST_TRY_TIME)
     if not settings.deadline.affords(cost):
-        # The best point of one and the best bound of the other serve best.
+        # Neither may finish: the best point of one and the best bound of the other are combined.
         return replace(settings, deadline=deadline)
     still = settings.deadline.before(settings.deadline.seconds(cost))
     return replace(settings, effort=part * cost, deadline=min(deadline, still, key=lambda one: one.left))
 
 
 def _expected(backend: Backend, cost: float, instance: Instance, settings: Settings) -> float:
-    """Return the operations that "auto" compares, from those that a solve takes if it is as hard as most."""
+    """Return the operations that "auto" compares, given those of a solve of typical difficulty."""
     easy = instance.map.n_samples >= _MANY * instance.size * (instance.size + 1) / 2
     uncertainty = _UNCERTAINTY if settings.tol < COARSE else _COARSE_UNCERTAINTY
     factor = 1.0 if easy or backend is INTERIOR else uncertainty
@@ -176,7 +176,7 @@ def _operations(backend: Backend, instance: Instance, settings: Settings) -> flo
 
 
 def _cannot(backend: Backend, loss: Loss) -> str | None:
-    """Return why the back end cannot do the loss, or None."""
+    """Return why the back end cannot handle the loss, or None."""
     if backend.unfit is not None and (needed := backend.unfit(loss)) is not None:
         return f"solver {backend.name!r} cannot do loss {loss.name!r}: it needs {needed}"
     if lacking := sorted(loss.cones - backend.cones):

@@ -29,13 +29,13 @@ class Settings:
     max_iter : int or None
     deadline : Deadline
     callback : callable or None
-        Called with a `Progress` in the instance's units; True stops. For solvers of this package.
+        Called with a `Progress` in the instance's units; returning True stops the solve. For solvers of this package.
     start : RawSolution or None
-        Solution of a neighbouring instance, in this one's units. For solvers of this package.
+        Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
     device : str or None
-        Where heavy products run, "cpu", "cuda" ...; None is NumPy. For solvers that take one.
+        Device for heavy products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
     reductions : Reductions or None
-        Gram matrices shared by solves with the same data, those of one path.
+        Gram matrices shared by solves with the same data, such as those of one path.
     effort : float
         Floating-point operations after which the low-rank method gives up.
     """
@@ -51,7 +51,7 @@ class Settings:
     effort: float = math.inf
 
     def limits(self, max_iter: int) -> Limits:
-        """Return the limits of a method whose iterations end by themselves after `max_iter`."""
+        """Return the limits of a method, with `max_iter` as its default limit on iterations."""
         return Limits(self.tol, self.max_iter or max_iter, self.deadline, self.callback)
 
 
@@ -63,20 +63,20 @@ class Backend:
     ----------
     name : str
     solve : callable
-        From a normalised instance and settings to candidates; those through CVXPY take a `ReducedInstance` as well.
+        Maps a normalised instance and settings to candidates. Solvers through CVXPY also take a `ReducedInstance`.
     package, install : str
         Module that must be importable, and the command that installs it.
     cones : frozenset of str
-        What it can express beyond linear and semidefinite: "quadratic", "exponential".
+        Cones that it can express besides linear and semidefinite ones: "quadratic", "exponential".
     time_limit, devices, rows : bool
-        Whether it takes a time limit, or a device, and whether it needs the rows of the data, not only statistics.
+        Whether it takes a time limit, takes a device, and needs the rows of the data, not only statistics.
     licence : callable or None
-        Returns None where the licence is in order, else one line that says what is missing.
+        Returns None if the licence is valid, otherwise one line that says what is missing.
     operations : callable or None
-        Of methods of this package: about how many floating-point operations an instance takes to a tolerance, infinity
-        where the memory does not suffice; "auto" compares these.
+        For methods of this package: returns about how many floating-point operations an instance takes to a tolerance,
+        or infinity if memory does not suffice. "auto" compares these.
     unfit : callable or None
-        Returns what a loss lacks for it, as "to have a curvature", or None; without one `cones` alone decide.
+        Returns what a loss lacks, such as "to have a curvature", or None. Without it, `cones` alone decides.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Backend:
     def certified(self) -> bool:
         """Whether it is a method of this package.
 
-        Those stop at a relative certified gap, take every limit, a callback and a start, solve all outputs together,
-        and return points that are feasible by construction.
+        Such methods stop at a certified relative gap, take every limit, a callback and a start, solve all outputs
+        together, and return points that are feasible by construction.
         """
         return self.operations is not None

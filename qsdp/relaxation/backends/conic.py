@@ -1,4 +1,4 @@
-"""The conic solvers reached through CVXPY: what each calls its options, and which limits and cones it takes."""
+"""Conic solvers through CVXPY: the names of their options, and the limits and cones that they take."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["CONIC_BACKENDS", "was_interrupted"]
 
-#: SCS's number for "stopped by SIGINT".
+#: SCS's status number for "stopped by SIGINT".
 _SCS_INTERRUPTED = -5
 
 
 def solve_with_cvxpy(
     instance: LinearInstance, settings: Settings, *, solver: str, options: Callable[[Settings], dict[str, Any]]
 ) -> RawSolution:
-    """Build, compile and solve the relaxation; what the solver reports is passed on unverified.
+    """Build, compile and solve the relaxation; pass on the solver's results unverified.
 
-    Compiling and solving are called apart, so that each is timed and a solver that stops early still hands
-    over the point it has reached.
+    Compilation and solve are separate calls, so that each is timed and a solver that stops early still returns the
+    point it has reached.
     """
     import cvxpy as cp
 
@@ -36,10 +36,10 @@ def solve_with_cvxpy(
     compiled = time.perf_counter()
     status, iterations = "time limit", None
     try:
-        # What is left of the time is less by what compiling took.
+        # Compilation has used part of the time.
         settings.deadline.check()
         with warnings.catch_warnings():
-            # The accuracy reached is measured and reported by the relaxation itself.
+            # The relaxation itself measures and reports the accuracy.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             answer = chain.solve_via_data(formulation.problem, data, False, False, options(settings))
             if was_interrupted(answer):
@@ -68,14 +68,14 @@ def was_interrupted(answer: Any) -> bool:
 class ConicOptions:
     """The names of a solver's options."""
 
-    #: All are set to the accuracy asked for.
+    #: Options that are set to the requested accuracy.
     tolerances: tuple[str, ...]
     max_iter: str
-    #: None where the solver takes none.
+    #: None if the solver takes no time limit.
     time_limit: str | None = None
-    #: Options that are set whatever the settings are, unless these name them.
+    #: Options that are always set, unless the settings override them.
     defaults: Mapping[str, object] = field(default_factory=dict)
-    #: The keyword of CVXPY under which all of them go.
+    #: Keyword of CVXPY under which all options are passed.
     group: str | None = None
 
     def __call__(self, settings: Settings) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class ConicOptions:
 
 
 def _missing_mosek_licence() -> str | None:
-    """Return None where MOSEK has a licence, else what to set."""
+    """Return None if MOSEK has a licence, otherwise what to set."""
     import mosek
 
     try:
@@ -119,7 +119,7 @@ def _backend(
     return Backend(name, solve, name, install, frozenset(cones), takes_time, licence=licence)
 
 
-#: In the order in which "auto" tries them.
+#: The conic back ends in the order in which "auto" tries them.
 CONIC_BACKENDS = (
     # A first-order method for moderate accuracy.
     _backend(
@@ -127,7 +127,7 @@ CONIC_BACKENDS = (
         ConicOptions(("eps_abs", "eps_rel"), "max_iters", "time_limit_secs", {"max_iters": 20_000}),
         install="pip install scs",
     ),
-    # An interior-point method: high accuracy on small problems, gigabytes from blocks of 100 on.
+    # An interior-point method: high accuracy on small problems, but gigabytes of memory for blocks of 100 or more.
     _backend(
         "clarabel",
         ConicOptions(("tol_gap_abs", "tol_gap_rel", "tol_feas"), "max_iter", "time_limit"),

@@ -24,7 +24,7 @@ def _low_rank(instance: Instance, settings: Settings) -> RawSolution:
     return lowrank.solve_low_rank(instance, settings.limits(500), settings.start, settings.device, settings.effort)
 
 
-#: Few iterations, for moderate sizes.
+#: A method with few iterations, for moderate sizes.
 INTERIOR = Backend("interior", _interior, operations=interior.operations, unfit=interior.unfit)
 
 #: A first-order method for many samples and columns.

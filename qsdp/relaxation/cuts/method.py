@@ -1,7 +1,7 @@
-r"""Mehrotra's predictor and corrector for the relaxation with cuts, of one output.
+r"""Mehrotra's predictor-corrector method for the relaxation with cuts, for one output.
 
-As `qsdp.relaxation.solvers.interior.method`, with the pairs :math:`(\gamma_k, s_k)` of the cuts beside those of the
-matrices; a slack need not be its cut's value on the way.
+It works like `qsdp.relaxation.solvers.interior.method`, with the pairs :math:`(\gamma_k, s_k)` of the cuts besides the
+pairs of the matrices. Before convergence, a slack need not equal its cut's value.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from qsdp.relaxation.solvers.interior.fits import Fit
 
 __all__ = ["CutState", "follow"]
 
-#: Share of the way to the boundary of the cone that a step goes, and the least share of mu that the next one aims at;
-#: as of the interior-point method. Bounds after two seconds move by less than 0.1 % with 0.95 or 0.995, 1e-5 or 1e-2.
+#: Share of the way to the boundary of the cone that a step goes, and smallest share of mu that the next one aims at, as
+#: in the interior-point method. Bounds after 2 s change by less than 0.1 % with 0.95 or 0.995, 1e-5 or 1e-2.
 _TO_BOUNDARY, _LEAST_CENTRING = 0.98, 1e-3
 
-#: Steps after which a path that does not end is left (15 and 60 make no difference), and the length below which a step
+#: Number of steps after which a path is abandoned (15 and 60 make no difference), and step length below which a step
 #: counts as none.
 _MOST_STEPS, _NO_STEP = 30, 1e-8
 
 
 @dataclass
 class CutState:
-    """An iterate: Y = (A, B) of shape (2, N, N), r, z of shape (N,), and weights and slacks of the cuts, (m,)."""
+    """An iterate: Y = (A, B) of shape (2, N, N), r, z of shape (N,), and weights and slacks of cuts of shape (m,)."""
 
     Y: FloatArray
     r: float
@@ -52,12 +52,12 @@ class CutState:
 def follow(
     newton: CutNewton, fit: Fit, state: CutState, dual_radius: float, goal: Callable[[], float], deadline: Deadline
 ) -> None:
-    """Follow the central path until the products of all pairs, the gap, add up to `goal()` at most.
+    """Follow the central path until the gap, the sum of the products of all pairs, is at most `goal()`.
 
     Raises
     ------
     TimeOver
-        The next step would end too late; the state is that of the last one.
+        The next step would end too late; the state is the last one reached.
     LinAlgError
         Rounding dominates.
     """
@@ -84,7 +84,7 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
     excess = float(z.sum() - g.sum()) - dual_radius
 
     def direction(R: FloatArray, error: FloatArray, slack_aim: FloatArray) -> _CutDirection:
-        """Return the scaled steps of the dual matrices, and the steps of the rest."""
+        """Return the scaled steps of the dual matrices, and the steps of the other variables."""
         dq, dg, dz, dr = newton.solve(R, error[0], off, slack_aim - missing, excess)
         fit.direct(dq[None])
         change = transposed @ newton.dual_matrices(dq, dg, dz) @ G
@@ -116,7 +116,7 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
 
 @dataclass(frozen=True)
 class _CutDirection:
-    """Scaled steps of the dual matrices, those of z and r, and those of weights and slacks."""
+    """Scaled steps of the dual matrices, and steps of z, r, weights and slacks."""
 
     change: FloatArray
     dz: FloatArray
@@ -125,6 +125,6 @@ class _CutDirection:
     ds: FloatArray
 
     def reach(self, g: FloatArray, s: FloatArray) -> float:
-        """Return how far weights and slacks stay positive."""
+        """Return the step length up to which weights and slacks stay positive."""
         lowest = min(float((self.dg / g).min(initial=0.0)), float((self.ds / s).min(initial=0.0)))
         return -1.0 / lowest if lowest < 0.0 else np.inf

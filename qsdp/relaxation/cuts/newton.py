@@ -1,6 +1,6 @@
-r"""The Newton system of the relaxation with cuts, of one output.
+r"""The Newton system of the relaxation with cuts, for one output.
 
-With the notation of `qsdp.relaxation.solvers.interior.newton`, weights :math:`\gamma \ge 0` of the cuts
+In the notation of `qsdp.relaxation.solvers.interior.newton`, with weights :math:`\gamma \ge 0` of the cuts
 :math:`a_k^T A a_k + c_k^T B c_k - s_k = r`, :math:`s \ge 0`, and :math:`\gamma_k s_k = \mu` on the path, the dual
 matrices are
 
@@ -9,8 +9,8 @@ matrices are
     \mathrm{Diag}(z) - F^T \nu - \sum_k \gamma_k a_k a_k^T \quad\text{and}\quad
     \mathrm{Diag}(z) + F^T \nu - \sum_k \gamma_k c_k c_k^T, \qquad 1^T z - 1^T \gamma = \beta D,
 
-and elimination of the steps of A, B, s and of the predictions leaves a positive definite system in
-:math:`(dq, d\gamma, dz)`, whose blocks are those without cuts and
+and eliminating the steps of A, B, s and of the predictions leaves a positive definite system in
+:math:`(dq, d\gamma, dz)`. Its blocks are those without cuts and
 
 .. math::
 
@@ -31,7 +31,7 @@ from qsdp.relaxation.solvers.interior.newton import factored, solved
 
 __all__ = ["CutNewton"]
 
-#: Shares of the diagonal added to it, one after the other: near the optimum rounding destroys definiteness.
+#: Shares of the diagonal that are added to it, tried in turn: near the optimum, rounding destroys definiteness.
 _SHIFTS = (0.0, 1e-13, 1e-10)
 
 
@@ -91,8 +91,8 @@ class CutNewton:
     ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Return dq, the steps of the weights of the cuts and of z, and dr.
 
-        R of shape (2, N, N) are the right-hand sides of the steps of A and B, `error` that of the loss,
-        ``off = diag(A + B) - r``, `missed` what the values of cuts lack of the aims of their slacks, and
+        R, of shape (2, N, N), holds the right-hand sides for the steps of A and B, and `error` the one for the loss.
+        ``off = diag(A + B) - r``, `missed` is how far the values of cuts fall short of the aims of their slacks, and
         ``excess = sum(z) - sum(gamma) - c``.
         """
         rhs = np.empty(len(self._ends))

@@ -1,16 +1,16 @@
-r"""Valid inequalities of sign matrices: an integer vector with an odd sum meets no sign vector at a right angle.
+r"""Valid inequalities of sign matrices: an integer vector with an odd sum is orthogonal to no sign vector.
 
-For integer b with an odd sum, :math:`b^T y` is odd for every sign vector y, so that :math:`(b^T y)^2 \ge 1` and
-:math:`b^T Y b \ge 1` holds for all convex combinations Y of :math:`y y^T`. Three entries of magnitude one are the
-triangle inequalities, five the pentagonal ones, and all of them the hypermetric ones of the cut polytope (Deza and
-Laurent, *Geometry of Cuts and Metrics*, 1997).
+For integer b with an odd sum, :math:`b^T y` is odd for every sign vector y. So :math:`(b^T y)^2 \ge 1`, and
+:math:`b^T Y b \ge 1` for all convex combinations Y of :math:`y y^T`. Three entries of magnitude one give the triangle
+inequalities, five give the pentagonal ones, and all such b the hypermetric ones of the cut polytope (Deza and Laurent,
+*Geometry of Cuts and Metrics*, 1997).
 
 For y = (u, v) and b = (p, q) the relaxation's solution is :math:`2 \rho Y = [[A + B, A - B], [A - B, A + B]]` with
 :math:`2 \rho = r`, and with :math:`a = p + q`, :math:`c = p - q` the inequality reads
 
 .. math:: a^T A\, a + c^T B\, c \ge r,
 
-of rank one in both blocks, as the predictions :math:`x^T (A - B) x` are. The mirror (q, p) of b is the same inequality.
+which has rank one in both blocks, like the predictions :math:`x^T (A - B) x`. The mirror (q, p) of b gives the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["OddCuts"]
 
 @dataclass(frozen=True, eq=False)
 class OddCuts:
-    """Inequalities, one a row: the sums and differences of the two halves of their vectors.
+    """Inequalities, one per row, as sums and differences of the two halves of their vectors.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class OddCuts:
 
     @classmethod
     def none(cls, size: int) -> OddCuts:
-        """Return no inequalities for matrices of side N."""
+        """Return an empty set of inequalities for matrices of side N."""
         return cls(np.zeros((0, size)), np.zeros((0, size)))
 
     def __len__(self) -> int:
@@ -73,11 +73,11 @@ class OddCuts:
         return np.stack([(self.a.T * weights) @ self.a, (self.c.T * weights) @ self.c])
 
     def keys(self) -> list[bytes]:
-        """Return keys that tell inequalities apart: b, -b and its mirror are the same one."""
+        """Return keys that identify inequalities: b, -b and their mirrors have the same key."""
         return [row.tobytes() for row in np.hstack([_oriented(self.a), _oriented(self.c)]).astype(np.int8)]
 
     def unlike(self, others: OddCuts) -> OddCuts:
-        """Return those that occur neither among others nor before."""
+        """Return the inequalities that occur neither in `others` nor in an earlier row."""
         known, fresh = set(others.keys()), []
         for row, key in enumerate(self.keys()):
             if key not in known:
@@ -87,7 +87,7 @@ class OddCuts:
 
 
 def _oriented(rows: FloatArray) -> FloatArray:
-    """Return rows times the signs of their first nonzero entries, where they have any."""
+    """Return rows multiplied by the sign of their first nonzero entry, if they have one."""
     if not rows.size:
         return rows
     first = rows[np.arange(len(rows)), np.argmax(rows != 0.0, axis=1)]

@@ -1,6 +1,6 @@
 r"""Cutting planes: solve the relaxation, add the inequalities that its solution violates, and solve again.
 
-A weight :math:`\gamma_k \ge 0` of every cut makes the dual problem
+With a weight :math:`\gamma_k \ge 0` for every cut, the dual problem is
 
 .. math::
 
@@ -48,48 +48,48 @@ __all__ = ["CutBound", "CutRule", "CuttingPlanes"]
 class CutRule:
     """How rounds of cutting planes are solved, and which cuts are added, kept and dropped.
 
-    With half or twice (a third or thrice) of each number, bounds of vehicle, ionosphere and credit-approval after two
-    seconds of processor differ by less than 0.1 %, but for 1200 new cuts (0.8 % less) and slacks up to 0.3 (0.3 %
-    less).
+    With half or twice (a third or three times) each number, bounds of vehicle, ionosphere and credit-approval after two
+    seconds of CPU time differ by less than 0.1 %, except with 1200 new cuts (0.8 % lower) and slacks up to 0.3 (0.3 %
+    lower).
     """
 
-    #: Relative accuracies of the relaxation without cuts and, at first, of those with cuts.
+    #: Relative accuracy of the relaxation without cuts, and initial relative accuracy with cuts.
     plain: float = 1e-3
     rough: float = 3e-3
-    #: By what the latter is multiplied, down to a least one, after a round that raised the bound by no more.
+    #: Factor on the latter after a round that raised the bound by no more than it, and its smallest value.
     finer: float = 0.3
     finest: float = 1e-5
-    #: Most cuts of a round, and in all: their system takes a second.
+    #: Largest number of cuts per round and in total; their system takes a second.
     new: int = 600
     most: int = 3500
-    #: Side of the largest system: 0.2 GB, and as much for each of the Gram matrix and its factors.
+    #: Largest side of a system: it takes 0.2 GB, and the Gram matrix and its factors take as much each.
     largest: int = 5000
-    #: Violation from which on a cut is one, and slack from which on one is dropped, both relative to r.
+    #: Violation from which a cut is added, and slack from which it is dropped, both relative to r.
     violated: float = 0.01
     slack: float = 0.1
-    #: Fewer violated triangles than these are joined by longer inequalities: grown in so many steps from so many
-    #: vectors, no longer than the longest.
+    #: If fewer than `few` triangles are violated, longer inequalities are added. They grow in `steps` steps from
+    #: `starts` vectors that are no longer than `longest`.
     few: int = 200
     steps: int = 6
     starts: int = 1500
     longest: int = 15
-    #: Share of the identity in a new start, and the least slack there, relative to r.
+    #: Share of the identity in a new start, and the smallest slack there, relative to r.
     even: float = 0.2
     least_slack: float = 0.02
-    #: Steps of a round, for its time.
+    #: Assumed number of steps in a round, to estimate its time.
     round_steps: int = 5
 
 
-#: How often the weights of new cuts are halved, 2^-40 of what would be central: then the last point is on the boundary.
+#: How often weights of new cuts are halved, to 2^-40 of the central ones; then the last point is on the boundary.
 _HALVINGS = 40
 
-#: Weight of a cut, relative to the sum of z, below which a bound does without it.
+#: A bound leaves out cuts whose weight is below this, relative to the sum of z.
 _NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class CutBound:
-    r"""A lower bound of one output, and what proves it, in the units of the instance.
+    r"""A lower bound for one output and its proof, in the units of the instance.
 
     Attributes
     ----------
@@ -110,23 +110,23 @@ class CutBound:
 
 
 class CuttingPlanes:
-    """The relaxation of an instance of one output with more and more inequalities; valid and usable at any moment.
+    """The relaxation of a one-output instance with a growing set of inequalities; valid and usable at any time.
 
     Parameters
     ----------
     instance : Instance
-        One that `supports` accepts.
+        Instance that `supports` accepts.
     deadline : Deadline
-        Of the preparations.
+        Deadline of the preparations.
     rng : numpy.random.Generator
-        Of the vectors from which inequalities are grown.
+        Generator for the vectors from which inequalities grow.
     rule : CutRule
 
     Attributes
     ----------
     best : CutBound or None
     exhausted : bool
-        Whether no round will improve the bound.
+        Whether no further round will improve the bound.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class CuttingPlanes:
 
     @staticmethod
     def supports(instance: Instance, rule: CutRule = CutRule()) -> bool:
-        """Return whether there are cutting planes for an instance: of one output, and not too large."""
+        """Return whether cutting planes can be used: for one output, beta > 0, a suitable loss and moderate size."""
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
         small = length + rule.new + N <= rule.largest
@@ -196,7 +196,7 @@ class CuttingPlanes:
         return CutState(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
 
     def _share_of_value(self, share: float) -> float:
-        """Return a share of the value that the present iterate proves, about."""
+        """Return about the given share of the value that the current iterate proves."""
         state, fit = self._state, self._setup.fit
         assert state is not None
         tau = float(state.z.sum() - state.weights.sum())
@@ -227,7 +227,7 @@ class CuttingPlanes:
         return len(found)
 
     def _starts(self) -> FloatArray:
-        """Return unit vectors, and short vectors of present inequalities."""
+        """Return unit vectors, and short vectors of the current inequalities."""
         units = np.eye(2 * self._instance.size)
         few = units[self._rng.permutation(len(units))[: self._rule.starts // 3]]
         vectors = self._cuts.vectors
@@ -244,7 +244,7 @@ class CuttingPlanes:
         state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, self._rule.least_slack * state.r)
         mu = float(np.vdot(state.Y, newton.dual_matrices(self._fit.nu[0], weights, state.z))) / (2 * N)
         weights[old:] = mu / state.slacks[old:]
-        # Any factor will do that leaves the dual matrices positive definite, as they are without new cuts.
+        # Any factor works that keeps the dual matrices positive definite, as they are without new cuts.
         for _ in range(_HALVINGS):
             if np.linalg.eigvalsh(newton.dual_matrices(self._fit.nu[0], weights, state.z)).min() > 0.0:
                 break
@@ -255,7 +255,7 @@ class CuttingPlanes:
         self._fit.centre(newton.forward(state.Y[0] - state.Y[1])[None], mu)
 
     def _offer(self) -> None:
-        """Evaluate the bound of the present iterate from the data, and keep the better one."""
+        """Evaluate the bound of the current iterate from the data, and keep the better bound."""
         state, instance = self._state, self._instance
         assert state is not None
         nu = self._setup.evaluation.nu(self._setup.candidate(self._fit.nu)) * (
@@ -272,7 +272,7 @@ class CuttingPlanes:
 
 
 def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:
-    """Return the bound that a dual vector proves with these weights, z raised as far as must be; None if it is none."""
+    """Return the bound that a dual vector proves with these weights and z, raised as needed; None if not finite."""
     M = instance.map.adjoint(nu)
     dual = np.stack([-M, M]) - cuts.matrices(weights)
     diagonal = np.arange(len(z))

@@ -9,7 +9,7 @@ from qsdp.relaxation.cuts.odd import OddCuts
 
 __all__ = ["longer_cuts", "triangle_cuts"]
 
-#: Coordinates of which a search tries all pairs: bounds after two seconds are as good with 16.
+#: Number of coordinates of which a search tries all pairs; bounds after two seconds are as good with 16.
 _TRIED = 32
 
 
@@ -38,7 +38,7 @@ def triangle_cuts(V: FloatArray, Z: FloatArray, most: int, least: float) -> OddC
     Y = np.block([[V, Z], [Z, V]])
     edges = np.stack([Y[i, j], Y[i, k], Y[j, k]])
     signs = np.where(edges > 0.0, -1.0, 1.0)
-    # Where the signs opposite to all three entries are no cut, the smallest entry has the wrong one.
+    # If the signs opposite to all three entries do not form a cut, the smallest entry has the wrong one.
     odd = np.flatnonzero(signs.prod(axis=0) < 0.0)
     signs[np.argmin(np.abs(edges[:, odd]), axis=0), odd] *= -1.0
     vectors, rows = np.zeros((len(i), 2 * N)), np.arange(len(i))
@@ -58,7 +58,7 @@ def longer_cuts(
 ) -> OddCuts:
     r"""Return violated inequalities of vectors with entries -1, 0 and 1 that grow from `starts` by two at a time.
 
-    In each step every vector moves in the two coordinates that lower :math:`b^T Y b` most. Those found with
+    In each step, every vector moves in the two coordinates that lower :math:`b^T Y b` most. Vectors with
     :math:`b^T Y b < 1 - \text{least}` are ranked by their violation over the norm of the off-diagonal part of
     :math:`b b^T`.
     """
@@ -76,9 +76,9 @@ def longer_cuts(
 
 
 def _moved(Y: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Return every vector after its best move: +-1 in two coordinates, which leaves the parity of its sum.
+    """Return every vector after its best move: +-1 in two coordinates, which keeps the parity of its sum.
 
-    Of the coordinates that may move against the gradient the steepest are tried.
+    Only the steepest of the coordinates that may move against the gradient are tried.
     """
     products = vectors @ Y
     signs = np.where(products > 0.0, -1.0, 1.0)
@@ -91,7 +91,7 @@ def _moved(Y: FloatArray, vectors: FloatArray) -> FloatArray:
     place = np.argmin(costs, axis=1)[:, None]
     moved = vectors.copy()
     for chosen in (np.take_along_axis(i, place, axis=1), np.take_along_axis(j, place, axis=1)):
-        # Where fewer than two coordinates may move, the vector is left as it was.
+        # If fewer than two coordinates may move, the vector stays as it was.
         free = np.isfinite(np.take_along_axis(costs, place, axis=1))
         moved[rows, chosen] += np.where(free, signs[rows, chosen], 0.0)
     return moved
