@@ -53,7 +53,7 @@ Outputs = npt.NDArray[np.intp]
 
 
 class KernelStep:
-    r"""Data step with the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
+    r"""Step with the degree-two n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
 
     def __init__(
         self,
