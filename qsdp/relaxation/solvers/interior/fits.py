@@ -10,7 +10,7 @@ an example is :math:`|t| = \min \{x_1 + x_2 : x_1 - x_2 = t\}`. The dual slacks 
 keep :math:`\nu` in the domain of the conjugate. On the path :math:`x_g s_g = \mu`, so that
 :math:`C = c + \sum_g x_g / s_g`.
 
-Other losses are linearised at the predictions, where C is about :math:`1 / \ell''(v)`, see `Loss.linearize`. With
+Other losses are linearised at the predictions, with roughly :math:`C = 1 / \ell''(v)`, see `Loss.linearize`. For
 probabilities p, the cross-entropy has the curvature :math:`\mathrm{Diag}(p) - p p^T`, singular along a constant. With
 :math:`C = 1/p` its relation holds up to a multiplier :math:`\eta` per sample, where :math:`\sum_k d\nu_k = 0`.
 

@@ -245,6 +245,6 @@ def factored(matrix: FloatArray) -> FloatArray:
 
 
 def solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
-    """Return the solution for one right-hand side; the LAPACK routine for several ones takes twice the time."""
+    """Return the solution for one right-hand side; LAPACK's routine for several of them takes twice the time."""
     solution: FloatArray = dtrsv(factor, dtrsv(factor, rhs, lower=1), lower=1, trans=1, overwrite_x=1)
     return solution

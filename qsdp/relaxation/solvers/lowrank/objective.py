@@ -187,7 +187,7 @@ class Point:
         r"""Positive substitute for z in the Hessian: the multipliers if every row pointed along its slope.
 
         For a row with little effect the objective is linear on its sphere. With the true multiplier, its Newton step
-        leads to the wrong pole from more than a right angle away, and too far from near a right angle. With the
+        leads to the wrong pole from more than a right angle away, and overshoots from near a right angle. With the
         substitute it leads to the right pole from everywhere, and equally fast close to it.
         """
         size = 0.5 * np.sqrt(self.factors.dot(self.slope, self.slope) / self.radii)

@@ -21,7 +21,7 @@ __all__ = ["CachedEvaluation", "offer"]
 #: With a tenth and ten times of either, the eight problems of `factors` take 127 to 139 iterations instead of 133.
 _FLOOR_SHARE, _LARGEST_FLOOR = 1e-2, 1e-4
 #: Relative accuracy of the best weights for a matrix, as a share of the gap, and its limit. With a fifth and five times
-#: the share, and a tenth and ten times the limit, they take 132 and 133 iterations.
+#: the share, and a tenth and ten times the limit, the eight problems take 132 and 133 iterations.
 _WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 
 

@@ -41,7 +41,7 @@ _MEMORY = 3 * 2**30
 #: products of four entries must not overflow.
 _LARGE, _LARGEST_SINGLE = 2000, 1e8
 
-#: Numbers of factorisations and iterations that a solve is expected to need, as measured on easy problems.
+#: Numbers of factorisations and iterations that a solve is expected to need: the numbers of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
 
 #: Largest number of conjugate gradient iterations in a step, and the relative preconditioned residual at which they
