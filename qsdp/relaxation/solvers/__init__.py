@@ -1,1 +1,1 @@
-"""Methods of this package for the relaxation, a package each: they start from an instance and stop at a gap."""
+"""Solvers of this package for the relaxation, one subpackage each; they take an instance and stop at a gap."""

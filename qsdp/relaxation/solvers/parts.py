@@ -1,4 +1,4 @@
-"""What this package's solvers share: inactive coordinates are taken out, outputs are solved one after the other."""
+"""Shared steps of the solvers of this package: drop inactive coordinates, and solve the outputs one after the other."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["SolvePart", "solve_parts"]
 
-#: Solve an output: its number, instance and limits, and a start. Coupled outputs are one part, number 0.
+#: Function that solves one output, given its index, instance, limits and start. Coupled outputs form one part, index 0.
 SolvePart = Callable[[int, Instance, Limits, RawSolution | None], RawSolution]
 
 
 def solve_parts(
     instance: Instance, limits: Limits, start: RawSolution | None, prepare: Callable[[Instance], SolvePart]
 ) -> RawSolution:
-    """Solve every output of an instance, in the coordinates that enter its predictions, and join the solutions.
+    """Solve every output of an instance in the coordinates that enter its predictions, and join the solutions.
 
     Parameters
     ----------
     instance : Instance
-        Normalised.
+        Normalised instance.
     limits : Limits
-        Of all outputs together; `max_iter` is that of each.
+        Limits of all outputs together; `max_iter` applies to each output.
     start : RawSolution or None
-        Of a neighbouring instance, in this one's units.
+        Solution of a neighbouring instance, in the units of this one.
     prepare : callable
-        From the instance in the coordinates kept, do what all outputs share.
+        Do the work that all outputs share, for the instance in the kept coordinates, and return a `SolvePart`.
     """
     kept = _active_coordinates(instance.map)
     small = instance if np.all(kept) else replace(instance, map=instance.map.restricted(kept))
@@ -59,11 +59,11 @@ def _solve_outputs(
     start, deadline, parts = time.perf_counter(), limits.deadline, instance.parts
     at_zero = [part.fit.value_at_zero for part in parts]
     solutions: list[RawSolution] = []
-    #: The last report of every output, as far as there is one.
+    #: Last report of every output that has reported.
     reports: dict[int, Progress] = {}
 
     def report_of(k: int) -> Callable[[Progress], object] | None:
-        """Return the callback of output k, which reports on all of them."""
+        """Return the callback of output k, which reports on all outputs."""
         callback = limits.callback
         if callback is None:
             return None
@@ -85,11 +85,11 @@ def _solve_outputs(
             reason = reason or "time limit"
             solutions.append(zero_solution(part, reason))
             continue
-        # Two shares of what is left: easy outputs leave theirs to those that come after them.
+        # Allow two shares of the time left: easy outputs leave their time to later ones.
         share = deadline.share(min(1.0, 2.0 / (len(parts) - k)))
         own = replace(limits, deadline=share, callback=report_of(k))
         if reason is not None:
-            # The remaining outputs keep their zero point and its bound.
+            # The remaining outputs keep the zero point and its bound.
             own = replace(own, max_iter=0, callback=None)
         solutions.append(solve(k, part, own))
         if reason is None and solutions[-1].status in FINAL:
@@ -113,16 +113,16 @@ def _joined(solutions: list[RawSolution], status: str) -> RawSolution:
 
 
 def _active_coordinates(data: DataMap) -> np.ndarray:
-    """Return a mask of the rows and columns of the matrices on which predictions depend, shape (N,)."""
+    """Return a mask of shape (N,) of the rows and columns of the matrices on which predictions depend."""
     kept = data.active_coordinates()
     if not np.any(kept):
-        # A matrix of no rows would be a case of its own everywhere.
+        # A matrix without rows would be a special case everywhere.
         kept[0] = True
     return kept
 
 
 def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:
-    """Return the part of a given solution that belongs to output k, in the kept coordinates; None if it is no start."""
+    """Return the part of a solution that belongs to output k, in the kept coordinates; None if it cannot be a start."""
     if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
         return None
     shape = (instance.n_blocks, instance.size, instance.size)
@@ -138,7 +138,7 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
 
 
 def _expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:
-    """Return the solution in all coordinates; those left out have the common diagonal and no coupling."""
+    """Return the solution in all coordinates; the dropped ones have the common diagonal and no coupling."""
     assert raw.Z is not None
     assert raw.V is not None
     assert raw.z is not None

@@ -1,8 +1,8 @@
 r"""Nesterov-Todd scaling of pairs of positive definite matrices, and the largest feasible step.
 
 For positive definite Y and D there is one W with :math:`W D W = Y`. With :math:`Y = L L^T` and the spectral
-decomposition :math:`L^T D L = V \Lambda^2 V^T`, the factor :math:`G = L V \Lambda^{-1/2}` of :math:`W = G G^T` takes
-both to the same diagonal matrix, :math:`G^{-1} Y G^{-T} = G^T D G = \Lambda`. All functions work on stacks of matrices.
+decomposition :math:`L^T D L = V \Lambda^2 V^T`, the factor :math:`G = L V \Lambda^{-1/2}` of :math:`W = G G^T` scales
+both to one diagonal matrix, :math:`G^{-1} Y G^{-T} = G^T D G = \Lambda`. All functions work on stacks of matrices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 LinAlgError = np.linalg.LinAlgError
 
-#: The ratio of eigenvalues below which the small ones may have lost their digits.
+#: Ratio of eigenvalues below which the small eigenvalues may have lost their digits.
 _UNEVEN = 1e-6
 
 
@@ -47,7 +47,7 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
         L = lower_factor(primal)
         squares, V = spectrum(L.T @ dual @ L)
         if squares[0] < _UNEVEN * squares[-1]:
-            # Far from the path the square roots are found to twice the digits at twice the cost.
+            # Far from the path: compute the square roots to twice the digits, at twice the cost.
             _, own[...], rows = np.linalg.svd(lower_factor(dual).T @ L)
             V = rows.T
         else:
@@ -57,7 +57,7 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def inverse_means(values: FloatArray) -> FloatArray:
-    r"""Return :math:`1 / \sqrt{\Lambda_i \Lambda_j}`, by which entries of a scaled step become relative ones."""
+    r"""Return :math:`1 / \sqrt{\Lambda_i \Lambda_j}`, the factors that turn a scaled step into a relative step."""
     roots = 1.0 / np.sqrt(values)
     means: FloatArray = roots[..., :, None] * roots[..., None, :]
     return means
@@ -67,8 +67,8 @@ def predictor_reach(change: FloatArray, inverses: FloatArray) -> float:
     r"""Return the largest t up to one for which the dual and the primal matrices are semidefinite along the predictor.
 
     These are :math:`\Lambda + t S` and :math:`\Lambda - t (\Lambda + S)`, as their scaled steps add up to
-    :math:`-\Lambda`: where e is an eigenvalue of :math:`\Lambda^{-1/2} S \Lambda^{-1/2}`, -1 - e is that of the other.
-    `inverses` are the `inverse_means` of :math:`\Lambda`.
+    :math:`-\Lambda`. For an eigenvalue e of the relative dual step :math:`\Lambda^{-1/2} S \Lambda^{-1/2}`, the
+    relative primal step has the eigenvalue -1 - e. `inverses` are the `inverse_means` of :math:`\Lambda`.
     """
     found = eigenvalues(change * inverses)
     lowest = min(float(found[..., 0].min()), -1.0 - float(found[..., -1].max()))
@@ -76,7 +76,7 @@ def predictor_reach(change: FloatArray, inverses: FloatArray) -> float:
 
 
 def predicted_product(change: FloatArray, values: FloatArray, reach: float) -> float:
-    """Return the inner product of the primal and the dual matrices that far along the predictor."""
+    """Return the inner product of the primal and the dual matrices after a step `reach` along the predictor."""
     product = (1.0 - reach) * float(np.vdot(values, values))
     return product - reach**2 * (float(np.vdot(diagonal_of(change), values)) + float(np.vdot(change, change)))
 
@@ -92,8 +92,8 @@ def primal_step(change: FloatArray, values: FloatArray) -> FloatArray:
 def largest_step(steps: Iterable[FloatArray], inverses: FloatArray, most: float) -> float:
     r"""Return the largest t up to `most` for which all :math:`\Lambda + t S` of several stacks S stay semidefinite.
 
-    `inverses` are the `inverse_means` of :math:`\Lambda`. A matrix whose eigenvalues are no lower than those met before
-    is found out by its Cholesky factorisation, which takes a fifth of the time of the lowest eigenvalue.
+    `inverses` are the `inverse_means` of :math:`\Lambda`. A Cholesky factorisation, which takes a fifth of the time of
+    the lowest eigenvalue, identifies the matrices whose eigenvalues are no lower than those found before.
     """
     lowest, size = -1.0 / most, inverses.shape[-1]
     for scaled in steps:
@@ -101,7 +101,7 @@ def largest_step(steps: Iterable[FloatArray], inverses: FloatArray, most: float)
             shifted = matrix.copy()
             shifted.reshape(-1)[:: size + 1] -= lowest
             factor, info = dpotrf(shifted.T, clean=0, overwrite_a=1)
-            # What is not a number reaches the last entry, without a failure.
+            # A NaN does not make the factorisation fail, but it reaches the last entry.
             if info != 0 or not factor[-1, -1] > 0.0:
                 lowest = min(lowest, _lowest_eigenvalue(matrix))
     return -1.0 / lowest
@@ -113,7 +113,7 @@ def _lowest_eigenvalue(matrix: FloatArray) -> float:
     Raises
     ------
     LinAlgError
-        It is not finite.
+        The eigenvalue is not finite.
     """
     found, _, _, _, info = dsyevr(matrix.T, compute_v=0, range="I", il=1, iu=1, overwrite_a=1)
     if info != 0 or not np.isfinite(found[0]):
@@ -122,7 +122,7 @@ def _lowest_eigenvalue(matrix: FloatArray) -> float:
 
 
 def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray) -> FloatArray:
-    r"""Return the scaled right-hand side that aims at :math:`\mu` and takes out the products of the predictor."""
+    r"""Return the scaled right-hand side that aims at :math:`\mu` and corrects for the products of the predictor."""
     product = primal @ dual
     aim: FloatArray = -(product + product.swapaxes(-1, -2)) / (values[..., :, None] + values[..., None, :])
     diagonal = diagonal_of(aim)
@@ -131,7 +131,7 @@ def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray)
 
 
 def diagonal_of(matrices: FloatArray) -> FloatArray:
-    """Return the diagonals (..., N) of matrices, to be written to; indices, or `einsum`, take several times longer."""
+    """Return a writable view of the diagonals (..., N); indexing or `einsum` takes several times longer."""
     diagonal: FloatArray = matrices.diagonal(0, -2, -1)
     diagonal.setflags(write=True)
     return diagonal

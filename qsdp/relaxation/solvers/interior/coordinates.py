@@ -1,12 +1,12 @@
-r"""The coordinate systems in which the multiplier of the predictions is sought.
+r"""The coordinate systems of the multiplier of the predictions.
 
-A coordinate system is a linear map F of symmetric matrices, with its adjoint, and what the Newton system
-needs of it for a symmetric matrix W: the kernel :math:`F (W \otimes W) F^T`, whose entries are
+A coordinate system is a linear map F of symmetric matrices with its adjoint. For a symmetric matrix W it provides the
+parts of the Newton system: the kernel :math:`F (W \otimes W) F^T`, whose entries are
 :math:`\langle \mathcal{X}_i, W \mathcal{X}_j W \rangle`, and the border :math:`F(W e_k e_k^T W)`. `SampleCoordinates`
-are the n samples (F is the data map), `FactorCoordinates` the rows of a factor of the Gram matrix of the data, in which
-a squared loss of many samples enters. `MatrixCoordinates` are the p = N(N + 1)/2 entries of the matrix themselves.
+are the n samples (F is the data map). `FactorCoordinates` are the rows of a factor of the Gram matrix of the data, used
+for a squared loss of many samples. `MatrixCoordinates` are the p = N(N + 1)/2 entries of the matrix itself.
 
-For the lifted map :math:`\mathcal{X} = a x x^T + \mathrm{sym}(e, b x + c e)`, with e the last unit vector and x padded
+The lifted map is :math:`\mathcal{X} = a x x^T + \mathrm{sym}(e, b x + c e)`, with e the last unit vector and x padded
 by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:`\omega = e^T W e`,
 
 .. math::
@@ -32,14 +32,14 @@ from qsdp.relaxation.evaluation import symmetric_basis
 
 __all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoordinates"]
 
-#: Entries of a block of rows of both kernels: larger ones leave the cache of a core, and memory of more than 128 kB is
-#: given back after every use. Of 10, 19, 34 and 58 columns kernels take 9, 73, 660 and 6400 us; with 2**16 entries
-#: they take 9, 630, 770 and 6300.
+#: Entries of a block of rows of both kernels. Larger blocks do not fit in the cache of a core, and memory of more than
+#: 128 kB is released after every use. Kernels of 10, 19, 34 and 58 columns take 9, 73, 660 and 6400 us; with 2**16
+#: entries they take 9, 630, 770 and 6300 us.
 _BLOCK = 2**14
 
-#: Entries of a block of rows of the samples' kernel: two of them stay in a cache that the cores share; and the least
-#: number of blocks, as what is above the diagonal is not computed but for that of a block: 552 x 16 take 380 us with
-#: four, 500 with one.
+#: Entries of a block of rows of the samples' kernel, two of which fit in a cache that the cores share, and the smallest
+#: number of blocks: below the diagonal, only entries within a block are computed. A 552 x 16 matrix takes 380 us with
+#: four blocks, 500 us with one.
 _KERNEL_BLOCK, _KERNEL_BLOCKS = 2**19, 4
 
 #: Entries of a block of rows of the data map.
@@ -47,7 +47,7 @@ _CHUNK = 2**21
 
 
 class SampleCoordinates:
-    """The samples: F is the data map. Past the deadline kernels raise TimeOver in the midst of their work."""
+    """The samples as coordinates: F is the data map. Past the deadline a running kernel computation raises TimeOver."""
 
     def __init__(self, data: QuadraticMap, deadline: Deadline = NEVER) -> None:
         self._map, self._deadline = data, deadline
@@ -65,13 +65,13 @@ class SampleCoordinates:
         return self._map.adjoint(q)
 
     def squares(self, vectors: FloatArray) -> FloatArray:
-        """Return the values, of shape (m, n), of the matrices v v' of the rows of an (m, N) array."""
+        """Return the values, of shape (m, n), of the matrices v v' for the rows v of an (m, N) array."""
         return self._map.products(vectors, vectors).T
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write the upper triangle of the sum of both kernels; it is positive semidefinite up to rounding.
 
-        By blocks of rows: each is finished while it is in the cache, and no second matrix of n x n is needed.
+        It is computed in blocks of rows: each is finished while in the cache, and no second n x n matrix is needed.
         """
         d = self._X.shape[1]
         scale = 1.0 if self._map.lifted else np.sqrt(abs(self._a))
@@ -93,7 +93,7 @@ class SampleCoordinates:
             np.add(blocks[0], blocks[1], out=out[start:stop, start:])
 
     def _lift(self, k: FloatArray, s: FloatArray, omega: float, rows: slice) -> None:
-        """Turn rows of :math:`k_{ij}` into those of the kernel, in place; columns are those from the first row on."""
+        """Turn rows of :math:`k_{ij}` into rows of the kernel, in place; columns start at the first of these rows."""
         a, b, c = self._a, self._b, self._c
         alone = a * c * s * s + b * c * omega * s + 0.5 * c * c * omega * omega
         columns = slice(rows.start, None)
@@ -106,9 +106,9 @@ class SampleCoordinates:
         k += np.outer(0.5 * b * b * s[rows], s[columns])
 
     def weighted_gram(self, weights: FloatArray, Q: FloatArray) -> FloatArray:
-        r"""Return the lower triangle of the Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` with weights.
+        r"""Return the lower triangle of the weighted Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q`.
 
-        In the orthonormal basis of symmetric matrices, by blocks of samples.
+        The rows are in the orthonormal basis of symmetric matrices and are computed in blocks of samples.
         """
         first, second, factors = symmetric_basis(self.size)
         d = self._X.shape[1]
@@ -132,7 +132,7 @@ class SampleCoordinates:
         return gram
 
     def border(self, W: FloatArray) -> FloatArray:
-        r"""Return :math:`a q_k^2 + t_k (b q_k + c t_k)` with q = W x and t = W e, the difference of both matrices."""
+        r"""Return the difference between both W of :math:`a q_k^2 + t_k (b q_k + c t_k)`, with q = W x and t = W e."""
         a, b, c = self._a, self._b, self._c
         d = self._X.shape[1]
         q = self._X @ W[:, :d, :]
@@ -149,9 +149,9 @@ class SampleCoordinates:
 
 
 class MatrixCoordinates:
-    """The entries of the matrix: F is the identity, in the orthonormal basis of symmetric matrices.
+    """The matrix entries as coordinates: F is the identity, in the orthonormal basis of symmetric matrices.
 
-    The p entries of the upper triangle stand row by row, or in a given order.
+    The p entries of the upper triangle are stored row by row, or in a given order.
     """
 
     def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
@@ -171,7 +171,7 @@ class MatrixCoordinates:
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 
     def reorder(self, t: FloatArray) -> FloatArray:
-        """Return coordinates in the order of this object."""
+        """Return coordinates rearranged in the order of this object."""
         return t[self._order]
 
     def forward(self, T: FloatArray) -> FloatArray:
@@ -180,7 +180,7 @@ class MatrixCoordinates:
         return values
 
     def squares(self, vectors: FloatArray) -> FloatArray:
-        """Return the coordinates, in rows, of the matrices v v' of the rows of an (m, N) array."""
+        """Return the coordinates, one row each, of the matrices v v' for the rows v of an (m, N) array."""
         values: FloatArray = vectors[:, self._first] * vectors[:, self._second] * self._factors
         return values
 
@@ -190,11 +190,11 @@ class MatrixCoordinates:
         return matrix
 
     def plain_kernel(self, W: FloatArray, out: FloatArray) -> None:
-        r"""Write :math:`\sum_s (W_{ik} W_{jl} + W_{il} W_{jk})_s` for all pairs (i, j) and (k, l), by blocks of rows.
+        r"""Write :math:`\sum_s (W_{ik} W_{jl} + W_{il} W_{jk})_s` for all pairs (i, j) and (k, l), in blocks of rows.
 
-        The kernel of the entries is half of that times the product of the factors of both pairs.
+        The kernel of the entries is half of this sum times the product of the factors of both pairs.
         """
-        # By `take`: indexed by arrays, W would come with its columns apart in memory, and rows of it many times slower.
+        # Use `take`: array indexing would leave the rows of W strided in memory, and access to them many times slower.
         left, right = W.take(self._first, axis=2), W.take(self._second, axis=2)
         step = max(1, _BLOCK // (2 * self.length))
         for start in range(0, self.length, step):
@@ -208,7 +208,7 @@ class MatrixCoordinates:
             np.add(products[0], products[1], out=out[rows])
 
     def border(self, W: FloatArray) -> FloatArray:
-        """Return products of two rows of W, the difference of both matrices."""
+        """Return the difference between both W of the products of pairs of rows."""
         products = W.take(self._first, axis=1)
         products *= W.take(self._second, axis=1)
         values: FloatArray = products[0] - products[1]
@@ -217,11 +217,11 @@ class MatrixCoordinates:
 
 
 class FactorCoordinates:
-    r"""Rows R of a factored Gram matrix, :math:`G = R^T R`: as many as its rank, which is p at most.
+    r"""The rows R of a factored Gram matrix, :math:`G = R^T R`, as coordinates. Their number is its rank, at most p.
 
-    A Cholesky factorisation with pivots finds the rank; G is singular where columns of the data are binary
-    (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss is that of the data up
-    to a constant. The Gram matrix is that in the orthonormal basis.
+    A pivoted Cholesky factorisation finds the rank: G is singular if columns of the data are binary
+    (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss equals the loss of the data
+    up to a constant. The Gram matrix is in the orthonormal basis.
     """
 
     def __init__(self, gram: FloatArray, size: int) -> None:
@@ -234,7 +234,7 @@ class FactorCoordinates:
         self._leading = self._factor[:rank]
         self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
         self._entries = MatrixCoordinates(size, order)
-        # Half of the products of the factors of the entries are moved into the rows, see `plain_kernel`.
+        # The rows include the factors of the entries and the factor 1/2 of the kernel, see `plain_kernel`.
         self._scaled = np.asfortranarray(self._factor * (np.sqrt(0.5) * self._entries.factors[:, None]))
         self._full = np.empty((len(gram), len(gram)))
 
@@ -248,7 +248,7 @@ class FactorCoordinates:
         return self._entries.adjoint(self._factor @ q)
 
     def squares(self, vectors: FloatArray) -> FloatArray:
-        """Return the values, of shape (m, length), of the matrices v v' of the rows of an (m, N) array."""
+        """Return the values, of shape (m, length), of the matrices v v' for the rows v of an (m, N) array."""
         values: FloatArray = self._entries.squares(vectors) @ self._factor
         return values
 
@@ -256,7 +256,7 @@ class FactorCoordinates:
         """Write R K R' for the kernel K of the entries."""
         self._entries.plain_kernel(W, self._full)
         if self.length == len(self._full):
-            # Symmetric: its transpose is what LAPACK takes without a copy.
+            # The matrix is symmetric, and LAPACK takes its transpose without a copy.
             half = dtrmm(1.0, self._scaled, self._full.T, side=1, lower=1)
             out[...] = dtrmm(1.0, self._scaled, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
         else:
@@ -268,7 +268,7 @@ class FactorCoordinates:
         return border
 
     def targets(self, products: FloatArray) -> FloatArray:
-        """Return targets that with the rows have the given products, as far as there are any."""
+        """Return targets that have the given products with the rows, as far as such targets exist."""
         return self._triangular(self._entries.reorder(products))
 
     def coordinates_of(self, M: FloatArray) -> FloatArray:
@@ -285,14 +285,14 @@ class FactorCoordinates:
         return self._entries.adjoint(t)
 
     def _solved(self, values: FloatArray, *, transposed: bool) -> FloatArray:
-        """Return the solution with the leading triangle, by LAPACK itself: wrappers take longer than small systems."""
+        """Solve with the leading triangle, in a direct LAPACK call: wrappers take longer than small systems."""
         solution, info = dtrtrs(self._leading, values, lower=1, trans=int(transposed))
         if info > 0:
             raise np.linalg.LinAlgError("the factor of the Gram matrix is singular")
         return np.asarray(solution)
 
 
-#: Linear maps F of symmetric N x N matrices (`size`) to `length` numbers; `work` are the floating-point operations of a
-#: kernel and of the factorisation of the Newton system, about. Of W and its factors G, of shape (2, N, N), they give
-#: the upper triangle of the kernel, at least, and the border of shape (length, N).
+#: Linear maps F from symmetric N x N matrices (N is `size`) to `length` numbers. `work` estimates the floating-point
+#: operations of a kernel and of the factorisation of the Newton system. From W and its factors G, both of shape
+#: (2, N, N), they compute at least the upper triangle of the kernel, and the border of shape (length, N).
 Coordinates = SampleCoordinates | FactorCoordinates

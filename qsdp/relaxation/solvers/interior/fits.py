@@ -1,20 +1,20 @@
-r"""The relation of multiplier and predictions that a loss imposes, linearised along the central path.
+r"""The relation between multiplier and predictions that a loss imposes, linearised along the central path.
 
 With predictions v and multiplier :math:`\nu = -\nabla \ell(v)`, every loss gives a relation whose Newton step reads
 
 .. math:: dv + C\, d\nu = -e,
 
 with a positive (semi)definite diagonal compliance C. For the squared loss it is exact: :math:`v + \nu/2 = y`. Piecewise
-losses are :math:`v + \sum_g \sigma_g x_g + c \nu = y` with non-negative slacks :math:`x_g` of costs
-:math:`c_g`, as :math:`|t| = \min \{x_1 + x_2 : x_1 - x_2 = t\}`; their dual slacks :math:`s_g = c_g - \sigma_g \nu`
-keep :math:`\nu` in the domain of the conjugate and :math:`x_g s_g = \mu` on the path, so that
+losses give :math:`v + \sum_g \sigma_g x_g + c \nu = y` with non-negative slacks :math:`x_g` of costs :math:`c_g`;
+an example is :math:`|t| = \min \{x_1 + x_2 : x_1 - x_2 = t\}`. The dual slacks :math:`s_g = c_g - \sigma_g \nu`
+keep :math:`\nu` in the domain of the conjugate. On the path :math:`x_g s_g = \mu`, so that
 :math:`C = c + \sum_g x_g / s_g`.
 
-Other losses are linearised at the predictions, about :math:`C = 1 / \ell''(v)`, see `Loss.linearize`. The curvature of
-the cross-entropy, with probabilities p, is :math:`\mathrm{Diag}(p) - p p^T`, singular along a constant: with
-:math:`C = 1/p` its relation holds up to a multiplier :math:`\eta` of the sample, with :math:`\sum_k d\nu_k = 0`.
+Other losses are linearised at the predictions, with roughly :math:`C = 1 / \ell''(v)`, see `Loss.linearize`. For
+probabilities p, the cross-entropy has the curvature :math:`\mathrm{Diag}(p) - p p^T`, singular along a constant. With
+:math:`C = 1/p` its relation holds up to a multiplier :math:`\eta` per sample, where :math:`\sum_k d\nu_k = 0`.
 
-Arrays are of shape (C, n), one row per output, with a single row unless the outputs are coupled.
+Arrays have shape (C, n), one row per output, with a single row unless the outputs are coupled.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ __all__ = ["Fit", "as_rows", "as_target", "fit_of", "unfit"]
 
 
 def unfit(loss: Loss) -> str | None:
-    """Return what a loss lacks for this method, or None."""
+    """Return the property that a loss lacks for this method, or None."""
     if isinstance(loss, PiecewiseQuadratic) or loss.has_curvature:
         return None
     return "to be a PiecewiseQuadratic loss or to have a curvature"
 
 
 def as_rows(array: FloatArray) -> FloatArray:
-    """Return predictions, targets or multipliers of a data fit in the shape (C, n)."""
+    """Return predictions, targets or multipliers of a data fit as an array of shape (C, n)."""
     return array.T if array.ndim == 2 else array[None]
 
 
 def as_target(rows: FloatArray, fit: DataFit) -> FloatArray:
-    """Return rows (C, n) in the shape of the target."""
+    """Return rows of shape (C, n) in the shape of the target."""
     return rows.T if fit.target.ndim == 2 else rows[0]
 
 
 class Fit(ABC):
-    """The multiplier nu of shape (C, n), its slacks if there are any, and their steps.
+    """The multiplier nu of shape (C, n), the slacks if the loss has any, and their steps.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class Fit(ABC):
     #: Number of complementary pairs of slacks.
     n_pairs = 0
 
-    #: Iterates that expect a gap above this multiple of the tolerance are certified only if someone looks at them.
-    #: 26 problems of UCI sets to 1e-3, 1e-4, 1e-6 and 1e-8 take 1010 iterations with 10 and 1017 with 5; with 5 one of
-    #: an absolute loss ends at 3.3e-7 in place of 1e-7.
+    #: Iterates with an expected gap above this multiple of the tolerance are certified only for a callback or near a
+    #: time limit. 26 problems on UCI data sets, to 1e-3, 1e-4, 1e-6 and 1e-8, take 1010 iterations with 10 and 1017
+    #: with 5. With 5, one problem with an absolute loss ends at 3.3e-7 instead of 1e-7.
     doubt = 10.0
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
@@ -69,17 +69,17 @@ class Fit(ABC):
 
     @abstractmethod
     def linearise(self, prediction: FloatArray) -> FloatArray:
-        """Return C at the present point and for these predictions, shape (C, n)."""
+        """Return C, of shape (C, n), at the current multiplier and these predictions."""
 
     @abstractmethod
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
-        """Return e for the aim `mu`, corrected for the products of the last direction or not."""
+        """Return e for the target `mu`, if `corrected` with a correction for the products of the last direction."""
 
     def centre(self, prediction: FloatArray, mu: float) -> None:  # noqa: B027 (nothing to do without slacks)
-        """Choose slacks that fit these predictions, with products near `mu`."""
+        """Choose slacks that match these predictions, with products near `mu`."""
 
     def distance(self) -> float:
-        """Return the Fenchel-Young gap of multiplier and predictions, after `linearise`; 0 of a linear relation."""
+        """Return the Fenchel-Young gap of multiplier and predictions, after `linearise`; 0 for a linear relation."""
         return 0.0
 
     def products(self) -> float:
@@ -87,15 +87,15 @@ class Fit(ABC):
         return 0.0
 
     def products_after(self, length: float) -> float:
-        """Return what `products` would be further along the last direction."""
+        """Return the value of `products` after a step of this length along the last direction."""
         return 0.0
 
     def reach(self) -> float:
-        """Return how far the slacks may go along the last direction."""
+        """Return the largest step length that the slacks allow along the last direction."""
         return np.inf
 
     def direct(self, step: FloatArray) -> None:
-        """Take the step of the multiplier, which determines the others."""
+        """Set the step of the multiplier, which determines the other steps."""
         self._step = step
 
     def keep(self) -> None:
@@ -103,21 +103,21 @@ class Fit(ABC):
         self._kept = self._step
 
     def move(self, length: float) -> None:
-        """Go along the direction kept."""
+        """Move along the direction that was kept."""
         self.nu = self.nu + length * self._kept
 
 
 def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
-    """Return the fit of a multiplier (C, n) inside the conjugate's domain."""
+    """Return the fit for a multiplier of shape (C, n) inside the domain of the conjugate."""
     if fit.quadratic:
         return SquaredFit(fit, nu)
     return SlackFit(fit, nu) if isinstance(fit.loss, PiecewiseQuadratic) else SmoothFit(fit, nu)
 
 
 class SquaredFit(Fit):
-    """The squared loss, of one output: its relation is linear."""
+    """The squared loss of one output, whose relation is linear."""
 
-    #: The gap is what is expected: 24 problems take as many iterations with 1.5 as with 10.
+    #: The gap matches the expected gap: 24 problems take as many iterations with 1.5 as with 10.
     doubt = 2.0
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
@@ -135,7 +135,7 @@ class SquaredFit(Fit):
 
 
 class SlackFit(Fit):
-    """A piecewise linear or quadratic loss, of one output."""
+    """A piecewise linear or quadratic loss of one output."""
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
         super().__init__(fit, nu)
@@ -148,7 +148,7 @@ class SlackFit(Fit):
         self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self._x)
 
     def centre(self, prediction: FloatArray, mu: float) -> None:
-        """Choose the parts of the residual as slacks, moved off the boundary."""
+        """Set the slacks to the parts of the residual, moved off the boundary."""
         residual = self._target - prediction - self._flat * self.nu
         self._x = np.maximum(self._signs * residual, 0.0) + mu / self._s
 
@@ -160,7 +160,7 @@ class SlackFit(Fit):
         return compliance
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
-        """Return the residual of the relation, the aims of the slacks moved into it."""
+        """Return the residual of the relation, which includes the target steps of the slacks."""
         aim = mu - self._dx * self._ds if corrected else mu
         self._aim = aim / self._s - self._x
         error: FloatArray = self._residual + (self._signs * self._aim).sum(axis=0)
@@ -171,29 +171,29 @@ class SlackFit(Fit):
         return float(np.vdot(self._x, self._s))
 
     def products_after(self, length: float) -> float:
-        """Return the sum of products further along."""
+        """Return the sum of the products after a step of this length."""
         return float(np.vdot(self._x + length * self._dx, self._s + length * self._ds))
 
     def reach(self) -> float:
-        """Return how far slacks and dual slacks stay positive."""
+        """Return the largest step length for which slacks and dual slacks stay positive."""
         lowest = min(
             float((part / whole).min(initial=0.0)) for part, whole in ((self._dx, self._x), (self._ds, self._s))
         )
         return -1.0 / lowest if lowest < 0.0 else np.inf
 
     def direct(self, step: FloatArray) -> None:
-        """Set the steps of the slacks, too."""
+        """Set the steps of the multiplier and of the slacks."""
         super().direct(step)
         self._ds = -self._signs * step
         self._dx = self._aim - self._ratio * self._ds
 
     def keep(self) -> None:
-        """Keep the steps of the slacks, too."""
+        """Keep the steps of the multiplier and of the slacks."""
         super().keep()
         self._kept_x, self._kept_s = self._dx, self._ds
 
     def move(self, length: float) -> None:
-        """Move the slacks, too."""
+        """Move the multiplier and the slacks."""
         super().move(length)
         self._x = self._x + length * self._kept_x
         self._s = self._s + length * self._kept_s
@@ -202,7 +202,7 @@ class SlackFit(Fit):
 class SmoothFit(Fit):
     """A loss that is linearised at the predictions.
 
-    The multiplier may leave the domain of the conjugate on the way; its relation to the predictions brings it back.
+    The iterates of the multiplier may leave the domain of the conjugate; the relation to the predictions returns them.
     """
 
     def linearise(self, prediction: FloatArray) -> FloatArray:

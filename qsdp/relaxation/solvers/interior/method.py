@@ -1,4 +1,4 @@
-r"""Mehrotra's predictor and corrector along the central path.
+r"""Mehrotra's predictor-corrector method along the central path.
 
 .. math::
 
@@ -6,10 +6,10 @@ r"""Mehrotra's predictor and corrector along the central path.
     \qquad\text{and}\qquad
     \max_{\nu, z}\; -\ell^*(-\nu) \quad\text{s.t.}\quad \mathrm{Diag}(z) \pm F^T \nu \succeq 0,\; 1^T z = c
 
-On the path :math:`A (\mathrm{Diag}(z) - F^T \nu) = B (\mathrm{Diag}(z) + F^T \nu) = \mu I`. The dual matrices are
-those of :math:`\nu` and z throughout and the diagonals of A + B are equal from the start on, so that what an iterate
-can miss is :math:`1^T z = c` and the relation of :math:`\nu` to the predictions. Both are linear, or nearly so, and
-missed by less after every step.
+On the path :math:`A (\mathrm{Diag}(z) - F^T \nu) = B (\mathrm{Diag}(z) + F^T \nu) = \mu I`. The dual matrices always
+belong to :math:`\nu` and z, and the diagonals of A + B equal r from the start on. An iterate can therefore violate only
+:math:`1^T z = c` and the relation of :math:`\nu` to the predictions. Both are linear, or nearly so, and each step
+reduces their violation.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from qsdp.relaxation.solvers.interior.newton import Newton
 
 __all__ = ["State", "follow"]
 
-#: Share of the way to the boundary of the cone that a step goes; theory asks for less than one. 24 problems of UCI sets
-#: take 240 iterations, 251 with 0.95 and 271 with 0.995.
+#: Length of a step as a share of the way to the boundary of the cone; theory requires less than one. 24 problems on UCI
+#: data sets take 240 iterations, 251 with 0.95 and 271 with 0.995.
 _TO_BOUNDARY = 0.98
 
-#: Iterations without a better gap after which rounding dominates, and the length below which a step counts as none:
-#: with 8 to 30 of the one, and 1e-13 to 1e-6 for the other, thirty problems of UCI sets take the same iterations.
+#: Number of iterations without progress after which rounding dominates, and length below which a step counts as no
+#: step. With 8 to 30 and 1e-13 to 1e-6, thirty problems on UCI data sets take the same number of iterations.
 _PATIENCE, _NO_STEP = 15, 1e-10
 
-#: Smallest share of mu that the next step aims at: what a step short of the boundary leaves of a product. Iterations
-#: are as many from 1e-5 to 1e-2.
+#: Smallest share of mu that the next step aims at: a step short of the boundary leaves such a share of a product. The
+#: number of iterations is the same from 1e-5 to 1e-2.
 _LEAST_CENTRING = 1e-3
 
-#: Iterations before a time limit from which on all iterates are certified: any may be the last.
+#: Within this number of iterations before a time limit, every iterate is certified: any of them may be the last.
 _NEAR_END = 50.0
 
-#: Signs of the data's matrix in the dual matrices of A and B.
+#: Signs of the matrix of the dual vector in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
 
 
@@ -67,7 +67,7 @@ class State:
     Y: FloatArray
     r: FloatArray
     z: FloatArray
-    #: The dual matrices ``Diag(z) -+ F' nu``, in the shape of Y: linear in both, they move with them.
+    #: Dual matrices ``Diag(z) -+ F' nu`` in the shape of Y. They are linear in z and nu and take the same steps.
     dual: FloatArray = field(init=False)
 
 
@@ -79,10 +79,10 @@ def follow(
     incumbent: Incumbent,
     candidate: Callable[[FloatArray], FloatArray],
 ) -> str:
-    """Follow the central path until the incumbent stops the iteration or rounding does; return why.
+    """Follow the central path until the incumbent or rounding stops the iteration, and return the status.
 
-    It starts where all ``Diag(z) +- F' nu`` are positive definite and the diagonals of A + B equal r; the dual radius c
-    is positive. `candidate` makes of the multiplier (C, n) a dual vector as the incumbent's evaluation takes it.
+    At the start all ``Diag(z) +- F' nu`` are positive definite, the diagonals of A + B equal r, and the dual radius c
+    is positive. `candidate` maps the multiplier (C, n) to a dual vector in the form of the incumbent's evaluation.
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
     seconds = incumbent.deadline.seconds(newton.work + 2.0 * EIGENVECTORS * state.Y.size * state.Y.shape[-1])
@@ -93,12 +93,12 @@ def follow(
         return relative(gap, float(incumbent.objectives.sum()))
 
     def certify(*, always: bool) -> bool:
-        """Offer the iterate, its dual vector if it is to be always or promises enough; return whether that was done."""
+        """Offer the iterate if `always` or if its expected gap is small; return whether the dual vector was offered."""
         enough = np.inf if always else fit.doubt * incumbent.tol
         if expected() > enough:
             return False
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
-        # Until then the objective was that of an earlier point, and may have been far larger.
+        # Before the point was offered, the objective was that of an earlier point, which may be far larger.
         if expected() > enough:
             return False
         incumbent.offer_dual(candidate(fit.nu), state.z, expected())
@@ -110,7 +110,7 @@ def follow(
             reason = incumbent.stop(iteration)
             if reason is not None:
                 return reason
-            # A step cannot be ended in the midst of its factorisation: one that would be too late is not begun.
+            # A step cannot be interrupted during its factorisation, so do not begin one that would end too late.
             if seconds > incumbent.deadline.left:
                 return "time limit"
             began = time.monotonic()
@@ -120,7 +120,7 @@ def follow(
                 return "stalled"
             seconds = time.monotonic() - began
             certified = False
-            # The gap stands still at first where the optimum is near zero, and in the end mu where rounding rules.
+            # If the optimum is near zero, the gap stagnates at first; if rounding dominates, mu stagnates in the end.
             progress = mu * float(incumbent.gaps.max())
             best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)
             if since == _PATIENCE:
@@ -132,12 +132,12 @@ def follow(
 
 
 def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple[float, float]:
-    r"""Make one step; return :math:`\mu` before it, and the gap that is expected after it.
+    r"""Take one step; return :math:`\mu` before the step, and the gap that is expected after it.
 
     Raises
     ------
     LinAlgError
-        A matrix was not positive definite in floating point, or no step could be made.
+        A matrix was not positive definite in floating point, or no step could be taken.
     """
     Y, z = state.Y, state.z
     G, values = scaling(Y, state.dual)
@@ -150,7 +150,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     excess = z.sum(axis=1) - dual_radius
 
     def direction(R: FloatArray, error: FloatArray, known: FloatArray | None = None) -> tuple[FloatArray, ...]:
-        """Return the steps of the dual matrices, scaled and as they are, and those of z and r."""
+        """Return the scaled and the unscaled steps of the dual matrices, and the steps of z and r."""
         dq, dz, dr = newton.solve(R, error, off, excess, known)
         fit.direct(dq)
         moved = _dual_matrices(newton.adjoint(dq), dz)
@@ -184,7 +184,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
 
 
 class _Direction(NamedTuple):
-    """The scaled step of Y, those of the dual matrices, z and r, and how far to go."""
+    """The scaled step of Y, the steps of the dual matrices, z and r, and the step length."""
 
     scaled: FloatArray
     dual: FloatArray
@@ -194,7 +194,7 @@ class _Direction(NamedTuple):
 
 
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
-    """Return how often the corrector is corrected again: that saves iterations, and pays where these are expensive."""
+    """Return the number of extra corrections: they save iterations, which pays if iterations are expensive."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
     return 0 if ratio < 4.0 else 1 if ratio < 6.5 else 2
 

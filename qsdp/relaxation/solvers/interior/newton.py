@@ -1,12 +1,12 @@
-r"""The Newton systems of one output, or of several coupled ones, in the multiplier q, the weights z and r.
+r"""The Newton systems of one output, or of several coupled outputs, in the multiplier q, the weights z and r.
 
-With W the scalings of A and B, right-hand sides R of the steps, and a relation :math:`dv + C\,dq = -e`,
+Let W be the scalings of A and B, and R the right-hand sides of the steps. With a relation :math:`dv + C\,dq = -e`,
 
 .. math::
 
     dA = R_A - W_A (\mathrm{Diag}(dz) - F^T dq) W_A, \quad dB = R_B - W_B (\mathrm{Diag}(dz) + F^T dq) W_B
 
-leave, after elimination of dA, dB and dv = F(dA - dB), the positive definite system
+become, after elimination of dA, dB and dv = F(dA - dB), the positive definite system
 
 .. math::
 
@@ -33,7 +33,7 @@ from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 
 __all__ = ["BorderedSystem", "CoupledNewton", "Newton", "SingleNewton", "factored", "solved"]
 
-#: Shares of the diagonal added to it, one after the other: near the optimum rounding destroys definiteness.
+#: Shares of the diagonal that are added to it, tried in turn: near the optimum rounding destroys definiteness.
 _SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 #: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
@@ -41,13 +41,13 @@ _SMALLEST = 1e-14
 
 
 class Newton(ABC):
-    """The system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,).
+    """The Newton system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,).
 
     Parameters
     ----------
     coordinates : Coordinates
     work : float
-        Floating point operations of a factorisation, about.
+        Approximate number of floating-point operations of a factorisation.
     """
 
     def __init__(self, coordinates: Coordinates, work: float) -> None:
@@ -63,7 +63,7 @@ class Newton(ABC):
 
     @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
-        """Factor for scaling factors of shape (C, 2, N, N) and a compliance of shape (C, n)."""
+        """Factor the system for scaling factors of shape (C, 2, N, N) and a compliance of shape (C, n)."""
 
     @abstractmethod
     def solve(
@@ -76,7 +76,7 @@ class Newton(ABC):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps of the multipliers, of the weights and of r.
 
-        `values` are those of F at ``R_B - R_A``, of shape (C, n), where they are known.
+        `values` are the values of F at ``R_B - R_A``, of shape (C, n), if they are known.
         """
 
 
@@ -88,7 +88,7 @@ class BorderedSystem:
         n, size = coordinates.length, coordinates.size
         self._n, self._size = n, size
         self._matrix = np.empty((n + size, n + size))
-        # Indexed by arrays it takes several times longer.
+        # This is a strided view: indexing by arrays takes several times longer.
         self._diagonal = self._matrix.reshape(-1)[: n * (n + size) : n + size + 1]
         self._ends = np.zeros(n + size)
         self._ends[n:] = 1.0
@@ -138,7 +138,7 @@ class BorderedSystem:
         return solution[:n], solution[n:], dr
 
     def response(self) -> FloatArray:
-        """Return the upper triangle of the matrix that takes a change of the first n right-hand sides to that of dq."""
+        """Return the upper triangle of the matrix that maps a change in the first n right-hand sides to one in dq."""
         response: FloatArray = dpotri(self._factor, lower=1)[0].T[: self._n, : self._n]
         answer = self._answer[: self._n]
         response -= np.outer(answer / self._weight, answer)
@@ -210,12 +210,12 @@ class CoupledNewton(Newton):
 
 
 def _stacked(arrays: list[FloatArray]) -> FloatArray:
-    """Return arrays as one, a single one without a copy: of small problems copies take as long as products."""
+    """Stack arrays, but do not copy a single array: in small problems copies take as long as products."""
     return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
 def _factored_with_shift(matrix: FloatArray) -> FloatArray:
-    """Return the Cholesky factor, the diagonal raised a little where the differences that made it cost definiteness."""
+    """Return the Cholesky factor, and raise the diagonal slightly if cancellation has destroyed definiteness."""
     diagonal = np.arange(len(matrix))
     for shift in _SHIFTS:
         shifted = matrix.copy()
@@ -229,9 +229,9 @@ def _factored_with_shift(matrix: FloatArray) -> FloatArray:
 
 
 def factored(matrix: FloatArray) -> FloatArray:
-    """Return the Cholesky factor of a matrix given by its upper triangle, for LAPACK the lower one; it is overwritten.
+    """Return the Cholesky factor of a matrix given by its upper triangle, the lower one for LAPACK; overwrite it.
 
-    The other triangle takes LAPACK a quarter longer, for sides of 40 to 400.
+    LAPACK takes a quarter longer for the other triangle, at sides of 40 to 400.
 
     Raises
     ------
@@ -245,6 +245,6 @@ def factored(matrix: FloatArray) -> FloatArray:
 
 
 def solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
-    """Return the solution for one right-hand side; LAPACK's own routine, made for several, takes twice the time."""
+    """Return the solution for one right-hand side; LAPACK's routine for several of them takes twice the time."""
     solution: FloatArray = dtrsv(factor, dtrsv(factor, rhs, lower=1), lower=1, trans=1, overwrite_x=1)
     return solution

@@ -1,19 +1,19 @@
-r"""The Newton system of one output with more samples than matrix entries, in the step of the matrix itself.
+r"""The Newton system of one output with more samples than matrix entries, in terms of the step of the matrix.
 
-With a basis Q that makes both scalings diagonal, :math:`W_A = Q Q^T` and :math:`W_B = Q \Lambda Q^T`, and
-:math:`x_{ij} = \lambda_i \lambda_j`, write :math:`dT = Q \tau Q^T`. The steps of A and B give
+Let Q be a basis that makes both scalings diagonal, :math:`W_A = Q Q^T` and :math:`W_B = Q \Lambda Q^T`. With
+:math:`x_{ij} = \lambda_i \lambda_j` and :math:`dT = Q \tau Q^T`, the steps of A and B give
 
 .. math:: \tau = \tau_R - (1 - x) \circ Q^T \mathrm{Diag}(dz) Q + (1 + x) \circ Q^T dM Q
 
-with :math:`\tau_R = Q^{-1} (R_A - R_B) Q^{-T}`, and the relation :math:`dM = -F^T C^{-1} (e + F dT)`. Hence
-:math:`S \tau = \tau_R / (1 + x) - Q^T F^T C^{-1} e\,Q - B^T dz`, where S is :math:`\mathrm{Diag}(1 / (1 + x))` plus the
+with :math:`\tau_R = Q^{-1} (R_A - R_B) Q^{-T}`, and the relation gives :math:`dM = -F^T C^{-1} (e + F dT)`. Hence
+:math:`S \tau = \tau_R / (1 + x) - Q^T F^T C^{-1} e\,Q - B^T dz`. S is :math:`\mathrm{Diag}(1 / (1 + x))` plus the
 Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q` weighted with :math:`C^{-1}`, and row k of B is
-:math:`(1 - x)/(1 + x) \circ q_k q_k^T` for row k of Q. The diagonals then give
+:math:`(1 - x)/(1 + x) \circ q_k q_k^T`, where :math:`q_k` is row k of Q. The diagonals then give
 
 .. math:: (V + B S^{-1} B^T)\, dz = B (\tau|_{dz = 0} - \tau_R) + \mathrm{diag}(A + B + R_A + R_B) - (r + dr) 1
 
-with :math:`V_{kl} = \langle q_k q_k^T, 4 x/(1 + x) \circ q_l q_l^T \rangle`. Singular Gram matrices and
-weights of any range do no harm: S is positive definite by its first part.
+with :math:`V_{kl} = \langle q_k q_k^T, 4 x/(1 + x) \circ q_l q_l^T \rangle`. Singular Gram matrices and weights of any
+range are allowed, as the first term of S makes it positive definite.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["PrimalNewton"]
 
 
 class PrimalNewton(Newton):
-    """The system, for a data map and the curvatures of a loss."""
+    """The Newton system in the step of the matrix, for a data map and the curvatures of a loss."""
 
     def __init__(self, samples: SampleCoordinates) -> None:
         super().__init__(samples, self.operations(samples))
@@ -39,12 +39,12 @@ class PrimalNewton(Newton):
 
     @staticmethod
     def operations(samples: SampleCoordinates) -> float:
-        """Return the work of the system, before its coordinates are made: of wide data they take gigabytes."""
+        """Return the work of the system without creating its coordinates: for wide data they take gigabytes."""
         p = samples.size * (samples.size + 1) / 2.0
         return samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
-        """Build and factor S and the system of the weights."""
+        """Build and factor S and the system for the weights."""
         U, roots, _ = np.linalg.svd(np.linalg.solve(G[0, 0], G[0, 1]))
         self._Q = Q = G[0, 0] @ U
         self._inverse = np.linalg.inv(Q)
@@ -74,9 +74,9 @@ class PrimalNewton(Newton):
         excess: FloatArray,
         values: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the steps, corrected once by what they leave of the equations in the multiplier itself.
+        """Return the steps after one correction by their residual in the equations of the multiplier.
 
-        Where the loss has a kink C is near zero, and the multiplier the quotient of small differences.
+        If the loss has a kink, C is near zero, and the multiplier is a quotient of small differences.
         """
         nu, dz, dr = self._solve(R, error, off, excess)
         D, M = np.diag(dz[0]), self.adjoint(nu)[0]

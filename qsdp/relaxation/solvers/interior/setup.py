@@ -1,4 +1,4 @@
-"""Choose the Newton system of an instance by operation counts, and keep the factorisations that its outputs share."""
+"""Choice of the Newton system of an instance by operation counts, and a cache of what its outputs share."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
 __all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor"]
 
-#: Iterations of a solve, typical of all losses: 10 on average of thirty problems of UCI sets, to 1e-6.
+#: Typical number of iterations of a solve for all losses: thirty problems on UCI data sets take 10 on average, to 1e-6.
 _ITERATIONS = 12
 
-#: Side of the largest linear system: 0.8 GB, and seconds for each factorisation.
+#: Side of the largest linear system: it takes 0.8 GB, and each factorisation takes seconds.
 _LARGEST = 10_000
 
-#: Share of the work to which the system in the matrix must come down for losses with kinks: it is less accurate there.
-#: Of 36 problems of UCI sets and correlated columns to 1e-8, 33, 32, 30, 27 end at 0.01, 0.1, 0.3, 1, in 3.9, 2.3, 2.2,
-#: 2.1 s.
+#: For losses with kinks, the system in the matrix is used if its work is below this share of the work of the other one:
+#: it is less accurate there. With 0.01, 0.1, 0.3 and 1, of 36 problems (UCI data sets, correlated columns) 33, 32, 30
+#: and 27 reach 1e-8, in 3.9, 2.3, 2.2 and 2.1 s.
 _KINKED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class NewtonSetup:
-    """The Newton system of one output (or of several coupled ones), and the coordinates of its dual vectors."""
+    """The Newton system of one output or of several coupled outputs, and the coordinates of its dual vectors."""
 
     newton: Newton
     evaluation: Evaluation
-    #: The loss of the predictions in these coordinates.
+    #: Loss of the predictions in these coordinates.
     fit: DataFit
-    #: Map the multiplier to a dual vector of the evaluation, and one in the shape of the target to the multiplier.
+    #: Map the multiplier to a dual vector of the evaluation; map a dual vector in the target's shape to the multiplier.
     candidate: Callable[[FloatArray], FloatArray]
     multiplier: Callable[[FloatArray], FloatArray]
 
 
 class FactorCache:
-    """The coordinates that all outputs share, with the factored Gram matrix where that is cheaper."""
+    """The coordinates that all outputs share, with a factored Gram matrix if this is cheaper."""
 
     def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
         data = instance.map
@@ -88,10 +88,10 @@ class FactorCache:
 
 
 def takes_factor(n: int, N: int) -> bool:
-    """Return whether a squared loss of n samples of N weights is cheaper through a factor of its Gram matrix.
+    """Return whether a squared loss of n samples and N weights is cheaper with a factor of its Gram matrix.
 
-    That has p = N(N + 1)/2 rows at most, but its kernel takes two products of p x p matrices, while the kernel of the
-    samples costs next to nothing beside its Cholesky factorisation: up to nearly 2 p samples they are the better way.
+    The factor has at most p = N(N + 1)/2 rows, but its kernel takes two products of p x p matrices. The kernel of the
+    samples costs very little compared with its Cholesky factorisation, so samples are cheaper up to nearly n = 2 p.
     """
     p = N * (N + 1) // 2
     if n <= p or n > _LARGEST:
@@ -100,13 +100,13 @@ def takes_factor(n: int, N: int) -> bool:
 
 
 def operations(instance: Instance, tol: float) -> float:
-    """Return about how many floating-point operations a solve takes; infinity beyond the largest system."""
+    """Estimate the number of floating-point operations of a solve; return infinity beyond the largest system."""
     n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
     p = N * (N + 1) // 2
     coupled = C if instance.loss.coupled else 1
     if min(n, p) * coupled > _LARGEST:
         return math.inf
-    # Decompositions of N x N matrices, and passes over the data.
+    # Count decompositions of N x N matrices, and passes over the data.
     step = (60.0 * N**3 + 2.0 * n * N * N) * coupled
     once = 0.0
     if isinstance(instance.map, FormMap) or (instance.fit.quadratic and takes_factor(n, N)):
@@ -128,5 +128,5 @@ def _samples_step(n: int, N: int, coupled: int = 1) -> float:
 
 
 def _cholesky(side: int) -> float:
-    """Return the operations of a factorisation, with those of filling the matrix: memory-bound, so counted higher."""
+    """Return the operations to fill and factor a matrix; filling is memory-bound and therefore counted higher."""
     return side**3 / 3.0 + 30.0 * side**2

@@ -1,9 +1,9 @@
 r"""Solve one output after the other by the interior-point method, from the zero point or a similar problem's solution.
 
-At the zero point the dual vector is :math:`\nu_0 = -\nabla \ell(0)`. The cold start takes a share of it that lies well
-inside the feasible set, multiples of the identity for A and B, and equal weights; that of a coarse solve takes weights
-between these and the sums of the absolute values of the rows of the dual matrix. A warm start is a convex combination
-of the cold one and the given point: the cold part keeps it off the boundary, where no step would be long.
+At the zero point the dual vector is :math:`\nu_0 = -\nabla \ell(0)`. The cold start uses a share of it that lies well
+inside the feasible set, multiples of the identity for A and B, and equal weights. In a coarse solve, the weights lie
+between equal weights and the sums of the absolute values of the rows of the dual matrix. A warm start is a convex
+combination of the cold start and the given point. The cold part keeps it off the boundary, where steps would be short.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["cold_start", "solve_interior"]
 
-#: Dual radius in place of zero, as a share of what the dual vector at zero needs: for zero there is no central path.
+#: Dual radius in place of zero, as a share of what the dual vector at zero needs: with zero there is no central path.
 _LEAST_DUAL_RADIUS = 1e-9
 
-#: Share of the dual vector at the zero point that the start takes, times w to a power where the dual radius is only a
-#: share w of what that vector needs; and the largest r, in multiples of the one that explains the targets along the
-#: dual matrix. Over breast-cancer, ionosphere and vehicle, beta 1 and 30, three losses that are not quadratic take 196
-#: iterations, and with the numbers of the squared loss 206; that takes 44, and with the numbers of the others 51.
+#: The start takes this share of the dual vector at zero, times w to this power if the dual radius is only a share w of
+#: what that vector needs. The third number is the largest r, in multiples of the r that explains the targets along the
+#: dual matrix. On breast-cancer, ionosphere and vehicle, beta 1 and 30, three non-quadratic losses take 196 iterations,
+#: 206 with the numbers of the squared loss; the squared loss takes 44 iterations, 51 with the numbers of the others.
 _SHARE, _POWER, _REACH = 0.5, 0.5, 10.0
 _QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH = 0.8, 1.0, 4.0
 
-#: Share of the weights of a coarse solve that is in proportion to the rows' sums; the rest is equal. Of the dual vector
-#: at zero these sums prove 1.0 to 1.1 times the best bound on nine UCI sets, equal weights 1.8 to 3.7 times. Of 75
-#: problems of five losses and five sets, and 15 of five sets and the squared loss, to 1e-2, iterations are 675 and 118
-#: with 0, 605 and 115 with 0.3, 591 and 109 with 0.5, 589 and 107 with 0.8. To 1e-6 they are 981 and 913 with 0.5, but
-#: of 445 degenerate problems one more, with a kink, stalls.
+#: Share of the weights of a coarse solve that is proportional to the row sums; the rest is equal. On nine UCI data sets
+#: and the dual vector at zero, row sums prove 1.0 to 1.1 times the best bound, equal weights 1.8 to 3.7 times. To 1e-2,
+#: 75 problems (five losses, five data sets) and 15 with the squared loss (five data sets) take 675 and 118 iterations
+#: with 0, 605 and 115 with 0.3, 591 and 109 with 0.5, 589 and 107 with 0.8. To 1e-6, iterations are 981 with 0 and 913
+#: with 0.5, but one more of 445 degenerate problems, with a kink, stalls.
 _BY_ROWS = 0.5
 
-#: The largest ratio of two rows of the dual matrix that counts as none; rows of standardised data are far below it:
-#: from 10 to 1e4 thirty problems of UCI sets take the same iterations.
+#: Ratio of two row norms of the dual matrix up to which the rows count as even; rows of standardised data are far below
+#: it. From 10 to 1e4, thirty problems on UCI data sets take the same number of iterations.
 _EVEN = 100.0
 
-#: The gap above which a given pair is ignored, and the least and largest share of the cold start that is mixed in. For
-#: the same sets paths of twelve betas take 198 iterations, 241 where pairs are ignored from a gap of 0.1 on, 204 where
-#: at most a tenth is mixed in; the least share, which keeps solved pairs off the boundary, may be 0.001 or 0.1.
+#: Gap above which a given pair is ignored, and the smallest and largest share of the cold start in the mixture. On the
+#: same data sets, paths of twelve betas take 198 iterations, 241 if pairs are ignored from a gap of 0.1 on, and 204 if
+#: the largest share is 0.1. The smallest share, which keeps solved pairs off the boundary, may be 0.001 or 0.1.
 _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
 def solve_interior(
     instance: Instance, limits: Limits, start: RawSolution | None = None, reductions: Reductions | None = None
 ) -> RawSolution:
-    """Return the best certified pair that the interior-point method meets, see `solve_parts` for the arguments.
+    """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments.
 
-    Gram matrices of `reductions`, from solves with the same data, are used.
+    Gram matrices are reused from `reductions`, which come from solves with the same data.
     """
 
     def prepare(small: Instance) -> SolvePart:
@@ -82,7 +82,7 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, give
 
 
 def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
-    """Follow the path from the zero point, unless that is optimal already, or from the given solution."""
+    """Follow the path from the zero point, unless it is optimal already, or from the given solution."""
     newton = setup.newton
     nu = as_rows(setup.fit.zero_dual)
     M = newton.adjoint(nu)
@@ -108,7 +108,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
 
 
 def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
-    """Offer a given solution to the incumbent; return the start near it, or None if it is far off."""
+    """Offer a given solution to the incumbent, and return a start near it, or None if it is too far from a solution."""
     assert given.nu is not None
     assert given.z is not None
     Z, V, _ = repair(part, given.Z, given.V, given.V)
@@ -148,10 +148,10 @@ def cold_start(
     value: float,
     by_rows: float = 0.0,
 ) -> Start:
-    """Return the start from the zero point, whose dual vector is nu, of shape (C, n), with matrices M of (C, N, N).
+    """Return the start from the zero point with dual vector nu of shape (C, n) and matrices M of shape (C, N, N).
 
-    M is not zero, and its spectral radius is `radius`; the dual radius c is positive, and `value` is the loss at zero;
-    `by_rows` is the share of the weights that is in proportion to the sums of the absolute values of the rows of M.
+    M is not zero, and its spectral radius is `radius`. The dual radius c is positive, and `value` is the loss at zero.
+    `by_rows` is the share of the weights that is proportional to the sums of the absolute values of the rows of M.
     """
     n_blocks, size = M.shape[:2]
     weights = np.full((n_blocks, size), 1.0 / size)
@@ -168,7 +168,7 @@ def cold_start(
     moved = float(np.linalg.norm(roots * newton.forward(M)))
     explained = float(np.linalg.norm(roots * fit.target.T)) / max(moved, 1e-300) * radius
     rows = np.linalg.norm(M, axis=2)
-    # Along M only its largest rows explain anything; where others are far smaller, they may need a much larger r.
+    # Along M only its largest rows explain the targets. If other rows are far smaller, they may need a much larger r.
     even = float(rows.max()) < _EVEN * float(rows.min())
     r = min(0.25 * value / dual_radius / n_blocks, reach * explained if even else np.inf)
     Y = np.zeros((n_blocks, 2, size, size))
@@ -179,20 +179,20 @@ def cold_start(
 
 
 def _weights_by_rows(M: FloatArray, part: float) -> FloatArray:
-    """Return weights of sum one for matrices of shape (C, N, N), a part of them in proportion to sums of rows."""
+    """Return weights of sum one for matrices of shape (C, N, N), a share `part` of them proportional to row sums."""
     sums = np.abs(M).sum(axis=2)
     totals = sums.sum(axis=1, keepdims=True)
-    # A class that nothing is known of has rows of zeros.
+    # A class about which nothing is known has rows of zeros.
     shares = np.divide(sums, totals, out=np.full_like(sums, 1.0 / sums.shape[1]), where=totals > 0.0)
     weights: FloatArray = (1.0 - part) / sums.shape[1] + part * shares
     return weights
 
 
 def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float) -> Start | None:
-    """Return the start near a pair of this certified relative gap, or None where that is too far from a solution.
+    """Return the start near a pair with this certified relative gap, or None if the pair is too far from a solution.
 
-    nu is in the closed domain of the conjugate, Y positive semidefinite with equal diagonals of A + B; of z only ratios
-    matter.
+    nu is in the closed domain of the conjugate. Y is positive semidefinite, and the diagonal of A + B is constant. Only
+    the ratios of z matter.
     """
     r = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2).max(axis=1)
     if gap > _FAR or not np.all(r > 0.0):
@@ -206,7 +206,7 @@ def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: F
     share = dual_radius / max(dual_radius, float(needed.max()))
     weights *= share * scaled[:, None]
     weights += (dual_radius - weights.sum(axis=1, keepdims=True)) / size
-    # Off the boundary by more the less the pair is a solution.
+    # The farther the pair is from a solution, the more of the cold start is mixed in.
     mixed = min(_LARGEST_SHARE, max(_LEAST_SHARE, gap))
     kept = 1.0 - mixed
     even = np.zeros_like(Y)

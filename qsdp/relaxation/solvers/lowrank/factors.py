@@ -1,4 +1,4 @@
-"""Factors of the matrices A and B of every output, their rows on spheres."""
+"""Factors of the matrices A and B of every output, with rows on spheres."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 
-#: Columns per sign at the start, and new ones at a time at most. Eight problems (letter, MNIST, correlated columns) to
-#: 1e-3 take 133 iterations; 140 and 132 from 8 and 32 columns, 139 and 126 with 4 and 16 new ones, in 0.83 to 1.01 of
-#: the time.
+#: Number of columns per sign at the start, and largest number of new columns at a time. Eight problems (letter, MNIST,
+#: correlated columns), solved to 1e-3, take 133 iterations. With 8 and 32 initial columns they take 140 and 132, with 4
+#: and 16 new ones 139 and 126, in 0.83 to 1.01 of the time.
 _FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
 
-#: Of one output: columns to be added to the factors of A and of B.
+#: New columns for the factors of A and of B of one output.
 Directions = tuple[FloatArray, FloatArray]
 
-#: Returns eigenvalues and eigenvectors of the matrix of an output, scaled from both sides.
+#: Function that returns eigenvalues and eigenvectors of the matrix of an output, scaled from both sides.
 Decomposition = Callable[[int, FloatArray], tuple[FloatArray, FloatArray]]
 
 
@@ -30,24 +30,24 @@ Decomposition = Callable[[int, FloatArray], tuple[FloatArray, FloatArray]]
 class Factors:
     r"""Columns e with signs: :math:`T_c = \sum_j \sigma_j e_j e_j^T` over the columns of output c."""
 
-    #: Of shape (N, K). The columns of an output stand together. The sum of squares of a row over the columns of an
+    #: Columns, shape (N, K); those of an output are contiguous. The sum of squares of a row over the columns of an
     #: output is the same for all rows, the output's r.
     E: FloatArray
-    #: Of shape (K,). 1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
+    #: Signs, shape (K,): 1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
     signs: FloatArray
-    #: Of shape (K,). The column's output.
+    #: Output of each column, shape (K,).
     owner: np.ndarray
     n_blocks: int
 
     @cached_property
     def members(self) -> FloatArray:
-        """Indicator of the output that a column belongs to, shape (K, C), of zeros and ones."""
+        """Indicator matrix of zeros and ones for the output of each column, shape (K, C)."""
         members: FloatArray = np.eye(self.n_blocks)[self.owner]
         return members
 
     @cached_property
     def mixing(self) -> FloatArray:
-        """Sign with which a column enters the matrix of an output, shape (K, C)."""
+        """Sign of each column in the matrix of each output, shape (K, C)."""
         return self.signs[:, None] * self.members
 
     def columns(self, block: int) -> slice:
@@ -60,13 +60,13 @@ class Factors:
         return (left * right) @ self.members
 
     def with_columns(self, E: FloatArray) -> Factors:
-        """Return factors of other entries."""
+        """Return factors with other entries."""
         fresh = Factors(E, self.signs, self.owner, self.n_blocks)
         fresh.__dict__.update({key: self.__dict__[key] for key in ("members", "mixing") if key in self.__dict__})
         return fresh
 
     def on_spheres(self, E: FloatArray, radii: FloatArray) -> Factors:
-        """Return factors of other entries, their rows scaled to the squared radii of shape (C,)."""
+        """Return factors with other entries, and rows scaled to the squared radii of shape (C,)."""
         norms = np.sqrt(self.dot(E, E))
         with np.errstate(divide="ignore", invalid="ignore"):
             factors = np.where(norms > 0.0, np.sqrt(radii) / norms, 0.0)
@@ -108,9 +108,9 @@ def cold_factors(
 ) -> Factors:
     """Return factors of radius one with a large inner product with M: they move the predictions towards the targets.
 
-    A row moves to where its inner product is largest, all rows at once, as in the mixing method. `decomposed` returns
-    eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides. After the deadline no
-    more rows are moved.
+    Each row moves to the maximum of its inner product, as in the mixing method, but all rows move at once. `decomposed`
+    returns eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides. No rows are
+    moved after the deadline.
     """
     parts = []
     for k, matrix in enumerate(M):
@@ -129,13 +129,13 @@ def cold_factors(
                 break
             pull = matrix @ (E * signs)
             E = _unit_rows(pull + 0.1 * np.linalg.norm(pull, axis=1, keepdims=True) * E)
-        # Short of the sphere, so that the last column is no stationary point.
+        # Keep the rows inside the sphere, so that the slack column is no stationary point.
         parts.append((0.9999 * E[:, :count], 0.9999 * E[:, count:]))
     return joined(parts, np.ones(len(M)))
 
 
 def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
-    """Return factors of given matrices of shape (C, N, N), without eigenvalues below a share of the largest."""
+    """Return factors of given matrices of shape (C, N, N), and drop eigenvalues below a share of the largest."""
     parts = [(_root(a, share), _root(b, share)) for a, b in zip(A, B, strict=True)]
     radii = np.array([max(float((np.sum(F * F, axis=1) + np.sum(G * G, axis=1)).max()), 1e-300) for F, G in parts])
     return joined(parts, radii)
@@ -144,10 +144,10 @@ def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
 def renewed(
     factors: Factors, radii: FloatArray, z: FloatArray, directions: Sequence[Directions], least: float, size: float
 ) -> Factors:
-    """Return factors without columns whose squares are below the share `least` of the largest, and with new columns.
+    """Drop columns whose squares are below the share `least` of the largest, and add new columns.
 
-    These are directions for every output, their largest entry the share `size` of the root of the radius. Rows whose
-    multipliers z, of shape (N, C), are negative would be shorter if they could.
+    The new columns are the directions of every output, and their largest entry is the share `size` of the root of the
+    radius. Rows with negative multipliers z, of shape (N, C), are shortened: the sphere keeps them too long.
     """
     parts, shorter = [], 1.0 - 0.5 * size**2 * (z < 0.0)
     for block in range(factors.n_blocks):

@@ -1,4 +1,4 @@
-"""The iteration: Newton steps, certificates at points that promise a smaller gap, and new columns where one fails."""
+"""The iteration: Newton steps, certificates at points that promise a smaller gap, and new columns if one fails."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ _ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class LowRankRule:
-    """When steps are accepted, certificates computed and columns renewed; none of it changes what is certified."""
+    """Rules for accepted steps, certificates and new columns; none of them changes what is certified."""
 
     #: Radius of the first trust region, as a share of the norm of the factors.
     first_radius: float = 0.3
-    #: Products with the Hessian per step at most, before and at settled points.
+    #: Largest number of products with the Hessian per step, before and at settled points.
     products: int = 60
     settled_products: int = 300
-    #: Least relative accuracy of the Newton system.
+    #: Lowest relative accuracy of the solution of the Newton system.
     accuracy: float = 0.1
-    #: Trials of a step, each a quarter of the one before.
+    #: Number of trials of a step, each a quarter as long as the one before.
     attempts: int = 8
-    #: Shares of the predicted decrease that a step must reach, and at which the region shrinks and grows.
+    #: Shares of the predicted decrease: least for a step, below which the region shrinks, and above which it grows.
     accepted: float = 0.05
     poor: float = 0.25
     good: float = 0.75
-    #: The first certificate is due when a step promises less than this share of the objective.
+    #: The first certificate is due when a step promises a decrease below this share of the objective.
     first_promise: float = 0.03
-    #: Any certificate is due after so many steps.
+    #: A certificate is due after this number of steps in any case.
     steps: int = 8
-    #: The gap of a certificate falls with the root of what a step promises: the next one aims at the tolerance, or at a
-    #: gap that is the share `aim` of the present one, and is due the factor `early` before that.
+    #: The gap of a certificate falls with the square root of the promised decrease. The next certificate aims at the
+    #: tolerance or at a gap that is the share `aim` of the present one, and is due earlier by the factor `early`.
     aim: float = 0.1
     early: float = 3.0
-    #: A point is settled when steps promise less than this share of the gap.
+    #: A point is settled when a step promises a decrease below this share of the gap.
     settled: float = 0.1
     #: A certificate at a settled point is idle if it lowers neither the gap to the share `less` nor the objective by
     #: the share `improvement` of the gap.
     less: float = 0.98
     improvement: float = 0.05
-    #: Idle certificates in a row after which the method gives up.
+    #: Number of successive idle certificates after which the method gives up.
     idle: int = 8
-    #: Largest entries of new columns, as shares of the root of r: the first at which the objective does not rise.
+    #: Largest entries of new columns, as shares of the root of r. The first that does not raise the objective is used.
     sizes: tuple[float, ...] = (5e-2, 1e-2, 2e-3, 4e-4)
-    #: Columns with squares below this share of the gap, relative to the largest, are dropped.
+    #: Columns whose squares, relative to the largest, are below this share of the gap are dropped.
     negligible: float = 1e-3
 
 
@@ -66,7 +66,7 @@ def follow(
     tol: float,
     rule: LowRankRule = LowRankRule(),
 ) -> str:
-    """Improve the factors until the incumbent stops the iteration, and return why it ended."""
+    """Improve the factors until the incumbent stops the iteration, and return the status."""
     try:
         iteration = _LowRankIteration(objective, factors, incumbent, evaluation, tol, rule)
         status = incumbent.stop(0)
@@ -86,7 +86,7 @@ def follow(
 
 
 class _LowRankIteration:
-    """The present point, its trust region, and when the next certificate is due."""
+    """The current point, its trust region, and the due point of the next certificate."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _LowRankIteration:
 
     @property
     def _promise(self) -> float:
-        """Decrease that a Newton step predicts, as a share of the objective, about."""
+        """Approximate decrease that a Newton step predicts, as a share of the objective."""
         g = self.point.gradient
         size = abs(self.point.value) or 1.0
         return 0.5 * max(float(np.vdot(g, self.point.precondition(g))), 0.0) / size
@@ -153,7 +153,7 @@ class _LowRankIteration:
         self.point = self._objective.at(point.factors)
 
     def advance(self) -> None:
-        """Do one Newton step, or a part of it that decreases the objective as predicted."""
+        """Take one Newton step, or a part of it that decreases the objective as predicted."""
         rule = self._rule
         self.count += 1
         self.since_proof += 1

@@ -1,4 +1,4 @@
-"""The objective on the spheres: values, gradients, products with the Hessian, and a preconditioner."""
+"""The objective on the spheres: values, gradients, Hessian products, and a preconditioner."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from qsdp.relaxation.solvers.lowrank.factors import Factors
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
 
-#: Entries above which products overflow in single precision, and the number of entries below which it saves no time.
+#: Entries above which single precision overflows in products, and number of entries below which it saves no time.
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
-#: Factor by which a step along the rays from zero changes a matrix at most: with 2 and 16 the eight problems of
-#: `factors` take 126 and 132 iterations in place of 133, in the same time.
+#: Largest factor by which a step along the rays from zero changes a matrix. With 2 and 16 the eight problems of
+#: `factors` take 126 and 132 iterations instead of 133, in the same time.
 _LARGEST_SCALE = 4.0
-#: Rows are few up to this multiple of the columns: matrices are decomposed by way of the rows.
+#: Up to this ratio of rows to columns, matrices are decomposed through the rows.
 _FEW = 0.5
-#: An output that should vanish keeps a radius whose penalty is this share of the objective: zero is a stationary point.
-#: From 1e-11 to 1e-7 no iteration changes.
+#: An output that should vanish keeps a radius whose penalty is this share of the objective, as zero is a stationary
+#: point. From 1e-11 to 1e-7 no iteration changes.
 _LEAST_COST = 1e-9
 
 
 class ObjectiveData:
-    """The data and what is computed from them once, for all outputs and points.
+    """The data and the quantities computed once from them, for all outputs and points.
 
-    Newton's systems of large data are solved in single precision; values, gradients and proofs are of double.
+    Newton systems of large data are solved in single precision. Values, gradients and proofs use double precision.
     """
 
     def __init__(self, data: QuadraticMap, weights: FloatArray | None, device: str | None) -> None:
@@ -46,21 +46,21 @@ class ObjectiveData:
 
     @property
     def operations(self) -> float:
-        """Floating-point operations of products so far, about."""
+        """Approximate number of floating-point operations of the products so far."""
         return sum(products.operations for products in {self.exact, self.quick})
 
     @cached_property
     def _moments(self) -> FloatArray:
-        """The matrix ``X'X``, with weights of mean one, in the preconditioner only."""
+        """The matrix ``X'X``, with weights of mean one; only the preconditioner uses it."""
         return self.quick.moments(self._weights)
 
     @property
     def few_rows(self) -> bool:
-        """Whether rows are so few that matrices of their sums are decomposed by way of them."""
+        """Whether there are so few rows that matrices are decomposed through them."""
         return self.map.n_rows <= _FEW * self.map.size
 
     def modes(self, scales: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues and eigenvectors of the moments scaled from both sides, all that do not vanish.
+        """Return all nonzero eigenvalues, with their eigenvectors, of the moments scaled from both sides.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class ObjectiveData:
     def decomposed(
         self, M: FloatArray, nu: FloatArray, scales: FloatArray, deadline: Deadline
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the same of the matrix M of a dual vector."""
+        """Return the same for the matrix M of a dual vector."""
         return self.spectrum(nu, scales) if self.few_rows else _decomposed(M, scales, deadline)
 
     def spectrum(
@@ -83,8 +83,8 @@ class ObjectiveData:
     ) -> tuple[FloatArray, FloatArray]:
         r"""Return as many eigenpairs of the scaled matrix :math:`\sum_i \nu_i \mathcal{X}_i` as there are rows.
 
-        The matrix is :math:`R^T K R` for the rows R, with a last one of the added entry, so that a triangular factor of
-        R and a decomposition of the side of K give all eigenvalues but zeros.
+        The matrix is :math:`R^T K R` for the rows R, of which the last belongs to the entry that a lift adds. A
+        triangular factor of R and a decomposition of the side of K give all nonzero eigenvalues.
         """
         a, b, c = coefficients or self.map.coefficients
         d, core = self.map.X.shape[1], np.diag(a * nu)
@@ -105,13 +105,13 @@ def _decomposed(M: FloatArray, scales: FloatArray, deadline: Deadline) -> tuple[
 
 
 class Objective:
-    """The loss of one output, or of several that are coupled, with targets of shape (n, C), plus c on every radius."""
+    """The loss of one output, or of several coupled ones, with targets of shape (n, C), plus c times every radius."""
 
     def __init__(self, data: ObjectiveData, fit: DataFit, dual_radius: float, deadline: Deadline = NEVER) -> None:
         self.data, self.fit, self.dual_radius, self.deadline = data, fit, dual_radius, deadline
 
     def at(self, factors: Factors) -> Point:
-        """Return the point of these factors, each output scaled to where it is best along its ray."""
+        """Return the point of these factors, with each output scaled to the minimum along its ray."""
         image = self.data.exact.image(factors.E)
         prediction = self.data.exact.pair(image, image, factors.mixing)
         radii = factors.dot(factors.E[:1], factors.E[:1])[0]
@@ -130,15 +130,15 @@ class Objective:
         )
 
     def _scales(self, prediction: FloatArray, costs: FloatArray) -> FloatArray:
-        """Return the multiples of the outputs' predictions that minimise the objective, by Newton's method."""
+        """Return the scales of the outputs' predictions that minimise the objective, by Newton's method."""
         scales = np.ones(len(costs))
         value = self.fit.value(prediction) + float(costs.sum())
         least = np.minimum(1.0, _LEAST_COST * abs(value) / np.maximum(costs, 1e-300))
         for _ in range(30):
             at = prediction * scales
             gradient = np.sum(self.fit.gradient(at) * prediction, axis=0) + costs
-            # An upper bound of the curvature of coupled outputs, whose steps may be cut one by one. Where the loss is
-            # flat, they are as long as the limit below allows.
+            # Use an upper bound of the curvature of coupled outputs, whose steps may be cut individually. If the loss
+            # is flat, a step is as long as the limit below allows.
             bend = np.sum(self.fit.curvature(at).diagonal * prediction**2, axis=0) + 1e-9 * costs / scales + 1e-300
             step = -gradient / bend
             if not np.all(np.isfinite(step)) or -float(gradient @ step) <= 1e-13 * abs(value):
@@ -157,7 +157,7 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A point on the spheres, with derivatives that are computed when they are needed."""
+    """A point on the spheres; derivatives are computed when they are needed."""
 
     objective: Objective
     factors: Factors
@@ -179,16 +179,16 @@ class Point:
 
     @cached_property
     def z(self) -> FloatArray:
-        """Multipliers of the rows, shape (N, C): the sum over rows is the dual radius at the best radius."""
+        """Multipliers of the rows, shape (N, C); at the best radius they add up to the dual radius over the rows."""
         return -0.5 * self.factors.dot(self.slope, self.factors.E) / self.radii
 
     @cached_property
     def stiffness(self) -> FloatArray:
-        r"""Positive substitute of z in the Hessian: the multipliers if every row pointed along its slope.
+        r"""Positive substitute for z in the Hessian: the multipliers if every row pointed along its slope.
 
-        A row of little effect sees a linear function on its sphere. With the true multiplier its Newton step leads to
-        the wrong pole from more than a right angle away, and too far from anything near one; with this one it leads to
-        the right pole from everywhere, and as fast when near.
+        For a row with little effect the objective is linear on its sphere. With the true multiplier, its Newton step
+        leads to the wrong pole from more than a right angle away, and overshoots from near a right angle. With the
+        substitute it leads to the right pole from everywhere, and equally fast close to it.
         """
         size = 0.5 * np.sqrt(self.factors.dot(self.slope, self.slope) / self.radii)
         least = 1e-12 * size.mean(axis=0) + 1e-300
@@ -210,12 +210,12 @@ class Point:
         return self.objective.data.quick.cast(self.image)
 
     def tangent(self, D: FloatArray) -> FloatArray:
-        """Return the nearest direction that keeps the rows of each output on one sphere, of whatever radius."""
+        """Return the nearest direction that keeps the rows of each output on one sphere, of any radius."""
         along = self.factors.dot(D, self.factors.E) / self.radii
         return D - self._spread(along - along.mean(axis=0)) * self.factors.E
 
     def hessian(self, D: FloatArray) -> FloatArray:
-        """Return the product of the Hessian, with `stiffness`, and a tangent direction."""
+        """Return the product of the Hessian, with `stiffness` in place of z, and a tangent direction."""
         quick, mixing = self.objective.data.quick, self.factors.mixing
         moved = quick.image(D)
         change = self.curvature.times(2.0 * quick.pair(self._quick_image, moved, mixing))
@@ -240,9 +240,9 @@ class Point:
     def precondition(self, R: FloatArray) -> FloatArray:
         r"""Return an approximate solution of the Newton system with right-hand side R.
 
-        As if the rows of the data and their products with the columns were independent: the curvature of the loss is
-        then a Kronecker product, which the eigenvectors of both factors diagonalise together with the stiffness. Where
-        there are fewer eigenvectors than columns, only the stiffness counts in the rest of the space.
+        The rows of the data and their products with the columns are treated as independent. The curvature of the loss
+        is then a Kronecker product, which the eigenvectors of both factors diagonalise together with the stiffness. If
+        there are fewer eigenvectors than columns, only the stiffness is used in the rest of the space.
         """
         result = np.empty_like(R)
         for own, vectors, weights, rotation in self._modes:
@@ -256,7 +256,7 @@ class Point:
         return self.tangent(result)
 
     def metric_norm(self) -> float:
-        """Return the norm of the factors in which the preconditioner measures directions."""
+        """Return the norm of the factors in the metric of the preconditioner."""
         total = 2.0 * float(np.sum(self.stiffness * self.radii))
         for own, vectors, weights, rotation in self._modes:
             # E = V Y R' with Y = V^-1 E R, and V'Diag(stiffness) V is the identity.

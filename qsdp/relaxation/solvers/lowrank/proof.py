@@ -1,4 +1,4 @@
-"""Certify a point by its dual vector, and find the columns along which it can be improved."""
+"""Certificates of points by their dual vectors, and the columns that can improve a point."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 
 __all__ = ["CachedEvaluation", "offer"]
 
-#: What is added to the multipliers before their violations are looked for, in proportion to the row sums of M, is this
-#: share of the gap, at most the limit: it loosens the bound by as much at most.
-#: With a tenth and ten times of either, the eight problems of `factors` take 127 to 139 iterations in place of 133.
+#: Amount added to the multipliers before their violations are computed, as a share of the gap, and its limit. It is
+#: proportional to the row sums of M and loosens the bound by at most this amount.
+#: With a tenth and ten times of either, the eight problems of `factors` take 127 to 139 iterations instead of 133.
 _FLOOR_SHARE, _LARGEST_FLOOR = 1e-2, 1e-4
-#: Relative accuracy of the best weights for a matrix, as a share of the gap, and at most: with a fifth and five times
-#: of the one, a tenth and ten times of the other, 132 and 133 iterations.
+#: Relative accuracy of the best weights for a matrix, as a share of the gap, and its limit. With a fifth and five times
+#: the share, and a tenth and ten times the limit, the eight problems take 132 and 133 iterations.
 _WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 
 
 class CachedEvaluation(DirectEvaluation):
-    """Evaluation through the data, of a point whose predictions and adjoint are cached."""
+    """Evaluation through the data for a point whose predictions and adjoint are cached."""
 
     def __init__(self, instance: Instance, data: ObjectiveData) -> None:
         super().__init__(instance)
@@ -35,7 +35,7 @@ class CachedEvaluation(DirectEvaluation):
         self._M: FloatArray | None = None
 
     def cache(self, prediction: FloatArray, M: FloatArray) -> None:
-        """Set predictions and adjoint of the points and dual vectors evaluated until the next call."""
+        """Set the predictions and the adjoint for all points and dual vectors evaluated until the next call."""
         shape = self.instance.target.shape
         self._prediction, self._M = prediction.reshape(shape), M
 
@@ -51,18 +51,18 @@ class CachedEvaluation(DirectEvaluation):
         """Return the matrices of shape (C, N, N) of a dual vector in the shape of the target."""
         columns = nu.T if nu.ndim == 2 else [nu]
         matrices = [self._data.exact.adjoint(column) for column in columns]
-        # A copy of a single one would be another matrix in memory.
+        # Stacking a single matrix would take memory for a copy.
         return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:
     """Offer the point and its dual vector; return the eigenvectors that violate dual feasibility, for every output.
 
-    Where the gap exceeds `tol`, better weights are computed.
+    If the gap exceeds `tol`, better weights are computed.
     """
     shape, deadline, cube = evaluation.instance.target.shape, incumbent.deadline, float(evaluation.instance.size) ** 3
     if not deadline.tolerates(2.0 * FACTOR * cube + evaluation.instance.pass_operations):
-        # The point could not be repaired any more.
+        # There would be no time to repair the point.
         raise TimeOver
     nu = evaluation.nu(point.nu.reshape(shape))
     M = evaluation.adjoints(nu)
@@ -92,9 +92,9 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
 
 
 def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatArray:
-    """Return weights of nearly the least sum with ``Diag(z) +- M`` positive semidefinite.
+    """Return weights of nearly minimal sum with ``Diag(z) +- M`` positive semidefinite.
 
-    The multipliers of the rows are such weights only where the point is optimal.
+    The multipliers of the rows are such weights only if the point is optimal.
     """
     z = uninterrupted(grothendieck_bound(M, tol=accuracy, time_limit=deadline.time_limit)).z
     weights: FloatArray = z[: len(M)] + z[len(M) :]
@@ -102,7 +102,7 @@ def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatAr
 
 
 def _raised(M: FloatArray, z: FloatArray, floor: float) -> FloatArray:
-    """Return positive weights, z and a small multiple of the row sums."""
+    """Return positive weights: z plus a small multiple of the row sums."""
     sums = np.abs(M).sum(axis=1)
     total = float(sums.sum())
     raised = z + (floor * float(z.sum()) / total) * sums if total > 0.0 else np.ones_like(z)
@@ -111,14 +111,14 @@ def _raised(M: FloatArray, z: FloatArray, floor: float) -> FloatArray:
 
 
 def _corrected(z: FloatArray, values: FloatArray, vectors: FloatArray) -> tuple[FloatArray, Directions]:
-    r"""Return weights with ``Diag(z) +- M`` positive semidefinite, but for rounding, and the violating eigenvectors.
+    r"""Return weights with ``Diag(z) +- M`` positive semidefinite up to rounding, and the violating eigenvectors.
 
-    `values` and `vectors` are of M divided by roots of z from both sides. The negative part -P of such a matrix is
-    compensated by the row sums of \|P\|, which dominate P: where few rows cause it, as those of rare features, that
-    hardly loosens the bound, while scaling all of z would.
+    `values` and `vectors` belong to M divided by the roots of z from both sides. The row sums of \|P\|, which dominate
+    P, compensate the negative part -P of such a matrix. If few rows cause it, such as rows of rare features, this
+    hardly loosens the bound, while scaling all of z would loosen it.
     """
     roots, added = np.sqrt(z), np.zeros_like(z)
-    # A needs columns where M exceeds Diag(z), B where -M does.
+    # A needs columns if M exceeds Diag(z), and B if -M does.
     violating = []
     for sign in (1.0, -1.0):
         excess = sign * values - 1.0

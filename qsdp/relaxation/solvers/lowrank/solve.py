@@ -1,4 +1,4 @@
-"""Solve one output after the other in factors of low rank."""
+"""Solve one output after the other in low-rank factors."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["operations", "solve_low_rank", "unfit"]
 
-#: Newton steps of a solve, with their decompositions in N^3, products with the data (steps times conjugate gradients),
-#: and the columns of its factors: typical of beta at which a network generalises. For a smaller beta the rank is
-#: higher, and other methods are better.
+#: Newton steps of a solve, the work of their decompositions in N^3, products with the data (steps times conjugate
+#: gradients), and columns of the factors. They are typical of a beta at which a network generalises. For a smaller beta
+#: the rank is higher, and other methods are better.
 _STEPS, _DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 15, 10.0, 2000, 80
 
-#: Products of a coarse solve of at most so many samples per column: 100 and 1000 samples of 784 pixels took 1.2 and
-#: 2.5 s an output to 1e-2, the interior-point method 7.5 and more than 12 s.
+#: Largest number of samples per column, and number of products, of a coarse solve with few samples. To 1e-2, 100 and
+#: 1000 samples of 784 pixels took 1.2 and 2.5 s per output, and 7.5 and more than 12 s by the interior-point method.
 _FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
 
-#: Least eigenvalues of a start that are kept, as multiples of the tolerance times the largest: with 1e-6 of the largest
-#: solves to 1e-2 from an interior-point solution take four to ten times as long.
+#: Smallest eigenvalues of a start that are kept, as multiples of the tolerance times the largest eigenvalue. With 1e-6
+#: of the largest, solves to 1e-2 from an interior-point solution take four to ten times as long.
 _START = 0.1
 
 #: Side N below which the other methods are fast without low rank.
@@ -40,7 +40,7 @@ _FEWEST_COLUMNS = 150
 
 
 def operations(instance: Instance, tol: float) -> float:
-    """Return about how many floating-point operations a solve takes; infinity where the method is not meant for it."""
+    """Return about how many floating-point operations a solve takes; infinity if the method is not meant for it."""
     if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
@@ -50,9 +50,9 @@ def operations(instance: Instance, tol: float) -> float:
 
 
 def unfit(loss: Loss) -> str | None:
-    """Return what a loss lacks for this method, or None.
+    """Return the property that a loss lacks for this method, or None.
 
-    At an optimum of a loss with kinks many predictions lie on these, where no second derivative helps.
+    At an optimum of a loss with kinks, many predictions lie at kinks, where second derivatives do not help.
     """
     return None if loss.has_curvature else "to have a curvature"
 
@@ -64,15 +64,15 @@ def solve_low_rank(
     device: str | None = None,
     effort: float = math.inf,
 ) -> RawSolution:
-    """Return the best certified pair met in factors of low rank, see `solve_parts` for the arguments.
+    """Return the best certified pair of the low-rank method, see `solve_parts` for the arguments.
 
-    Iterations are Newton steps of one output; products with the data run on the `device`, one of torch. After about
-    `effort` floating-point operations the time is over; an output may use two shares of what is left of them.
+    Iterations are Newton steps of one output. The torch `device` computes products with the data. The solve ends after
+    about `effort` floating-point operations; an output may use two shares of the operations left.
     """
 
     def prepare(small: Instance) -> SolvePart:
         assert isinstance(small.map, QuadraticMap)
-        # Copies of the data are made, which take about as long as a pass.
+        # Copies of the data take about as long as a pass over them.
         limits.deadline.require(small.pass_operations)
         data = ObjectiveData(small.map, small.fit.weights, device)
 
@@ -95,7 +95,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: 
     if status is None:
         try:
             if start is not None and start.Z is not None and start.V is not None:
-                # Solutions of other methods are of full rank, and most of that is their error.
+                # Solutions of other methods have full rank, mostly because of their errors.
                 share = min(_START * limits.tol, _START)
                 factors = factors_of(start.V + start.Z, start.V - start.Z, share)
             else:

@@ -1,4 +1,4 @@
-"""Anderson's acceleration of a fixed-point iteration."""
+"""Anderson acceleration of a fixed-point iteration."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ __all__ = ["Anderson"]
 
 
 class Anderson:
-    r"""Extrapolate the images g(v) of a map whose fixed point is sought from the last residuals f = g(v) - v.
+    r"""Extrapolate to the fixed point of a map g from its last images g(v) and residuals f = g(v) - v.
 
-    The combination of the remembered images whose residuals add up to the smallest one, of type II (Walker and
-    Ni 2011). For an iteration that converges linearly this is a Krylov method; where the residual grows, what is
-    remembered is dropped, the iteration goes on from the last image that the map itself gave, and the map, which
-    converges, is left to itself for a while.
+    The next point is the combination of the stored images whose combined residual is smallest (type II, Walker and
+    Ni 2011). For a linearly convergent iteration this is a Krylov method. If the residual grows, the stored steps are
+    dropped, the iteration continues from the last image that the map itself gave, and the map, which converges, is
+    iterated without extrapolation for a while.
 
     Parameters
     ----------
     floats, fewest, most : int
-        Floats of the steps that are remembered, and their number at least and at most.
+        Number of floats of the stored steps, and the smallest and largest number of stored steps.
     ridge : float
         Added to the squares of steps of unit length.
     longest : float
-        Longest leap, in norms of the residual: beyond it steps are dependent up to rounding.
+        Longest extrapolation, in norms of the residual: beyond it the steps are linearly dependent up to rounding.
     progress : float
-        What a residual has to fall by to count as progress.
+        Factor by which a residual must fall to count as progress.
     patience : int
-        Steps without progress after which the map is left to itself.
+        Steps without progress after which extrapolation pauses.
     first_pause, longest_pause : int
-        For how many steps, at first and at most.
+        Number of steps without extrapolation, at first and at most.
     growth : float
-        Growth over the smallest residual at which the remembered steps are dropped.
+        Growth over the smallest residual at which the stored steps are dropped.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Anderson:
         self._plain: FloatArray | None = None
 
     def _give_up(self) -> None:
-        """Forget, and leave the map to itself for a while, twice as long as the last time."""
+        """Drop the stored steps, and pause extrapolation for about twice as long as the last time."""
         self._forget()
         self._pause = min(2 * self._pause + self._first_pause, self._longest_pause)
         self._rest, self._idle = self._pause, 0
 
     def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
-        """Return the next point, from the image and the residual of the last one (flat arrays)."""
+        """Return the next point, given the image and the residual of the last point (flat arrays)."""
         size = float(np.linalg.norm(residual))
         if not size <= self._growth * self._smallest and self._plain is not None:
-            # The leap failed: back to the last image of the map itself.
+            # The extrapolation failed: return to the last image of the map itself.
             plain = self._plain
             self._give_up()
             return plain
@@ -91,7 +91,7 @@ class Anderson:
         if k < 2 or size == 0.0:
             return image
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            # Steps of unit length: old ones are longer by orders of magnitude.
+            # Scale the steps to unit length: old steps are longer by orders of magnitude.
             scales = 1.0 / np.sqrt(np.diagonal(self._products)[:k])
             products = self._products[:k, :k] * np.outer(scales, scales)
             products[np.diag_indices(k)] += self._ridge
@@ -103,7 +103,7 @@ class Anderson:
                 factor, scales * (self._residuals[:k] @ residual), check_finite=False
             )
             leap = weights @ self._images[:k]
-        # Longer leaps come from steps that are dependent up to rounding; NaN fails the test as well.
+        # Longer extrapolations come from steps that are linearly dependent up to rounding; NaN fails the test as well.
         if not float(np.linalg.norm(leap)) <= self._longest * size:
             self._give_up()
             return image
@@ -112,7 +112,7 @@ class Anderson:
         return point
 
     def _remember(self, image: FloatArray, residual: FloatArray) -> None:
-        """Put a step in the place of the oldest one."""
+        """Store a step in place of the oldest one."""
         if self._count == 0:
             memory = min(max(self._floats // image.size, self._fewest), self._most)
             self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))

@@ -1,14 +1,14 @@
-r"""The step through the data: three linear systems with the same solution, the cheapest of which is taken.
+r"""The data step of operator splitting: three linear systems with the same solution, of which the cheapest is used.
 
-All solve, for targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, N, N) in
-scaled coordinates,
+For targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, N, N) in scaled
+coordinates, each of them solves
 
 .. math::
 
     \min_T\; \tfrac{w}{2} \|\tilde{\mathcal{A}}(T) - q\|_\Omega^2 + \tfrac14 \|T - T_0\|_F^2, \qquad
     \tilde{\mathcal{A}}(T)_i = \langle \mathcal{X}_i, T_{jk} / (\delta_j \delta_k) \rangle,
 
-whose factorisation all outputs share.
+and all outputs share its factorisation.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from qsdp.relaxation.products import Products
 
 __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations", "precision"]
 
-#: Bytes that a kernel or a Gram matrix may take, with its factor.
+#: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
 _MEMORY = 3 * 2**30
 
-#: Side of the smallest matrices that are in single precision in coarse solves, and largest entries of the data:
-#: products of four of them are not to overflow.
+#: Smallest side of matrices in single precision in coarse solves, and a bound on the entries of the data for them:
+#: products of four entries must not overflow.
 _LARGE, _LARGEST_SINGLE = 2000, 1e8
 
-#: Factorisations and iterations that a solve is expected to need: those of easy problems.
+#: Numbers of factorisations and iterations that a solve is expected to need: the numbers of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
 
-#: Iterations of conjugate gradients in a step at most, and the relative size of the preconditioned residual at which
-#: they stop: each begins where the last one ended, so that its error shrinks with the step.
+#: Largest number of conjugate gradient iterations in a step, and the relative preconditioned residual at which they
+#: stop. Each solve starts from the last solution, so its error shrinks with the step.
 _PRODUCTS, _REDUCTION = 60, 0.02
 
-#: Numbers of some outputs among all: those to which T0 and q of a step belong.
+#: Indices of the outputs to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
 
 
 class KernelStep:
-    r"""Through the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`, of degree two."""
+    r"""Step with the degree-two n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
 
     def __init__(
         self,
@@ -87,10 +87,10 @@ class KernelStep:
 
 
 class GramStep:
-    """Through the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, see `gram_in_basis`.
+    """Data step with the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, see `gram_in_basis`.
 
-    With targets that never change, those of the squared loss, the products of these with the samples suffice. The step
-    keeps the Gram matrix as an array of the library, in the precision that it has.
+    For the squared loss the targets never change, so their products with the samples suffice. The Gram matrix is kept
+    as an array of the library, in its given precision.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class GramStep:
         self._factor = self.library.factored(self._scaled)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T, and no predictions: they would take a pass over the data."""
+        """Return T and None in place of its predictions, which would take a pass over the data."""
         if self._products is None:
             products = to_vectors(adjoint(self.passes, self._weights * q))
         else:
@@ -131,11 +131,11 @@ class GramStep:
 
 
 class IterativeStep:
-    r"""Matrix-free, by conjugate gradients from the last solution.
+    r"""Matrix-free data step by conjugate gradients, started from the last solution.
 
-    The preconditioner is the operator that Gaussian data of the same second moments :math:`\Sigma` would have,
-    :math:`n (2 \Sigma T \Sigma + \mathrm{tr}(\Sigma T) \Sigma)` with the total weight n, inverted in the eigenbasis of
-    :math:`\Sigma`.
+    The preconditioner is the operator of Gaussian data with the same second moments :math:`\Sigma`,
+    :math:`n (2 \Sigma T \Sigma + \mathrm{tr}(\Sigma T) \Sigma)` with the total weight n. It is inverted in the
+    eigenbasis of :math:`\Sigma`.
     """
 
     side = 0
@@ -207,27 +207,27 @@ class IterativeStep:
         return preconditioned
 
 
-#: What predictions and matrices of dual vectors are computed by: the data, or their products on a device.
+#: Object that computes predictions and the matrices of dual vectors: the data map, or its products on a device.
 Passes = DataMap | Products
 
-#: A solver of the step through the data, with what its `passes` over them are by. `prepare` sets the scales of the
-#: coordinates, of shape (N,), and the weight of the predictions, and factors a matrix of that `side`, 0 where there is
-#: none. `solve` returns T of shape (C, N, N), and its predictions of shape (n, C) where they are a by-product.
+#: Solver of the data step; `passes` computes its passes over the data. `prepare` sets the scales of the coordinates, of
+#: shape (N,), and the weight of the predictions, and factors a matrix of side `side` (0 if there is no matrix). `solve`
+#: returns T of shape (C, N, N), and its predictions of shape (n, C) if they are a by-product.
 DataStep = KernelStep | GramStep | IterativeStep
 
 
 def operations(instance: Instance, tol: float) -> float:
-    """Return about how many floating-point operations a solve takes."""
+    """Estimate the number of floating-point operations of a solve."""
     cones = 2.0 * 15.0 * instance.size**3 * instance.n_blocks
-    # Prox and products in every iteration are bound by memory rather than by arithmetic.
+    # The prox and the products of every iteration are bound by memory rather than by arithmetic.
     prox = 0.0 if instance.fit.quadratic else 200.0 * instance.target.size
     return min(cost.total for cost in _costs(instance, tol).values()) + _ITERATIONS * (cones + prox)
 
 
 def choose_step(instance: Instance, tol: float, deadline: Deadline = NEVER) -> str:
-    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations within the memory.
+    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations and fits into memory.
 
-    A system whose setup would take more than half of the time is not chosen; "iterative" has no setup.
+    A system whose setup would take more than half of the time left is not chosen; "iterative" has no setup.
     """
     half = deadline.share(0.5)
     costs = _costs(instance, tol)
@@ -236,9 +236,9 @@ def choose_step(instance: Instance, tol: float, deadline: Deadline = NEVER) -> s
 
 
 def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
-    """Return the data type of the matrix of a step: single precision for large ones, where that is accurate enough.
+    """Return the data type of the matrix of a step: single precision if it is large and this is accurate enough.
 
-    Bounds and objectives are computed from the data in the end, in double precision.
+    In the end, bounds and objectives are computed from the data in double precision.
     """
     data = instance.map
     side = data.n_rows if step == "kernel" else instance.size * (instance.size + 1) // 2
@@ -249,7 +249,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
 
 @dataclass(frozen=True)
 class _Cost:
-    """Operations of a step through the data: before the first iteration, and in all; at the rate of factorisations."""
+    """Operations of a data step, before the first iteration and in total, at the rate of factorisations."""
 
     setup: float
     total: float
@@ -262,13 +262,13 @@ def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
     def factored(step: str, side: float, once: float, again: float, passes: float) -> _Cost:
-        """Return the cost where forming a matrix takes operations once, and again for every metric."""
+        """Return the cost if forming the matrix takes `once` operations, and `again` operations for every metric."""
         share = bytes_of[step] / 8.0
         metric = share * (again + side**3 / 3.0)
         iterations = _ITERATIONS * (share * 10.0 * side * side * C + passes)
         return _Cost(share * once + metric, share * once + _FACTORISATIONS * metric + iterations)
 
-    # Products of matrices are twice as fast as factorisations.
+    # Matrix products are twice as fast as factorisations.
     once = 0.5 * gram_operations(n, N) if isinstance(instance.map, QuadraticMap) else float(n) * p * p
     gram = factored("gram", p, once, 0.0, 0.0 if instance.fit.quadratic else pass_over)
     if isinstance(instance.map, FormMap):
@@ -285,19 +285,19 @@ def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
 
 
 def _passes(data: DataMap, device: str | None) -> Passes:
-    # The few rows that stand for statistics are passed over at the ends only.
+    # A FormMap has few rows, which stand for statistics; there are passes over them only at the ends of a solve.
     return data if device is None or isinstance(data, FormMap) else Products(data, np.float64, device)
 
 
 def forward(data: Passes, T: FloatArray) -> FloatArray:
-    """Return predictions of shape (n, C) of matrices of shape (C, N, N)."""
+    """Return the predictions of shape (n, C) of matrices of shape (C, N, N)."""
     if isinstance(data, Products):
         return data.forwards(T)
     return np.stack([data.forward(matrix) for matrix in T], axis=1)
 
 
 def adjoint(data: Passes, nu: FloatArray) -> FloatArray:
-    """Return matrices of shape (C, N, N) of vectors of shape (n, C)."""
+    """Return the matrices of shape (C, N, N) of vectors of shape (n, C)."""
     if isinstance(data, Products):
         return data.adjoints(nu)
     return np.stack([data.adjoint(column) for column in nu.T])
@@ -306,7 +306,7 @@ def adjoint(data: Passes, nu: FloatArray) -> FloatArray:
 def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> FloatArray:
     r"""Return the matrix whose square (Kronecker) stands for :math:`\frac1n \sum \mathcal{X}_i \otimes \mathcal{X}_i`.
 
-    The (weighted) mean of x x' times the root of the factor a; a lift adds its last row and column.
+    It is the (weighted) mean of x x' times :math:`|a|`; a lifted map adds a last row and column.
     """
     a, _, c = data.coefficients
     X = data.X
@@ -320,7 +320,7 @@ def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> Flo
 
 
 def _fill_kernel(library: ArrayLibrary, data: QuadraticMap, delta: FloatArray, K: Any) -> None:
-    """Write the kernel in the coordinates of the metric, to an array of the library."""
+    """Write the kernel in the coordinates of the metric to an array of the library."""
     a, b, c = data.coefficients
     d = data.X.shape[1]
     scaled = library.take(data.X / delta[:d])

@@ -1,25 +1,25 @@
-r"""The splitting of the relaxation into two half-size blocks, and its iteration.
+r"""Operator splitting of the relaxation with two half-size matrices, and its iteration.
 
-With A = V + Z, B = V - Z the relaxation is
+With A = V + Z and B = V - Z, the relaxation is
 
 .. math::
 
     \min\; \ell(\mathcal{A}(A - B), y) + c \sum_k r_k \quad\text{s.t.}\quad
     A_k, B_k \succeq 0,\; \mathrm{diag}(A_k + B_k) = r_k \mathbf 1 .
 
-The alternating direction method of multipliers (Boyd et al. 2011) puts loss and diagonals in one block and the two
-cones in the other. The first decouples into a ridge system in T = A - B, see `data_step`, and a closed form for the
-diagonal of S = A + B; the second is one eigendecomposition each. A loss other than the squared one gets a copy of the
-predictions in the second block, where it is solved by its prox.
+The alternating direction method of multipliers (Boyd et al. 2011) puts the loss and the diagonals in one block and the
+two cones in the other. The first block decouples into a ridge system in T = A - B (see `data_step`) and a closed form
+for the diagonal of S = A + B. The second takes one eigendecomposition per cone. A loss other than the squared loss has
+a copy of the predictions in the second block, which is updated by the prox of the loss.
 
-What the method needs to converge at default settings is a *metric*: every coordinate j is scaled by
+To converge at default settings, the method needs a *metric*: every coordinate j is scaled by
 
 .. math:: \delta_j = (2 z_j / r)^{1/4},
 
-z being the multipliers of the diagonals. In these coordinates a primal and a dual solution have the same size, row by
-row; it is what the scaling of interior-point methods becomes when it is confined to diagonal matrices. Scale and shape
-of the metric are estimated from the iterates a few times, at geometrically growing distances; in between, the
-iteration is that of one map, and Anderson's acceleration saves up to half of its steps.
+where z are the multipliers of the diagonals. In these coordinates a primal and a dual solution have the same size, row
+by row. The metric is the scaling of interior-point methods restricted to diagonal matrices. Its scale and shape are
+estimated from the iterates a few times, at geometrically growing intervals. Between two estimates the iteration applies
+one fixed map, and Anderson acceleration saves up to half of its steps.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from qsdp.relaxation.solvers.splitting.metric import MetricRule, first_scales, n
 
 __all__ = ["solve_splitting"]
 
-#: Side of the largest matrices that one thread decomposes, on a busy machine many times faster than two, where the
-#: step through the data has systems of this side at least; smaller solves are in one thread as a whole.
+#: Matrices up to the first side are decomposed in one thread if the system of the data step has at least the second
+#: side: on a busy machine one thread is many times faster than two. Smaller solves run in one thread as a whole.
 _ONE_THREAD, _MANY_ROWS = 512, 2000
 
-#: Share of the tolerance to which evaluations in single precision have to come.
+#: Share of the tolerance that the gap must reach if it is evaluated in single precision.
 _SINGLE_MARGIN = 0.97
 
 
@@ -73,11 +73,11 @@ def solve_splitting(
     step: str = "auto",
     rule: MetricRule | None = None,
 ) -> RawSolution:
-    """Return the best certified pair that operator splitting meets on a normalised instance, all outputs together.
+    """Solve a normalised instance by operator splitting, all outputs together, and return the best certified pair.
 
-    It starts from a solution of a neighbouring instance, in this one's units, and uses Gram matrices of `reductions`.
-    The Gram matrix and its products with all outputs, the factorisations of the steps and their passes over the data
-    run on the `device`, one of torch.
+    `start` is a solution of a neighbouring instance, in the units of this one. Gram matrices are taken from
+    `reductions`. The torch `device` computes the Gram matrix and its products with all outputs, the factorisations of
+    the data step and its passes over the data.
     See `data_step` for the steps "kernel", "gram" and "iterative".
     """
     began = time.perf_counter()
@@ -89,7 +89,7 @@ def solve_splitting(
         data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
-        # Beside iterations with large systems the search costs nothing.
+        # The cost of the search is negligible compared with iterations with large systems.
         search = WeightSearch(distance=2) if data_step.side >= _MANY_ROWS else WeightSearch()
         incumbent = Incumbent(evaluation, limits, search)
         iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule or MetricRule())
@@ -98,17 +98,17 @@ def solve_splitting(
     except tuple(STOPS) as error:
         status = STOPS[type(error)]
     if incumbent is None:
-        # Weights are found anew: those of a start belong to another dual vector.
+        # The weights of the start belong to another dual vector.
         return zero_solution(instance, status) if start is None else replace(start, z=None, status=status)
     solution = incumbent.solution(status)
     return replace(solution, timings={"compile": spent, **solution.timings})
 
 
 def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
-    """Iterate until a limit or the tolerance stops it, and return which.
+    """Iterate until the tolerance or a limit is reached, and return the status.
 
-    All outputs share a metric and its factorisations at first; those that converge slowly in it are restarted, each in
-    a metric of its own.
+    At first all outputs share a metric and its factorisations. Outputs that converge slowly in it are restarted, each
+    in its own metric.
     """
     if (status := incumbent.stop(0)) is not None:
         return status
@@ -123,7 +123,7 @@ def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
 
 
 def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int, last: int) -> tuple[int, str | None]:
-    """Do iterations k + 1 .. `last`, or until the active outputs are certified; return the number and why to stop."""
+    """Run iterations k + 1 .. `last` or until the active outputs are certified; return the count and the status."""
     first = k
     while k < last:
         k += 1
@@ -150,7 +150,7 @@ def _make_steps(
     deadline: Deadline,
     device: str | None,
 ) -> tuple[DataStep, Evaluation]:
-    """Return the step through the data of that name, and the evaluation that shares its products."""
+    """Return the data step of the given name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
     if isinstance(data, QuadraticMap) and step == "kernel":
@@ -180,7 +180,7 @@ class _Iteration:
         self._evaluation, self.rule = evaluation, rule
         self._squared = instance.fit.quadratic
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-        #: Weights of the samples that broadcast with predictions (n, C): those of loss and penalty alike.
+        #: Sample weights that broadcast with predictions (n, C). They weight both the loss and the penalty.
         self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
         self._roots = np.sqrt(self._weights)
         self._predictions: FloatArray | None = None
@@ -189,13 +189,13 @@ class _Iteration:
     # -- start ---------------------------------------------------------------------------------------
 
     def begin(self, outputs: Outputs, start: RawSolution | None = None) -> None:
-        """Start these outputs, and no others, from zero or a given solution."""
+        """Start these outputs, and no others, from zero or from a given solution."""
         shape = (self._instance.n_blocks, self._instance.size, self._instance.size)
         self.A, self.B, self._T = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        # Scaled multipliers of A and B; minus them are the dual matrices Diag(z) -+ M.
+        # Scaled multipliers of A and B: the negatives of the dual matrices Diag(z) -+ M.
         self._UA, self._UB, self._z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
-        # Outputs that are not certified yet; the others stand still.
+        # Outputs that are not certified yet; the others are not updated.
         self._active = outputs
         self._count, self._next, self._renewable, self._renewals = 0, self._patience(), 0, 0
         z, r, w = self._guess()
@@ -224,9 +224,9 @@ class _Iteration:
         at_zero = float(ray.values(np.zeros(len(costs)))[0 if instance.loss.coupled else own].sum())
         along = float((ray.values(scales) + scales * costs)[0 if instance.loss.coupled else own].sum())
         if not along < at_zero:
-            # No decrease along the gradient. No objective exceeds that of zero: guess a tenth of the r that allows.
+            # No decrease along the gradient. The objective at zero bounds the optimal r: guess a tenth of this bound.
             r = 0.1 * at_zero / ((instance.dual_radius or 1.0) * len(own))
-        # Half the second derivative for the squared loss; for others one that balances gradient and predictions.
+        # The second derivative of the squared loss; for other losses a weight that balances gradient and predictions.
         return z, r, 2.0 if self._squared else 0.25
 
     def _start_from(self, start: RawSolution, z: FloatArray, r: float, w: float) -> tuple[FloatArray, float, float]:
@@ -249,7 +249,7 @@ class _Iteration:
         return z, r, w
 
     def _set_metric(self, delta: FloatArray, w: float) -> None:
-        """Move the iterates, which stand in unscaled coordinates, into those of the metric."""
+        """Transform the iterates from unscaled coordinates to those of the metric."""
         outer = np.outer(delta, delta)
         self.A, self.B, self._T = self.A * outer, self.B * outer, self._T * outer
         self._UA, self._UB = self._UA / outer, self._UB / outer
@@ -260,7 +260,7 @@ class _Iteration:
     # -- one iteration -------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Do one iteration."""
+        """Run one iteration."""
         rule = self.rule
         self._count += 1
         own = self._active
@@ -275,7 +275,7 @@ class _Iteration:
         self._z[own] = 0.5 * (diagonals - r[:, None] * squares) * squares
         index = np.arange(len(squares))
         S[:, index, index] = r[:, None] * squares
-        # Over-relaxation, folded into the multipliers.
+        # Over-relaxation, included in the multipliers.
         kept = 1.0 - rule.relaxation
         half = 0.5 * rule.relaxation
         images = [half * (S + T) + kept * A + UA, half * (S - T) + kept * B + UB]
@@ -285,7 +285,7 @@ class _Iteration:
             images.append(self._roots * (rule.relaxation * moved + kept * self._p[:, own] + self._u[:, own]))
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
-        # Threads for the factorisation and its solutions are in the way of small decompositions.
+        # The threads of the factorisation and its solves slow down small decompositions.
         with few_threads(small=len(squares) <= _ONE_THREAD and self._step.side >= _MANY_ROWS):
             self.A[own], self._UA[own] = _split(moved_A, self._deadline)
             self.B[own], self._UB[own] = _split(moved_B, self._deadline)
@@ -304,14 +304,14 @@ class _Iteration:
         return [part.reshape(array.shape) for part, array in zip(np.split(moved, ends[:-1]), images, strict=True)]
 
     def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the copy of the predictions and its multiplier: with weights in loss and penalty, they cancel."""
+        """Return the copy of the predictions and its multiplier; the weights of loss and penalty cancel."""
         target = self._instance.target
         mine = target[:, self._active] if target.ndim == 2 else target
         p = self._instance.loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
         return p, moved - p
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> bool:
-        """Restrict the active outputs to a mask of shape (C,), and return whether any is left."""
+        """Restrict the active outputs to a mask of shape (C,), and return whether any output is left."""
         left = self._active[wanted[self._active]]
         if 0 < len(left) < len(self._active):
             self._active, self._acceleration = left, Anderson()
@@ -321,7 +321,7 @@ class _Iteration:
     # -- certificates --------------------------------------------------------------------------------
 
     def offer(self, incumbent: Incumbent) -> None:
-        """Offer the point in the cones, and the dual vectors of the step through the data."""
+        """Offer the point in the cones, and the dual vector of the data step."""
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
         shape = self._instance.target.shape
         if not self._squared:
@@ -334,7 +334,7 @@ class _Iteration:
     # -- the metric ----------------------------------------------------------------------------------
 
     def renew_if_due(self) -> None:
-        """Estimate the metric again at iterations whose distance grows."""
+        """Estimate the metric again if the next renewal is due; the intervals grow."""
         if self._count >= self._next:
             rule = self.rule
             self._renewable = self._count + min(self._step.side // rule.costly, 2 * self._count)
@@ -343,20 +343,20 @@ class _Iteration:
 
     @property
     def together(self) -> int:
-        """Number of iterations that all outputs do in a common metric."""
+        """Number of iterations that all outputs run in a common metric."""
         return max(self.rule.together, int(self.rule.together_share * self._step.side))
 
     def _patience(self) -> int:
-        """Return how many iterations the first renewal is worth."""
+        """Return the number of iterations before the first renewal, which grows with its cost."""
         rule = self.rule
         return int(np.clip(self._step.side // (rule.side * len(self._active)), rule.soonest, rule.latest))
 
     def renew(self) -> None:
-        """Estimate the metric from the iterates, and change it where that pays."""
+        """Estimate the metric from the iterates, and change it if the change is large enough to pay."""
         rule = self.rule
         own = self._active
         level = norm_ratio([self._UA[own], self._UB[own]], [self.A[own], self.B[own]])
-        # The diagonals of the dual matrices estimate z and are never negative.
+        # The diagonals of the dual matrices estimate z, and they are never negative.
         duals = np.diagonal(self._UA[own] + self._UB[own], axis1=1, axis2=2)
         z = -0.5 * duals.mean(axis=0) * self._delta**2
         w = self._w
@@ -368,7 +368,7 @@ class _Iteration:
         shape = shape_of(z, max(rule.last_floor, rule.first_floor * 0.1 ** max(0, self._renewals - rule.steady)))
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
         changes = np.abs(np.log(delta / self._delta))
-        # Where a factorisation takes as long as tens of iterations, a change of few coordinates is not worth one.
+        # If a factorisation takes as long as tens of iterations, a change in few coordinates is not worth it.
         change = changes.max() if self._step.side < _MANY_ROWS else float(np.sqrt(np.mean(changes**2)))
         if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(rule.worthwhile):
             return
@@ -379,14 +379,14 @@ class _Iteration:
 
 
 def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
-    """Return the positive and the negative semidefinite parts, whose sum is the argument."""
+    """Return the positive and the negative semidefinite part of each matrix; they add up to the matrix."""
     positive = np.empty_like(matrices)
     for k, matrix in enumerate(matrices):
         deadline.require(EIGENVECTORS * float(len(matrix)) ** 3)
-        # Of all vectors, divide and conquer takes an eighth less than the driver that SciPy chooses.
+        # For all eigenvectors, divide and conquer takes an eighth less time than SciPy's default driver.
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False, driver="evd")
         first = int(np.searchsorted(values, 0.0))
-        # The smaller of the two products.
+        # Compute the smaller of the two products.
         if 2 * first > len(values):
             root = vectors[:, first:] * np.sqrt(values[first:])
             positive[k] = root @ root.T
