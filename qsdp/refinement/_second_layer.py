@@ -31,8 +31,7 @@ _ROUNDS, _SHORTENINGS = 10, 4
 #: neurons are nearly dependent, or if the curvature of one output depends on the others.
 _STIFFER = 1.05
 
-#: Penalty if beta is zero or nearly so, which keeps weights bounded, as a share of the least value that makes zero
-#: optimal.
+#: Penalty for beta near zero, which keeps weights bounded, as a share of the least value that makes zero optimal.
 LEAST_PENALTY = 1e-7
 
 #: Most entries of the columns of a convex problem, most multiplications per iteration, and share of the objective
