@@ -215,7 +215,7 @@ def distill(
     outputs : sequence of int, optional
         Neurons of a layer or outputs of a model to match, in this order. By default, all are matched.
     match : {"model", "polynomial"}, default="model"
-        For a `DenseLayer`: whether to match its own outputs or those of `DenseLayer.to_quadratic_form`.
+        For a `DenseLayer`: whether to match its own outputs or the outputs of `DenseLayer.to_quadratic_form`.
     solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
 

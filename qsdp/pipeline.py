@@ -287,7 +287,7 @@ def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline
 
 
 def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline:
-    """Return a deadline that leaves half of the time to a refinement that goes on until the time limit, if any."""
+    """Return a deadline that leaves half of the time to a refinement among `LIMITED`, if one follows."""
     return deadline.share(0.5) if options.refine in LIMITED else deadline
 
 

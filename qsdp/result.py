@@ -99,7 +99,7 @@ class QSDPResult(Summarized):
             Seed; None draws a new one. With one output and the same seed, the neurons of a smaller network are the
             first neurons of a larger one.
         levels : int, optional
-            Number of levels, if not that of this result. The solution is carried over to the new problem (same
+            Number of levels, if it differs from this result. The solution is carried over to the new problem (same
             data, loss and beta), and its lower bound is recomputed from the same dual vector. The bound is valid,
             but looser than the bound from a solve for these levels.
         allocation, time_limit, n_jobs, device, verbose

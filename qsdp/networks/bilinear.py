@@ -307,7 +307,7 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
     Parameters
     ----------
     network : BilinearNetwork
-        With any activation and levels, and scalar or vector outputs.
+        Network with any activation and levels, and scalar or vector outputs.
     method : {"auto", "3m", "2m"}, default="auto"
         "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
         after moving the signs of the last entries to alpha. "2m" is for activations without linear and constant

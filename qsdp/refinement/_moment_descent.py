@@ -143,7 +143,7 @@ def moves(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return a move of each weight by :math:`\pm 2`, downhill if allowed, and the fall of a quadratic function.
 
-    `own` holds the second derivative in each weight. All have the same shape, except that `largest` has the last axis.
+    `own` holds the second derivative in each weight. All have the same shape, but `largest` has only the last axis.
     """
     steps = -np.copysign(2.0, gradient)
     steps = np.where(np.abs(weights + steps) <= largest, steps, -steps)

@@ -109,8 +109,8 @@ def train_fixed_width(
         \min_{u_j, v_j, \alpha_j}\; \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
         + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
-    For fixed m, this is hard even for one neuron, where it contains MaxCut. The guarantees of the relaxation are
-    about networks of any width.
+    For fixed m, this is hard: even the case of one neuron contains MaxCut. The guarantees of the relaxation hold for
+    networks of any width.
 
     Parameters
     ----------
