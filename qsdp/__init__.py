@@ -110,7 +110,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Estimators bring scikit-learn, which takes longer to import than all else together.
+    # Estimators need scikit-learn, which takes longer to import than everything else together.
     if name in __all__:
         from qsdp import estimators
 

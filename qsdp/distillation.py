@@ -1,4 +1,4 @@
-"""Distillation: match a trained quadratic model, or a layer, by a quantized network."""
+"""Distillation: match a trained quadratic model or a layer by a quantized network."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from qsdp.result import QSDPResult
 
 __all__ = ["DenseLayer", "DistillationResult", "distill"]
 
-#: Activation whose lift is (x, 1)(x, 1)': every quadratic function, with equal weight on its parts.
+#: Activation whose lift is (x, 1)(x, 1)', which gives every quadratic function, with equal weight on its parts.
 _AFFINE_SQUARE = PolynomialActivation(1.0, 2.0, 1.0)
 
-#: Share of the beta from which on the zero network is optimal.
+#: Default beta, as a share of the value from which on the zero network is optimal.
 _BETA_SHARE = 1e-3
 
 
@@ -215,7 +215,7 @@ def distill(
     outputs : sequence of int, optional
         Neurons of a layer or outputs of a model to match, in this order. By default, all are matched.
     match : {"model", "polynomial"}, default="model"
-        For a `DenseLayer`: whether to match its own outputs or those of `DenseLayer.to_quadratic_form`.
+        For a `DenseLayer`: whether to match its own outputs or the outputs of `DenseLayer.to_quadratic_form`.
     solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
 
@@ -313,7 +313,7 @@ def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:
 
 
 def _default_beta(X: FloatArray, target: FloatArray, options: TrainingOptions) -> float:
-    """Return a share of (an upper bound on) the largest useful beta, averaged over outputs, of weighted targets."""
+    """Return a share of an upper bound on the largest useful beta for weighted targets, averaged over outputs."""
     columns = target.T if target.ndim == 2 else target[None, :]
     M = options.levels - 1
     data = quadratic_map(M * X, get_activation(options.activation))

@@ -1,4 +1,4 @@
-"""The errors and warnings of qsdp: every one derives from `QSDPError` or `QSDPWarning`."""
+"""Errors and warnings of qsdp, all derived from `QSDPError` or `QSDPWarning`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 
 class ExportError(InvalidInputError):
-    """A model cannot be written in a format: a part of it has no place there, or its numbers do not fit."""
+    """A model cannot be written in a format: the format cannot represent a part of it, or its numbers do not fit."""
 
 
 class MissingPackageError(QSDPError, ImportError):
@@ -45,7 +45,7 @@ class UnavailableSolverError(SolverError, ImportError):
 
 
 class StorageError(QSDPError, ValueError):
-    """A file is not what its reader expects: damaged, truncated, of another kind or version."""
+    """A file is not what its reader expects: it is damaged, truncated, or of another kind or version."""
 
 
 class DatasetError(QSDPError, OSError):

@@ -1,4 +1,4 @@
-"""Linear maps of symmetric matrices that are given by their rows rather than by data."""
+"""Linear maps of symmetric matrices, given by the rows of their matrices rather than by data."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["FormMap"]
 
 @dataclass(frozen=True, eq=False)
 class FormMap:
-    r"""A linear map of symmetric matrices given by the rows of its matrix, as statistics of data have it.
+    r"""Linear map of symmetric matrices, given by the rows of its matrix, such as the map of statistics of data.
 
     Attributes
     ----------
     size : int
         Side N of the matrices.
     rows : ndarray of shape (r, p)
-        What the p = N(N + 1)/2 entries of the upper triangle are multiplied with: an entry off the diagonal with twice
-        that of the form, since it has two places.
+        Factors of the p = N(N + 1)/2 entries of the upper triangle. Off the diagonal, the factor is twice the entry of
+        the form, since the entry has two places.
     factor : float
-        Of all rows.
+        Common factor of all rows.
     lifted : bool
         Whether the last row and column of the matrices belong to no column of the data.
     n_samples : int
@@ -81,7 +81,7 @@ class FormMap:
         """Return the sum of the forms times `nu`, symmetric of shape (N, N)."""
         first, second = np.triu_indices(self.size)
         M = np.zeros((self.size, self.size))
-        # An off-diagonal entry of S has two places in <M, S>.
+        # An off-diagonal entry of S occurs twice in <M, S>.
         M[first, second] = self.factor / self._counts * (self.rows.T @ nu)
         M[second, first] = M[first, second]
         return M
@@ -99,7 +99,7 @@ class FormMap:
         dtype: Any = np.float64,
         device: str | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `QuadraticMap.gram` does, for rows of weight one, which are few."""
+        """Return the same as `QuadraticMap.gram`, for few rows of weight one."""
         assert weights is None
         deadline.require(float(self.n_rows) * self.rows.shape[1] ** 2)
         scale = self.factor / self._counts
@@ -115,14 +115,14 @@ class FormMap:
         return abs(self.factor) * self._per_row(lambda rows: np.abs(rows).sum(axis=1))
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
-        """Return bounds of shape (r,) on the norms of the forms between ``Diag(z)^(-1/2)``: those of Frobenius."""
+        """Return the Frobenius norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides, as norm bounds."""
         first, second = np.triu_indices(self.size)
         squares = self._per_row(lambda rows: np.square(rows) @ (1.0 / (self._counts * z[first] * z[second])))
         bounds: FloatArray = abs(self.factor) * np.sqrt(squares)
         return bounds
 
     def mean_size(self, weights: FloatArray | None = None) -> float:
-        """Return the root mean square of the Frobenius norms of the forms, of weight one."""
+        """Return the root mean square of the Frobenius norms of the forms, each with weight one."""
         assert weights is None
         largest = float(np.abs(self.rows).max(initial=0.0)) or 1.0
         squares = self._per_row(lambda rows: np.square(rows / largest) @ (1.0 / self._counts))
@@ -135,13 +135,13 @@ class FormMap:
         return np.asarray(entries.any(axis=0) | entries.any(axis=1))
 
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
-        """Return the map of matrices of the coordinates kept."""
+        """Return the map restricted to matrices over the coordinates kept."""
         first, second = np.triu_indices(self.size)
         rows = np.ascontiguousarray(self.rows[:, kept[first] & kept[second]])
         return replace(self, size=int(kept.sum()), rows=rows, lifted=self.lifted and bool(kept[-1]))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
-        """Return the map itself: it does not tell the units of data."""
+        """Return the map itself, because it does not show the units of the data."""
         return self
 
     def scaled(self, factor: float) -> FormMap:
@@ -149,7 +149,7 @@ class FormMap:
         return replace(self, factor=self.factor * factor)
 
     def with_levels(self, ratio: float) -> FormMap:
-        """Return the map for the data times `ratio`, as for another number of levels."""
+        """Return the map for the data times `ratio`, as needed for another number of levels."""
         if ratio == 1.0:
             return self
         first, second = np.triu_indices(self.size)

@@ -1,9 +1,9 @@
-r"""The Gram matrix of products of two columns, from the distinct products of four.
+r"""Gram matrix of products of two columns, computed from the distinct products of four columns.
 
-The entry of the pairs (a, b) and (c, d) is :math:`\sum_i w_i x_{ia} x_{ib} x_{ic} x_{id}`, whatever the order of the
-four: of the :math:`p^2` entries, p = N(N + 1)/2, there are only about :math:`N^4/24` different ones, a third of those
-of a triangle. They are the products of pairs whose larger column lies in a block of columns with all pairs that begin
-in that block or after it.
+The entry of the pairs (a, b) and (c, d) is :math:`\sum_i w_i x_{ia} x_{ib} x_{ic} x_{id}`, for any order of the four
+columns. So of the :math:`p^2` entries, p = N(N + 1)/2, only about :math:`N^4/24` are distinct, a third of the entries
+of a triangle. They are computed as products of the pairs whose larger column lies in a block of columns with all pairs
+that begin in that block or later.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["gram_of_pairs", "gram_operations", "pair_places", "pairs_of"]
 
-#: Columns of a block: more have more entries twice, fewer make products too narrow.
+#: Columns of a block. With more columns, more entries are computed twice; with fewer, products are too narrow.
 _COLUMNS = 16
 
-#: Size up to which there is one block: 846 rows of 19 and 24 columns take 1.1 and 3.2 ms with one, 2.6 and 4.4 ms with
-#: two.
+#: Up to this size there is one block: 846 rows of 19 and 24 columns take 1.1 and 3.2 ms with one block, 2.6 and 4.4 ms
+#: with two.
 _ONE_BLOCK = 24
 
-#: Floats of the pairs of some rows, 32 MiB in double precision, and rows at least: each time all sums are read and
-#: written.
+#: Floats of the pairs of a batch of rows (32 MiB in double precision), and least rows of a batch: every batch reads and
+#: writes all sums.
 _PAIR_FLOATS, _LEAST_ROWS = 2**22, 2048
 
 
 def gram_operations(n: int, size: int) -> float:
-    """Return about how many floating-point operations the Gram matrix of n rows takes."""
+    """Return the approximate number of floating-point operations for the Gram matrix of n rows."""
     counts = [_counts(size, block) for block in _blocks(size)]
     return 2.0 * n * sum(ending * beginning for ending, beginning in counts)
 
@@ -51,17 +51,17 @@ def gram_of_pairs(
     ----------
     X : ndarray of shape (n, N)
     weights : ndarray of shape (n,), optional
-        Of the rows, positive; None is one for each.
+        Positive weights of the rows; None gives every row weight one.
     deadline : Deadline
-        Raises TimeOver in the midst of it.
+        Time limit; when it passes, TimeOver is raised during the computation.
     dtype : data type
-        Of the result and of products of some thousand rows; these are added up in double precision.
+        Data type of the result and of the products of batches of rows, which are summed in double precision.
     device : str, optional
-        Of torch, on which the products run; None is NumPy.
+        Device of torch on which the products run; None means NumPy.
 
     Notes
     -----
-    The pairs are those of `numpy.triu_indices`.
+    Pairs are in the order of `numpy.triu_indices`.
     """
     n, size = X.shape
     starts, blocks = _pair_starts(size), _blocks(size)
@@ -85,14 +85,14 @@ def gram_of_pairs(
 
 
 def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
-    """Return all entries from the distinct ones."""
+    """Return all entries of the Gram matrix, given the distinct ones."""
     starts = _pair_starts(size)
     gram = np.empty((starts[-1], starts[-1]), dtype=dtype)
     place = pair_places(size)
     for block, total in zip(_blocks(size), sums, strict=True):
         origin, first = starts[block.start], block.start * (block.start + 1) // 2
         for b in block:
-            # The pairs (a, b), a <= b, with those that begin at b or after it.
+            # Products of the pairs (a, b), a <= b, with the pairs that begin at b or later.
             own = total[b * (b + 1) // 2 - first :][: b + 1]
             with_b = own[:, place[b:, b:] - origin]
             later = own[:, starts[b + 1] - origin :]
@@ -108,7 +108,7 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return `numpy.triu_indices`, which takes as long as a small Gram matrix; not to be changed."""
+    """Return cached, read-only `numpy.triu_indices`, since that takes as long as a small Gram matrix."""
     pairs = np.triu_indices(size)
     for numbers in pairs:
         numbers.flags.writeable = False
@@ -117,7 +117,7 @@ def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 @lru_cache(maxsize=8)
 def pair_places(size: int) -> npt.NDArray[np.intp]:
-    """Return the places (size, size) of pairs, in either order, in that of `numpy.triu_indices`; not to be changed."""
+    """Return read-only places (size, size) of pairs in the order of `numpy.triu_indices`, for both orders of a pair."""
     numbers = np.arange(size)
     low, high = np.minimum.outer(numbers, numbers), np.maximum.outer(numbers, numbers)
     places: npt.NDArray[np.intp] = _pair_starts(size)[low] + high - low
@@ -131,14 +131,14 @@ def _blocks(size: int) -> list[range]:
 
 
 def _counts(size: int, block: range) -> tuple[int, int]:
-    """Return the number of pairs that end in a block, and that of pairs that begin there or later."""
+    """Return the number of pairs that end in a block, and the number of pairs that begin there or later."""
     left = size - block.start
     return sum(block) + len(block), left * (left + 1) // 2
 
 
 @lru_cache(maxsize=8)
 def _pair_starts(size: int) -> npt.NDArray[np.intp]:
-    """Return the places of the pairs (a, a), and the number of pairs; not to be changed."""
+    """Return the read-only places of the pairs (a, a), followed by the number of pairs."""
     starts: npt.NDArray[np.intp] = np.concatenate([[0], np.cumsum(size - np.arange(size))])
     starts.flags.writeable = False
     return starts

@@ -1,4 +1,4 @@
-"""Data maps in front of the training problem: constant column, levels and activation."""
+"""Data maps for the training problem: constant column, levels and activation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_values"]
 
-#: Columns of a strip of a triangular matrix at least, and strips at most: narrower products are slow.
+#: Least columns of a strip of a triangular matrix, and most strips: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
 
-#: Entries of data that are copied only if they have to be, and largest norm of rows, or its inverse, for which they
-#: need not be: a copy of 480 MB takes half a second.
+#: Entries above which data is copied only if necessary, and largest norm of rows, or of its inverse, for which a copy
+#: is not necessary. A copy of 480 MB takes half a second.
 _LARGE, _MODERATE = 2**20, 2.0**10
 
 
@@ -43,11 +43,11 @@ def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
     r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), computed in blocks of rows by `n_jobs` threads."""
     if X.size <= WORK_FLOATS and len(S) < 2 * _STRIP:
-        # One block and one strip: of small data what follows takes as long as the products.
+        # One block and one strip suffice; for small data, the code below takes as long as the products.
         small: FloatArray = np.einsum("ij,ij->i", X @ S, X)
         return small
     values = np.empty(len(X))
-    # Of few rows strips take longer to make than they save.
+    # For few rows, strips take longer to make than they save.
     strips = _strips(S) if len(X) > 2 * len(S) else [(slice(0, len(S)), S)]
 
     def evaluate(rows: slice) -> None:
@@ -59,9 +59,9 @@ def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArra
 
 
 def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
-    """Return the columns of an upper triangular matrix with the quadratic form of S, down to the diagonal.
+    """Return strips of columns, down to the diagonal, of the upper triangular matrix with the quadratic form of S.
 
-    They take nearly half the operations; BLAS has triangular products, but those make other threads wait.
+    Their products take nearly half the operations. BLAS has triangular products, but those make other threads wait.
     """
     d = len(S)
     if d < 2 * _STRIP:
@@ -185,7 +185,7 @@ class QuadraticMap:
         features = np.empty((self.n_rows, self.size * (self.size + 1) // 2))
         start = 0
         for j in range(d):
-            # Every entry off the diagonal stands for two.
+            # Every entry off the diagonal represents two entries.
             own = features[:, start : start + d - j]
             np.multiply(self.X[:, j:], (math.sqrt(2.0) * a) * self.X[:, j : j + 1], out=own)
             own[:, 0] /= math.sqrt(2.0)
@@ -201,7 +201,7 @@ class QuadraticMap:
 
         a, b, c = self.coefficients
         d = self.X.shape[1]
-        # One expression for all samples: n scalar ones would make compilation explode.
+        # Use one expression for all samples: compiling n scalar expressions would take far too long.
         values = cp.sum(cp.multiply(self.X @ S[:d, :d], a * self.X), axis=1)
         if self.lifted:
             values = values + (0.5 * b * self.X) @ (S[:d, d] + S[d, :d]) + c * S[d, d]
@@ -249,7 +249,7 @@ class QuadraticMap:
     def mean_size(self, weights: FloatArray | None = None) -> float:
         r"""Return the (weighted) root mean square of the Frobenius norms of :math:`\mathcal{X}_i`."""
         largest = max(abs(value) for value in self.coefficients)
-        # Divided first: squares of the coefficients of huge data would overflow.
+        # Divide first, because squares of the coefficients of huge data would overflow.
         a, b, c = (value / largest for value in self.coefficients)
         squares = np.einsum("ij,ij->i", self.X, self.X)
         norms = (a * squares) ** 2 + 0.5 * b * b * squares + c * c if self.lifted else squares**2
@@ -320,14 +320,14 @@ class QuadraticMap:
             G *= factors
             G *= factors[:, None]
         else:
-            # The same factor twice: its square alone may be no float.
+            # Multiply twice, because the square of the factor may overflow or underflow.
             G *= a
             G *= a
         weighted = targets if weights is None else weights[:, None] * targets
         return G, np.stack([self.adjoint(column)[first, second] for column in weighted.T], axis=1)
 
 
-#: The data as a linear map: of samples in hand, or of their statistics.
+#: Data as a linear map, given by samples or by their statistics.
 DataMap = QuadraticMap | FormMap
 
 

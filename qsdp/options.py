@@ -1,4 +1,4 @@
-"""The options of training: default, check and words of each, once for pipeline, estimators, distillation and CLI."""
+"""Training options: default, check and description of each, shared by pipeline, estimators, distillation and CLI."""
 # ruff: noqa: RUF009 -- `option` returns a field, of which every class has its own
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from qsdp.width import LEAST_NEURONS, MOST_NEURONS
 
 __all__ = ["AUTO", "LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions"]
 
-#: The beta that is chosen on held-out samples.
+#: Value of beta for the choice on held-out rows.
 AUTO = "auto"
 
-#: Share of a time limit that the choice of beta may take, and its seconds where there is none.
+#: Share of a time limit that the choice of beta may take, and its limit in seconds if no time limit is given.
 _CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
 
-#: Seconds of a refinement by "polish" or "exact" where no time limit is given. A polish of 16000 rows in 26 classes
-#: takes 90; with 60, a machine of two thirds the speed began only a quarter of the neurons (85 instead of 89 % of new
-#: rows right).
+#: Limit in seconds of a refinement by "polish" or "exact" if no time limit is given. A polish of 16000 rows in 26
+#: classes takes 90 s. With 60 s, a machine with two thirds of the speed began only a quarter of the neurons, with an
+#: accuracy on new rows of 85 instead of 89 %.
 REFINEMENT_TIME = 120.0
 
-#: Refinements that go on until nothing improves or time is over.
+#: Refinements that continue until nothing improves or the time is over.
 LIMITED = frozenset({"polish", "exact"})
 
 REFINEMENTS = ("none", "refit", "polish", "exact")
@@ -94,7 +94,7 @@ def _check_time_limit(name: str, value: Any) -> None:
 def _check_random_state(name: str, value: Any) -> None:
     if isinstance(value, Integral):
         check_integer(name, value, minimum=0)
-    elif not isinstance(value, np.random.RandomState):  # from which a Generator is made only once: it draws numbers
+    elif not isinstance(value, np.random.RandomState):  # making a Generator draws from it, so do that only once
         check_random_state(value)
 
 
@@ -107,7 +107,7 @@ class TrainingOptions(Options):
     InvalidInputError, InvalidTypeError
         An option is not allowed; the message names it, its value and what is allowed.
     SolverError
-        The solver is not installed, or does not take the loss or a device.
+        The solver is not installed, or does not support the loss or a device.
     """
 
     n_neurons: int | None = option(
@@ -245,15 +245,15 @@ class TrainingOptions(Options):
         return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
 
     def until(self: Chosen, deadline: Deadline) -> Chosen:
-        """Return options with the time that is left of a limit."""
+        """Return the options with the time left until the deadline as time limit."""
         return self if self.time_limit in {None, np.inf} else replace(self, time_limit=deadline.time_limit)
 
     def choice_deadline(self, deadline: Deadline) -> Deadline:
-        """Return the deadline of the choice of beta: a share of the call's, or what it may take unasked."""
+        """Return the deadline of the choice of beta: a share of the call's time, or a default without a time limit."""
         return Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.share(_CHOICE_SHARE)
 
     def refinement_deadline(self, deadline: Deadline) -> Deadline:
-        """Return the deadline of a refinement that begins now: that of the call, or what it may take unasked."""
+        """Return the deadline of a refinement that begins now: the call's, or a default without a time limit."""
         unasked = self.time_limit is None and self.refine in LIMITED
         return Deadline.after(REFINEMENT_TIME) if unasked else deadline
 
@@ -265,10 +265,10 @@ class TrainingOptions(Options):
         repetitions: FloatArray | None = None,
         stands_for: float = 1.0,
     ) -> TrainingProblem:
-        """Return the problem of weighted samples, which has no more outputs than there are to be neurons.
+        """Return the problem of weighted samples, and check that it does not have more outputs than neurons.
 
-        Its beta is 1 where that of the options is a share; see `beta_choice`. What is left of the weights without
-        those of classes, if there are any, says how many rows a sample stands for, each of them for so many of others.
+        Its beta is 1 if the options leave it open; see `beta_choice`. `repetitions`, the weights without class weights,
+        if any, say how many rows each sample stands for. Each of those stands for `stands_for` rows of all the data.
         """
         if stands_for != 1.0:
             sample_weight = stands_for * (np.ones(len(y)) if sample_weight is None else sample_weight)
@@ -288,18 +288,18 @@ class TrainingOptions(Options):
         return problem
 
     def neurons(self, n_outputs: int) -> int:
-        """Return the number of neurons to begin with for so many outputs."""
+        """Return the number of neurons to start with for this number of outputs."""
         return LEAST_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
     def beta_choice(
         self, problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR
     ) -> BetaChoice:
-        """Return the beta of the options for a problem, chosen or found where they leave it open."""
+        """Return the beta of the options for a problem, computed from the problem if they leave it open."""
         if not isinstance(self.beta, str):
             return BetaChoice(self.beta)
         limit = self.choice_deadline(deadline)
         if self.beta == AUTO:
             return beta_choice(problem, limit, bar)
-        # Where zero is optimal for every beta any will do.
+        # If zero is optimal for every beta, any value works.
         largest = useful_beta_max(problem, limit) or 1.0
         return BetaChoice(share_of_beta_max("beta", self.beta) * largest)

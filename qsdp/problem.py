@@ -1,4 +1,4 @@
-"""The training problem: what is minimised, and the objective of any network or relaxed point."""
+"""Training problem, and the objective of any network or point of the relaxation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from qsdp.losses import DataFit, Loss, get_loss
 
 __all__ = ["REGULARIZATIONS", "TrainingProblem", "check_problem"]
 
-#: Factor of ``beta * D * rho`` in the relaxation: the right one, and the one printed in (25).
+#: Factor of ``beta * D * rho`` in the relaxation: the correct factor, and the factor printed in (25).
 REGULARIZATIONS: dict[str, float] = {"tight": 2.0, "paper": 1.0}
 
 #: Largest number of levels of an int8 weight, -127 .. 127 in steps of two.
@@ -123,10 +123,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     5.525625
     """
 
-    #: The data as a map, of a problem from statistics.
+    #: Data as a map, for a problem from statistics.
     _forms: FormMap | None = None
 
-    #: How many rows each sample stands for where rows are held out, if that is not its weight.
+    #: Number of rows that each sample stands for when rows are held out, if it is not the weight.
     repetitions: FloatArray | None = None
 
     def __init__(
@@ -155,7 +155,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         self.loss.check_target(target)
         self.X: FloatArray = own(data)
         self.y: FloatArray = own(target)
-        #: Positive weights of the samples, or None where all are one.
+        #: Positive weights of the samples, or None if all are one.
         self.sample_weight: FloatArray | None = None if weights is None or np.all(weights == 1.0) else own(weights)
 
     @classmethod
@@ -179,9 +179,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         statistics : qsdp.SufficientStatistics
             Statistics of at least one row.
         beta, activation, levels
-            As for a problem with rows.
+            Same as for a problem with rows.
         loss : str or Loss, default="squared"
-            No other loss depends on the data through these statistics alone.
+            Only the squared loss depends on the data through these statistics alone.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     @property
     def separable(self) -> bool:
-        """Whether targets have the shape (n, C) and outputs do not interact: each is a scalar problem of its own."""
+        """Whether targets have the shape (n, C) and outputs do not interact, so that each is a scalar problem."""
         return self.vector and not self.loss.coupled
 
     @property
@@ -306,7 +306,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def _equal_data(self, other: TrainingProblem) -> bool:
         one, two = self._forms, other._forms
         if one is not None and two is not None:
-            # Factors are powers of two.
+            # Factors are powers of two, so this comparison is exact.
             return np.array_equal(one.rows * (one.factor / two.factor), two.rows)
         same = one is two and np.array_equal(self.X, other.X)
         return same and equal_weights(self.sample_weight, other.sample_weight)
@@ -322,7 +322,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(beta=check_real("beta", beta))
 
     def with_repetitions(self, repetitions: FloatArray | None) -> TrainingProblem:
-        """Return the problem with the number of rows that each sample stands for; None takes the weights."""
+        """Return the problem with the number of rows that each sample stands for; None means the weights."""
         return self._replaced(repetitions=repetitions)
 
     def take(self, rows: Any) -> TrainingProblem:
@@ -351,7 +351,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def _replaced(self, **attributes: Any) -> TrainingProblem:
         other = TrainingProblem.__new__(TrainingProblem)
         vars(other).update(vars(self))
-        # The map depends neither on targets nor on beta; copies of large data for every output are what this saves.
+        # The map depends neither on targets nor on beta. Keeping it avoids a copy of large data for every output.
         for cached, on in (("map", {"X", "levels"}), ("data_fit", {"y", "sample_weight"})):
             if not on.isdisjoint(attributes):
                 vars(other).pop(cached, None)
@@ -395,7 +395,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def objective_rounding(self, network: SecondLayer) -> float:
         """Return by how much the true objective of `network` can exceed `objective`, which is computed in floats.
 
-        The excess is large if weights are so large that their products cancel. Possibly no digit is right then.
+        The excess is large if weights are so large that their products cancel; then possibly no digit is correct.
         """
         alpha = np.abs(network.alpha)
         terms = EPS * (len(alpha) + 2 * self.size + 16) * float(alpha.sum(axis=0).max(initial=0.0))
@@ -406,7 +406,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def predictions(self, network: SecondLayer) -> FloatArray:
         """Return the predictions of `network` for the targets `y`, in the shape of `y`."""
-        # A form is made where it is looked at, of wide data a matrix that nobody needs.
+        # Access to `quadratic_form` builds the form, a large matrix for wide data, so avoid it for problems with rows.
         form = None if self._forms is None else getattr(network, "quadratic_form", None)
         if self._forms is None or form is None:
             return network.predict(self.X)

@@ -1,4 +1,4 @@
-"""What training returns: a network with its certificate, and all that it takes to draw another one."""
+"""Result of training: a network with its certificate, and all that is needed to draw another network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_A_NETWORK = frozenset({"sample", "refine", "certify"})
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QSDPResult(Summarized):
-    """A sampled network with everything that led to it.
+    """A sampled network with its certificate and all intermediate results of training.
 
     Attributes
     ----------
@@ -99,19 +99,19 @@ class QSDPResult(Summarized):
             Seed; None draws a new one. With one output and the same seed, the neurons of a smaller network are the
             first neurons of a larger one.
         levels : int, optional
-            Number of levels, if not that of this result. The solution is carried over to the new problem (same
+            Number of levels, if it differs from this result. The solution is carried over to the new problem (same
             data, loss and beta), and its lower bound is recomputed from the same dual vector. The bound is valid,
-            but looser than that of a solve for these levels.
+            but looser than the bound from a solve for these levels.
         allocation, time_limit, n_jobs, device, verbose
             See `TrainingOptions`.
         refine : {"none", "refit", "polish"}, optional
-            Refinement of the new network; by default that of this result. If that is "exact", the default is "none",
-            because the global optimum does not depend on a sample.
+            Refinement of the new network; by default, the refinement of this result. If this is "exact", the default is
+            "none", because the global optimum does not depend on a sample.
 
         Returns
         -------
         QSDPResult
-            With the new network, its certificate and the timings of its sampling.
+            Result with the new network, its certificate and the timings of its sampling.
 
         Raises
         ------
@@ -187,12 +187,12 @@ def refined(
 ) -> BilinearNetwork:
     """Return the refined network, polished on the kept rows if statistics do not suit a polish.
 
-    Such a network is returned only if it is better on all rows. `trial` is passed to the polish.
+    A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.
 
     Raises
     ------
     Interrupted
-        It holds the best network so far, measured on the kept rows if the polish uses them.
+        The exception holds the best network so far, measured on the kept rows if the polish uses them.
     """
     if options.refine == "refit":
         return refit(network, problem, time_limit=limit.time_limit, verbose=options.verbose)
@@ -213,7 +213,7 @@ def refined(
 
 @contextmanager
 def timed_stage(timings: dict[str, float], stage: str) -> Iterator[None]:
-    """Add the seconds spent in the context to those of a stage."""
+    """Add the seconds spent in the context to the timing of a stage."""
     start = time.perf_counter()
     try:
         yield

@@ -17,7 +17,7 @@ from qsdp.shaping.roots import CovarianceRoot, root_of
 
 __all__ = ["ALLOCATIONS", "allocate", "sample_network"]
 
-#: Beyond this int8 neurons alone take gigabytes per input.
+#: With more neurons, the int8 weights alone take gigabytes per input.
 MAX_NEURONS = 10**9
 
 ALLOCATIONS = ("equal", "proportional")
@@ -95,7 +95,7 @@ def sample_network(
 
 
 def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:
-    """Return the numbers of neurons of outputs with so large relaxations."""
+    """Return the number of neurons of each output, given the sizes of their relaxations."""
     served = [k for k, weight in enumerate(weights) if weight > 0.0] or list(range(len(weights)))
     sizes = [0] * len(weights)
     shares = [weights[k] if allocation == "proportional" else 1.0 for k in served]
@@ -133,7 +133,7 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(covariances: Sequence[SignCovariance], sizes: Sequence[int], rng: np.random.Generator) -> Iterator[_Chunk]:
-    """Draw the random numbers of all neurons, a chunk at a time."""
+    """Draw the random numbers of all neurons, chunk by chunk."""
     first = 0
     for covariance, size in zip(covariances, sizes, strict=True):
         if size == 0:
@@ -167,7 +167,7 @@ def _weights(chunk: _Chunk) -> npt.NDArray[np.int8]:
 
 
 def _signs(gaussian: FloatArray) -> npt.NDArray[np.int8]:
-    # Not numpy.sign, which is 0 at 0.
+    # numpy.sign would be 0 at 0.
     return np.where(gaussian < 0.0, np.int8(-1), np.int8(1))
 
 

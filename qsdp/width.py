@@ -1,4 +1,4 @@
-"""How many neurons a network needs to match the relaxation that it was drawn from."""
+"""Number of neurons that a network needs to match the relaxation it was drawn from."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from qsdp.relaxation import Relaxation
 
 __all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "more_neurons"]
 
-#: Neurons for each output where no number is given. On 17 data sets a start with 4 in place of 8 took a tenth fewer
-#: bits, and 0.2 points of accuracy.
+#: Least and most neurons per output if no number is given. On 17 data sets, a start with 4 instead of 8 saved a tenth
+#: of the bits and cost 0.2 points of accuracy.
 LEAST_NEURONS, MOST_NEURONS = 8, 128
 
-#: Deviation that is small enough. Vehicle, digits and banknote, which 128 neurons an output classify better than 32,
-#: deviate by more with 64; of nine other sets 8 to 32 deviate by less, and more had no higher accuracy.
+#: Deviation that is small enough. On vehicle, digits and banknote, 128 neurons per output are more accurate than 32,
+#: and 64 deviate by more. On nine other data sets 8 to 32 deviate by less, and more neurons had no higher accuracy.
 _ENOUGH = 0.04
 
-#: By what the sweeps of a polish after the first eight divide the deviation: on those sets, letters and glass by 6 at
-#: most, where it was not small already, and by 1.5 in the middle.
+#: Largest and typical factor by which the sweeps of a polish after the first eight reduce the deviation. On those data
+#: sets, letters and glass, the factor was at most 6 (unless the deviation was already small), and 1.5 in the median.
 _MOST_SETTLED, _SETTLED = 10.0, 1.5
 
-#: By how much twice as many neurons divide a large deviation: on those sets by 2 to 3.4.
+#: Factor by which twice as many neurons reduce a large deviation: 2 to 3.4 on those data sets.
 _FALL = 3.0
 
 
 def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
-    r"""Return how far the outputs g of a network are from those of its relaxation, f, as a share of the error.
+    r"""Return the deviation of the outputs g of a network from the outputs f of its relaxation, relative to the error.
 
-    That is four times the Jensen gap :math:`(L(f) + L(g)) / 2 - L((f + g) / 2)` of the loss L over the larger of two
-    numbers: for the squared loss it is :math:`\|f - g\|^2` over that one. They stand for the error on new samples, to
-    which what the network does not share with the relaxation adds: the objective of the relaxation, since its loss
-    alone, without the regulariser, is far below that error where samples are few, and the loss that is expected of new
-    samples, if it is known. Samples that a robust loss leaves to themselves are no error of the others: theirs is
-    moved to the fences of all.
+    It is four times the Jensen gap :math:`(L(f) + L(g)) / 2 - L((f + g) / 2)` of the loss L, divided by an estimate of
+    the error on new samples, to which the deviation adds. For the squared loss, the numerator is :math:`\|f - g\|^2`.
+    The estimate is the larger of the objective of the relaxation and the expected loss on new samples, if known. The
+    loss of the relaxation without the regulariser would be far below that error if samples are few. Outliers of a
+    robust loss do not count as errors of the other samples: their losses are moved to the fences of all losses.
     """
     problem = relaxation.problem
     f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.predictions(network)
@@ -46,12 +45,12 @@ def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: f
     gap = 0.5 * (loss(f) + loss(g)) - loss(0.5 * (f + g))
     if (error := max(relaxation.objective - _excess_of_outliers(problem.data_fit, f), expected_loss)) > 0.0:
         return 4.0 * max(gap, 0.0) / error
-    # Targets that are all zero are met by both.
+    # Both match targets that are all zero.
     return math.inf if gap > 0.0 else 0.0
 
 
 def _excess_of_outliers(data_fit: DataFit, predictions: FloatArray) -> float:
-    """Return by how much losses of bounded slope of numbers exceed the fences of their distribution."""
+    """Return by how much losses of bounded slope for numeric targets exceed the fences of their distribution."""
     if not data_fit.loss.bounded_dual or isinstance(data_fit.loss, ClassLoss):
         return 0.0
     values = data_fit.loss.values(predictions, data_fit.target)
@@ -66,21 +65,21 @@ def more_neurons(
     *,
     settled: bool = True,
 ) -> int:
-    """Return how many neurons to draw after so many: a power of two times as many, or no more where those are enough.
+    """Return the number of neurons to draw next: a power of two times `n_neurons`, or `n_neurons` if these suffice.
 
     Parameters
     ----------
     n_neurons : int
         Neurons that were drawn.
     network : BilinearNetwork
-        What was made of them.
+        Network with these neurons.
     relaxation : Relaxation
-        What they were drawn from.
+        Relaxation that they were drawn from.
     expected_loss : float
         See `deviation`.
     settled : bool
-        Whether the network is finished. After the first sweeps of a polish more neurons are drawn only where these will
-        not be enough for sure.
+        Whether the network is finished. After the first sweeps of a polish, more neurons are drawn only if the current
+        number will certainly not be enough.
     """
     most = MOST_NEURONS * network.n_outputs
     off = deviation(network, relaxation, expected_loss) / _ENOUGH

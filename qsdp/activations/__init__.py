@@ -1,4 +1,4 @@
-"""Activations: polynomials of degree two, which bounds and certificates are of, and those of other networks' layers."""
+"""Activations: polynomials of degree two, for which bounds and certificates hold, and activations of other layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations of layers that need be no polynomials: functions with derivatives, with inverses, and the refused."""
+"""Activations of layers that need not be polynomials: functions with derivatives or inverses, and refused ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Activation(ABC):
         """Return a(Z)."""
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the derivative with respect to Z, given that for A = a(Z) as G; only for `DIFFERENTIABLE` ones."""
+        """Return the derivative with respect to Z, given that for A = a(Z) as G; only if in `DIFFERENTIABLE`."""
         raise NotImplementedError
 
 
@@ -63,7 +63,7 @@ class ReLU(Activation):
         return G * (A > 0.0)
 
 
-#: The rectifier, by which layers of every baseline say that they have ReLUs.
+#: The rectifier, the instance by which layers of every baseline denote ReLUs.
 relu = ReLU()
 
 
@@ -75,7 +75,7 @@ class InvertibleActivation(Activation):
     distance :math:`\epsilon` from the end of the range, so that :math:`a^{-1}` stays finite.
     """
 
-    #: Range, and the distance from its ends at which desired hidden values are cut.
+    #: Ends of the range, and distance from them at which desired hidden values are cut.
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
     hidden_eps: ClassVar[float] = 1e-2
@@ -86,7 +86,7 @@ class InvertibleActivation(Activation):
 
     @property
     def domain(self) -> tuple[float, float]:
-        """Open interval of the values it takes."""
+        """Open interval of the values of the function."""
         return self.low, self.high
 
     def default_eps(self, width: int) -> float:
@@ -97,7 +97,7 @@ class InvertibleActivation(Activation):
         """Return `eps` if it leaves a nonempty range: it must be > 0 and below half the width of a bounded domain."""
         number = check_real(name, eps, strict=True)
         low, high = self.domain
-        # A range bounded on one side is cut towards zero, not beyond it.
+        # A range that is bounded on one side may be cut towards zero but not beyond it.
         limit = (high - low) / 2 if math.isfinite(high - low) else -low if low < 0.0 else math.inf
         if number >= limit and math.isfinite(low):
             raise InvalidInputError(f"{name} must be > 0 and < {limit:g} for {self.name}; got {_show(eps)}")
@@ -187,7 +187,7 @@ class Softplus(InvertibleActivation):
         return np.logaddexp(0.0, Z)
 
     def _inverse(self, P: FloatArray) -> FloatArray:
-        # log(exp(p) - 1) without the overflow of exp.
+        # This is log(exp(p) - 1), without the overflow of exp.
         values: FloatArray = P + np.log(-np.expm1(-P))
         return values
 
@@ -209,7 +209,7 @@ class ELU(InvertibleActivation):
 
     @property
     def domain(self) -> tuple[float, float]:
-        """Open interval of the values it takes."""
+        """Open interval of the values of the function."""
         return -self.alpha, math.inf
 
     def default_eps(self, width: int) -> float:
@@ -277,7 +277,7 @@ class Softmax(InvertibleActivation):
         return centred
 
 
-#: Activations between layers that gradients train, by name; none has to be invertible.
+#: Activations between layers trained by gradients, by name; they need not be invertible.
 DIFFERENTIABLE: dict[str, Callable[[], Activation]] = {kind.name: kind for kind in (Sigmoid, Tanh, ReLU, Identity)}
 
 #: Activations with an inverse, by name.

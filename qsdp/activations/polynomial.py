@@ -113,7 +113,7 @@ class PolynomialActivation:
         return f"{self.a:g} t^2 {self.b:+g} t {self.c:+g}"
 
 
-#: Name of the network without activation, whose neurons are products of two projections.
+#: Name for networks without activation, whose neurons are products of two projections.
 BILINEAR = "bilinear"
 
 #: Presets by name. "relu_like" is the least-squares fit to ReLU on [-5, 5], to four digits.
@@ -133,7 +133,7 @@ _HAS_RELU = (
     "qsdp.baselines have ReLUs"
 )
 
-#: Activations of other networks, and why they are refused.
+#: Activations of other networks, and the reasons why they are refused.
 _EXCLUDED = {
     **dict.fromkeys(
         ("sigmoid", "logistic", "tanh", "sign", "step", "heaviside", "softmax", "softplus"), _NOT_QUADRATIC
@@ -141,7 +141,7 @@ _EXCLUDED = {
     **dict.fromkeys(("elu", "gelu", "leaky_relu", "silu", "swish"), _HAS_RELU),
 }
 
-#: Activations of other networks for which a preset stands, the polynomial fitted to them.
+#: Activations of other networks that select a preset, the polynomial fitted to them.
 _FITTED = {"relu": "relu_like"}
 
 
@@ -206,9 +206,9 @@ def _check_interval(interval: Any) -> tuple[float, float]:
 
 
 def _simplest(coefficients: FloatArray, points: FloatArray, size: float) -> list[float]:
-    """Return the simplest coefficients that give the same values, up to the rounding of a fit.
+    """Return the simplest coefficients that give the same values up to the rounding errors of a fit.
 
-    Quadrature leaves 1e-17 for a coefficient of zero, which would add a coordinate to every neuron.
+    Quadrature gives 1e-17 for a coefficient of zero, which would add a coordinate to every neuron.
     """
     for mask in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)):
         kept = coefficients * mask

@@ -1,4 +1,4 @@
-"""Convex losses, each with its whole mathematics in one class, and their weighted sums over a data set.
+"""Convex losses, each completely defined by one class, and their weighted sums over a data set.
 
 Every objective is a SUM over samples, never a mean.
 """

@@ -282,5 +282,5 @@ class ClassLoss(Loss):
         return self, 1.0
 
 
-#: Curvatures below count as that: the loss no longer depends on such a prediction.
+#: Lower bound of curvatures: the loss no longer depends on a prediction with a smaller one.
 LEAST_CURVATURE = 1e-14

@@ -17,7 +17,7 @@ from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, entropies, secant_sl
 
 __all__ = ["CrossEntropy"]
 
-#: Far more than the five to ten that the prox takes.
+#: Limit of Newton steps, far more than the five to ten that the prox takes.
 _NEWTON_STEPS = 60
 
 
@@ -77,7 +77,7 @@ class CrossEntropy(ClassLoss):
         from scipy.special import wrightomega
 
         q = point + step * target
-        # omega(x) <= step for every entry and equality for the largest alone: the root is below.
+        # Here omega equals step for the largest entry, so the sum is at least step and the root is not above.
         shift = step + np.log(np.asarray(step)) - q.max(axis=1, keepdims=True)
         omega = wrightomega(q + shift)
         for _ in range(_NEWTON_STEPS):
@@ -106,7 +106,7 @@ class CrossEntropy(ClassLoss):
         return shrinkage(2.0 * reach)
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
-        """Linearise the relation up to a constant per sample; the compliance is that of a multinomial, 1 / p."""
+        """Linearise the relation up to a constant per sample, with the compliance 1 / p of a multinomial."""
         p = softmax(prediction, axis=1)
         own = target - multiplier
         inside = np.maximum(own, 0.0)
@@ -122,8 +122,8 @@ class CrossEntropy(ClassLoss):
         w = np.ones((len(target), 1)) if weight is None else weight
         inside = -w * self.project_dual(-multiplier / w, target)
         others = np.where(target == 1.0, 0.0, np.minimum(inside, 0.0))
-        # Rounding may have left the sum of the others above the weight; the sign of this is right. The new entries
-        # round five times, eight roundoffs are taken off.
+        # Rounding may have left the sum of the others above the weight; the sign of `own` is correct. The new
+        # entries round five times, so eight roundoffs are subtracted.
         own = np.array([math.fsum([float(one), *row]) for one, row in zip(w[:, 0], others, strict=True)])
         excess = w[:, 0] - np.minimum(own, 0.0)
         others *= np.where(own < 0.0, (1.0 - 2.0**-50) * w[:, 0] / excess, 1.0)[:, None]
@@ -194,12 +194,12 @@ class CrossEntropy(ClassLoss):
 
 def _project_simplex(points: FloatArray) -> FloatArray:
     """Return the nearest point of the probability simplex to each row."""
-    # Adding a constant to a row moves nothing; huge ones would leave no digits for the differences.
+    # A constant added to a row does not change the result, but a huge constant would leave no digits for differences.
     points = points - points.max(axis=1, keepdims=True)
     descending = -np.sort(-points, axis=1)
     excess = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, points.shape[1] + 1)
     last = np.sum(descending > excess, axis=1, keepdims=True) - 1
     projected: FloatArray = np.maximum(points - np.take_along_axis(excess, last, axis=1), 0.0)
-    # Rows far from the simplex lose digits in the subtraction; dividing makes the sum one again.
+    # Rows far from the simplex lose digits in the subtraction; the division restores a sum of one.
     on_simplex: FloatArray = projected / projected.sum(axis=1, keepdims=True)
     return on_simplex

@@ -1,4 +1,4 @@
-"""The loss of a data set: targets and sample weights in one place."""
+"""Loss of a data set: a loss with its targets and sample weights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from qsdp.losses._piecewise import PiecewiseQuadratic
 
 __all__ = ["DataFit"]
 
-#: Units of the roundoff by which the terms of a dual value, no larger than a few values at zero, may be wrong: what the
-#: stand-alone checker of certificates allows for, who must find every bound again.
+#: Allowed error, in units of the roundoff, of the terms of a dual value, which are no larger than a few values at zero.
+#: The stand-alone checker of certificates allows for the same, because it must reproduce every bound.
 _TERMS = 64
 
 
@@ -137,14 +137,14 @@ class DataFit:
             return -self.loss.conjugate(-nu, self.target)
         unit = -nu / self.factors
         inside = self.loss.project_dual(unit, self.target)
-        # Coupled outputs are meant to sum to one, as exactly as the conjugate itself asks for.
+        # Coupled outputs must sum to one as exactly as the conjugate itself requires.
         rounding = 8.0 * EPS * self.target.shape[1] if self.loss.coupled else 4.0 * EPS * np.abs(unit)
         if not np.all(np.abs(inside - unit) <= rounding):
             return -math.inf
         return -float(np.sum(self.weighted(self.loss.conjugates(inside, self.target))))
 
     def guarded_dual_value(self, nu: FloatArray) -> float:
-        """Return `dual_value` minus an allowance for rounding, relative to the numbers it is computed from."""
+        """Return `dual_value` minus an allowance for rounding, relative to the numbers that enter it."""
         value = self.dual_value(nu)
         return value - EPS * (self.target.size + _TERMS) * (abs(value) + self.value_at_zero)
 
@@ -154,13 +154,13 @@ class DataFit:
         It is minus infinity outside the domain, which is tested exactly. Sums use `math.fsum`, which rounds once.
         """
         guarded = self.loss.guarded_values(nu, self.target, self.factors)
-        # Numbers that no data have would overflow.
+        # Reject numbers that would overflow; they do not occur for real data.
         if guarded is None or not np.abs(guarded[0]).sum() < 1e300:
             return -math.inf
         terms, roundings, slack = guarded
         total = math.fsum(terms.ravel())
         error = 1.01 * roundings * 0.5 * EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * 2.0**-980
-        # One rounding of the sum and one of the difference.
+        # The last term covers one rounding of the sum and one of the difference.
         return total - error - 2.0 * EPS * (abs(total) + error)
 
     # -- multipliers ----------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class DataFit:
 
     def admissible(self, nu: FloatArray) -> FloatArray:
         """Return a multiplier near `nu` that `verified_dual_value` accepts, up to the row sums of coupled losses."""
-        # No minus zeros: equal proofs are equal bytes.
+        # Adding zero removes negative zeros, so that equal proofs are equal bytes.
         return self.loss.admissible(np.asarray(nu, dtype=np.float64), self.target, self.factors) + 0.0
 
     def row_defects(self, nu: FloatArray) -> FloatArray:

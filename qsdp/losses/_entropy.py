@@ -1,4 +1,4 @@
-"""Entropies and logarithms with proven errors, and slopes of the losses that are made of them."""
+"""Entropies and logarithms with proven error bounds, and slopes of the losses built from them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from qsdp.losses._base import LEAST_CURVATURE
 
 __all__ = ["LOGARITHM_ROUNDINGS", "UNIT", "both_entropies", "entropies", "logarithm", "secant_slope", "shrinkage"]
 
-#: The roundoff of double precision.
+#: Unit roundoff of double precision.
 UNIT = 2.0**-53
 
-#: Relative error of `logarithm` and of an entropy, in units of the roundoff; see there.
+#: Bound on the relative error of `logarithm` and of an entropy, in units of the roundoff; see `logarithm`.
 LOGARITHM_ROUNDINGS = 160
 
-#: The series of 2 atanh(s) is cut after s^(2 * 12 + 1): for |s| < 0.172 the rest is below 1e-21 of it.
+#: The series of 2 atanh(s) is cut after s^(2 * 12 + 1): for |s| < 0.172 the remainder is below 1e-21 of the sum.
 _TERMS = 13
 _LN2 = 0.6931471805599453
 
@@ -38,7 +38,7 @@ def shrinkage(reach: float) -> float:
     For sums of exponentials :math:`|\ell'''| \le r\, \ell''` (Bach, Self-concordant analysis for logistic
     regression, 2010).
     """
-    # Below 1e-4 the difference cancels; 1 - r / 3 is a lower bound there.
+    # Below 1e-4 the difference suffers from cancellation, and 1 - r / 3 is a lower bound.
     return 1.0 - reach / 3.0 if reach < 1e-4 else 2.0 * (math.expm1(-reach) + reach) / (reach * reach)
 
 
@@ -76,7 +76,7 @@ def entropies(p: FloatArray) -> FloatArray:
 
 def both_entropies(p: FloatArray) -> FloatArray:
     """Return ``-p log p - (1 - p) log(1 - p)``, elementwise, for ``0 <= p <= 1``."""
-    # From 1/4 on a rounding of 1 - p changes the logarithm by less than five; below, the series takes p itself.
+    # For p >= 1/4, rounding 1 - p changes the logarithm by less than five roundoffs; below, the series takes p itself.
     small = np.minimum(p, 0.25)
     other = np.where(p <= 0.25, (1.0 - small) * _twice_artanh(small / (2.0 - small)), entropies(1.0 - p))
     return entropies(p) + other

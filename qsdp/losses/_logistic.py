@@ -46,7 +46,7 @@ class Logistic(ClassLoss):
         p = -target * dual
         inside = (p >= 0.0) & (p <= 1.0)
         p = np.where(inside, p, 0.0)
-        # log1p keeps the second term where 1 - p rounds to 1: it is 3 % of the sum at p = 1e-17.
+        # log1p keeps the second term if 1 - p rounds to 1; at p = 1e-17 it is 3 % of the sum.
         return np.where(inside, xlogy(p, p) + xlog1py(1.0 - p, -p), math.inf)
 
     def project_dual(self, dual: FloatArray, target: FloatArray) -> FloatArray:

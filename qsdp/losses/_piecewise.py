@@ -1,4 +1,4 @@
-"""Piecewise linear and quadratic losses, which an interval of multipliers and a curvature define."""
+"""Piecewise linear and quadratic losses, defined by an interval of multipliers and a curvature."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PiecewiseQuadratic(Loss):
         multiplier = (target - point) / (self.inverse_curvature + step)
         clipped = np.clip(multiplier, low, high)
         moved = point + step * clipped
-        # Onto the kink exactly.
+        # Inside the interval, a piecewise linear loss moves the point exactly onto the kink.
         return moved if self.inverse_curvature > 0.0 else np.where(clipped == multiplier, target, moved)
 
     @property
@@ -123,7 +123,7 @@ class PiecewiseQuadratic(Loss):
     def _ends(self, target: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         r"""Return floats a', b' with :math:`w a \le a' \le 0 \le b' \le w b`.
 
-        A product is a float nearest to the true one, so that the next float towards zero does not exceed that.
+        A computed product is a float nearest to the exact one, so the next float towards zero does not exceed it.
         """
         low, high = (np.asarray(end, dtype=np.float64) for end in self.interval(target))
         if weight is None:

@@ -1,4 +1,4 @@
-"""Networks with quantized first-layer weights: evaluation, exact transforms, storage."""
+"""Networks with quantized first-layer weights: evaluation, exact transforms and storage."""
 
 from qsdp.networks.bilinear import (
     BilinearNetwork,

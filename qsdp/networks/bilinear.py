@@ -1,4 +1,4 @@
-"""Bilinear networks with quantized first-layer weights, and their exact conversion to and from polynomial ones."""
+"""Bilinear networks with quantized first-layer weights, and exact conversion to and from polynomial networks."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
     @property
     def smallest_bits(self) -> int:
-        """Minimum of `n_bits`, `set_bits` and `form_bits`; if alpha is shared, that of ``save(form="smallest")``."""
+        """Minimum of `n_bits`, `set_bits` and `form_bits`; ``save(form="smallest")`` attains it if alpha is shared."""
         return min(self.n_bits, self.set_bits, self.form_bits)
 
     @property
@@ -210,7 +210,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         if not self.shared_alpha:
             raise InvalidInputError("alpha must be shared by the neurons of an output for a form of integers")
         alpha = self.alpha.reshape(self.n_neurons, -1)
-        # Exact: sums of products of integers of seven bits, halved in pairs of one parity.
+        # The sums are exact: products of 7-bit integers, halved in pairs of equal parity.
         matrices = np.rint(form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
         scales = np.abs(alpha).max(axis=0, initial=0.0)
         return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.alpha.ndim == 2)
@@ -307,7 +307,7 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
     Parameters
     ----------
     network : BilinearNetwork
-        With any activation and levels, and scalar or vector outputs.
+        Network with any activation and levels, and scalar or vector outputs.
     method : {"auto", "3m", "2m"}, default="auto"
         "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
         after moving the signs of the last entries to alpha. "2m" is for activations without linear and constant
@@ -344,7 +344,7 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
 
 
 def _half_sum(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Return (U + V) / 2 of weights of one parity, whose sum may exceed eight bits."""
+    """Return (U + V) / 2 of weights of equal parity, whose sum may exceed eight bits."""
     halves: npt.NDArray[np.int8] = (U >> 1) + (V >> 1) + (U & V & 1)
     return halves
 
@@ -379,7 +379,7 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
     if np.any(network.bias):
         if c == 0.0:
             raise InvalidInputError("bias must be 0 where the activation has no constant part c")
-        # sigma(t) + sigma(-t) less twice the neuron with opposite last entries leaves 4 c.
+        # sigma(t) + sigma(-t) minus twice the neuron with opposite last entries equals 4 c.
         q = np.full(network.n_inputs, M, dtype=np.int16)
         U = np.vstack([U, np.append(q, 1), np.append(-q, 1), np.append(q, 1)])
         V = np.vstack([V, np.append(q, 1), np.append(-q, 1), np.append(q, -1)])

@@ -1,4 +1,4 @@
-"""Golomb-Rice codes, which take little more than the entropy of integers that become rarer as they grow."""
+"""Golomb-Rice codes, whose length is little above the entropy if larger integers are rarer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["BitReader", "Bits", "encode", "encoded_bits", "fold", "parameter_of"
 
 #: Bits as numbers 0 and 1.
 Bits = npt.NDArray[np.uint8]
-#: Integers as int64, or as Python's in an array of objects.
+#: Integers as int64, or as Python integers in an array of objects.
 Integers = npt.NDArray[Any]
 
 
 def parameter_of(numbers: Integers) -> int:
-    """Return the parameter k of a short code of numbers that are not negative.
+    """Return the parameter k of a short code of nonnegative numbers.
 
-    It is one of four around the logarithm of their mean, so that a code has at most 17 + k bits a number on average.
+    It is one of four values near the logarithm of their mean. A code has at most 17 + k bits per number on average.
     """
     around = (int(numbers.sum()) // max(len(numbers), 1)).bit_length()
     return min(range(max(around - 3, 0), around + 1), key=lambda k: encoded_bits(numbers, k))
@@ -33,7 +33,7 @@ def encoded_bits(numbers: Integers, parameter: int) -> int:
 
 
 def encode(numbers: Integers, parameter: int) -> Bits:
-    """Return the code of numbers that are not negative: all their quotients by 2^k in unary, then all remainders."""
+    """Return the code of nonnegative numbers: all their quotients by 2^k in unary, then all remainders."""
     ends = np.cumsum((numbers >> parameter).astype(np.int64) + 1)
     unary = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
     unary[ends - 1] = 1
@@ -41,19 +41,19 @@ def encode(numbers: Integers, parameter: int) -> Bits:
 
 
 class BitReader:
-    """Reads what `encode` wrote, code by code, from bits that may be damaged."""
+    """Reader of consecutive codes of `encode`, from bits that may be damaged."""
 
     def __init__(self, packed: npt.NDArray[np.uint8]) -> None:
         self._bits = np.unpackbits(packed)
         self._at = 0
 
     def read(self, count: int, parameter: int, kind: type = np.int64) -> Integers:
-        """Return the next `count` numbers, as int64 or, where `kind` is object, as Python's.
+        """Return the next `count` numbers, as int64 or, if `kind` is object, as Python integers.
 
         Raises
         ------
         StorageError
-            There are fewer.
+            Fewer numbers are left.
         """
         left = len(self._bits) - self._at
         if count * (1 + parameter) > left:
@@ -70,12 +70,12 @@ class BitReader:
 
 
 def fold(integers: Integers) -> Integers:
-    """Return 0, -1, 1, -2, 2, ... as 0, 1, 2, 3, 4, ..."""
+    """Map integers 0, -1, 1, -2, 2, ... to numbers 0, 1, 2, 3, 4, ..."""
     folded: Integers = np.where(integers < 0, -2 * integers - 1, 2 * integers)
     return folded
 
 
 def unfold(numbers: Integers) -> Integers:
-    """Return the integers that `fold` numbered."""
+    """Return the integers that `fold` maps to the given numbers."""
     integers: Integers = (numbers >> 1) ^ -(numbers & 1)
     return integers

@@ -1,4 +1,4 @@
-"""Main effects and pairwise interactions: what each column, and each pair of them, adds to a quadratic function."""
+"""Main effects and pairwise interactions: contributions of columns and pairs of columns to a quadratic function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from qsdp.networks.quadratic_form import QuadraticForm
 
 __all__ = ["Effect", "Effects"]
 
-#: Effects that a summary lists at most.
+#: Most effects that a summary lists.
 _LISTED = 8
 
 
@@ -179,7 +179,7 @@ class Effects(Summarized, ReadOnlyArrays):
         return importances
 
     def output(self, k: int) -> Effects:
-        """Return the effects of output k alone, as those of a scalar function."""
+        """Return the effects of output k alone, as for a scalar function."""
         k = check_integer("output", k, minimum=0, maximum=len(self.outputs) - 1)
         if self.main.ndim == 1:
             return self
@@ -237,17 +237,17 @@ class Effects(Summarized, ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class _Terms(ReadOnlyArrays):
-    """C quadratic functions of standardised inputs, which stand in the order of the columns they are made of.
+    """C quadratic functions of standardised inputs, in the order of the columns that the inputs encode.
 
     Attributes
     ----------
     S, slope, constant : ndarray of shape (C, d, d), (C, d) and (C,)
     order, mean, scale : ndarray of shape (d,)
-        The inputs in that order, their means and deviations.
+        Numbers of the inputs in that order, their means and standard deviations.
     columns, starts : ndarray of shape (P,)
         Numbers of the columns that have inputs, and the first input of each.
     means : ndarray of shape (C, G)
-        Of the main effects before they are centred.
+        Means of the main effects before they are centred.
     """
 
     S: FloatArray
@@ -265,12 +265,12 @@ class _Terms(ReadOnlyArrays):
         return replace(self, **{name: getattr(self, name)[k : k + 1] for name in ("S", "slope", "constant", "means")})
 
     def standardised(self, X: FloatArray) -> FloatArray:
-        """Return ordered inputs of mean zero and deviation one."""
+        """Return the ordered inputs with mean zero and standard deviation one."""
         Z: FloatArray = (X[:, self.order] - self.mean) / self.scale
         return Z
 
     def values(self, k: int, Z: FloatArray) -> Iterator[tuple[int, npt.NDArray[np.intp], FloatArray]]:
-        """Yield columns a, the columns b = a and those after it, and effects of (a, b) on output k, (n, len(b))."""
+        """Yield each column a, the columns b from a on, and the effects (n, len(b)) of (a, b) on output k."""
         ends = [*self.starts[1:].tolist(), len(self.order)]
         for place, (start, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
             products = (Z[:, start:end] @ self.S[k, start:end, start:]) * Z[:, start:]
@@ -283,7 +283,7 @@ class _Terms(ReadOnlyArrays):
 def _decompose(
     form: QuadraticForm, X: FloatArray, weights: FloatArray | None, groups: npt.NDArray[np.intp], n_columns: int
 ) -> tuple[_Terms, FloatArray]:
-    """Return the terms of a form, and the sizes of the effects of each output, main ones on the diagonal, (C, G, G)."""
+    """Return the terms of a form, and the sizes (C, G, G) of the effects per output, main effects on the diagonal."""
     order = np.argsort(groups, kind="stable")
     columns, starts = np.unique(groups[order], return_index=True)
     shares = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
@@ -298,7 +298,7 @@ def _decompose(
     for rows in blocks(len(X), d):
         Z = terms.standardised(X[rows])
         covariance += (Z * shares[rows, None]).T @ Z
-    # The mean of z' A z is the inner product of A and the covariance; interactions have two blocks of S.
+    # The mean of z' A z is the inner product of A and the covariance. Interactions have two blocks of S.
     means = np.add.reduceat(np.add.reduceat(S * covariance, starts, axis=1), starts, axis=2)
     means *= 2.0 - np.eye(len(columns))
     variances = np.zeros((C, len(columns), len(columns)))
@@ -319,7 +319,7 @@ def _decompose(
 
 
 def _add_variances(variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, means: FloatArray) -> None:
-    """Add the variances of effects, row by row."""
+    """Add the variances of the effects, computed from the values on all rows."""
     for rows in blocks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
         for k in range(len(variances)):
@@ -332,9 +332,9 @@ def _add_variances(variances: FloatArray, terms: _Terms, X: FloatArray, shares: 
 def _add_variances_of_products(
     variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, covariance: FloatArray
 ) -> None:
-    """Add the same where every column is one input: interactions are products of two, whose moments are those of all.
+    """Add the variances of the effects if every column is one input, so that interactions are products of two inputs.
 
-    A matrix product for all outputs, in place of one pass over the rows for every pair.
+    The moments of these products take one matrix product for all outputs, not a pass over the rows for each pair.
     """
     squared = np.zeros_like(covariance)
     diagonal = np.arange(len(covariance))
@@ -346,14 +346,14 @@ def _add_variances_of_products(
             main = Z**2 * curvature + Z * terms.slope[k] - curvature * np.diagonal(covariance)
             variance[diagonal, diagonal] += shares[rows] @ main**2
     spread = squared - covariance**2
-    # What is left of products that do not vary is rounding.
+    # Products that do not vary leave only rounding errors.
     spread[spread <= len(X) * EPS * squared] = 0.0
     spread[diagonal, diagonal] = 0.0
     variances += 4.0 * terms.S**2 * spread
 
 
 def _moments(X: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return means and deviations of columns; constant ones have their value, and one."""
+    """Return means and standard deviations of columns; for a constant column, its value and one."""
     constant = X.max(axis=0) == X.min(axis=0)
     mean = np.where(constant, X[0], shares @ X)
     deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in blocks(len(X), X.shape[1])))

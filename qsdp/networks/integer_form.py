@@ -1,4 +1,4 @@
-"""Quadratic forms of integers: what networks with shared second-layer weights compute, for any number of neurons."""
+"""Integer quadratic forms, equivalent to networks with shared second-layer weights and any number of neurons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["KIND", "IntegerForm", "integer_form_from_archive"]
 
 KIND = "integer-form"
 
-#: Magnitude of an integer at most, so that it is exact as a float, and the side of a matrix that is read from a file.
+#: Largest magnitude of an integer that is always exact as a float, and largest side of a matrix read from a file.
 _LARGEST, _MOST_INPUTS = 2**53, 2**15
 
 
@@ -159,7 +159,7 @@ def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDAr
 # -- codes -----------------------------------------------------------------------------------------------
 
 
-#: What the parity of a code is multiplied by, above all parameters.
+#: Factor of the parity in the description of a code, larger than all parameters.
 _PARITY = 64
 
 
@@ -167,7 +167,7 @@ _PARITY = 64
 class _Code:
     """Code of a matrix: numbers for the entries on and above the diagonal, and the parameter of their code.
 
-    `parity` is that of the diagonal's entries if all last bits follow from the diagonal and are omitted, otherwise 2.
+    `parity` is the parity of the diagonal's entries if all last bits follow from it and are omitted, otherwise 2.
     """
 
     numbers: IntArray
@@ -200,7 +200,7 @@ def _last_bits(diagonal: IntArray) -> IntArray:
 
 
 def _coded(matrices: IntArray) -> dict[str, npt.NDArray[np.uint8]]:
-    """Return the arrays of a file that hold matrices."""
+    """Return the arrays that store matrices in a file."""
     codes = [_Code.of(matrix) for matrix in matrices]
     bits = np.concatenate([encode(code.numbers, code.parameter) for code in codes])
     described = np.array([_PARITY * code.parity + code.parameter for code in codes], dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Neurons as a set: what computes the same in fewer bits, since their order and some of their signs do not matter."""
+"""Neurons as a set, which takes fewer bits since the order and some signs of neurons do not change the function."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["KIND", "pack_set", "set_bits", "unpack_set"]
 
 KIND = "neuron-set"
 
-#: Inputs of a file, weights that it may have however short it is, and weights that a bit of it may stand for: neurons
-#: that are nearly equal take few bits, but a file must not ask for any memory.
+#: Most inputs of a file, number of weights allowed for any length of the file, and most weights per bit of the file.
+#: Nearly equal neurons take few bits, but a short file must not demand arbitrary memory.
 _MOST_INPUTS, _ALWAYS_HELD, _WEIGHTS_A_BIT = 2**15, 2**26, 64
 
-#: Neurons of outputs, as numbers of `_numbers_of`, each less the one before it.
+#: Neurons of each output as differences of their sorted numbers, see `_numbers_of`.
 _Gaps = list[npt.NDArray[Any]]
 
 
 def set_bits(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool) -> int:
-    """Return the bits of `pack_set`: of the codes, a byte for the parameter of each, and the second layer."""
+    """Return the number of bits of `pack_set`: the codes, a byte for the parameter of each, and the second layer."""
     codes = [encoded_bits(one, parameter_of(one)) + 8 for one in _gaps(U, V, alpha, levels, lifted)]
     return sum(codes) + FLOAT_BITS * count_floats(alpha)
 
@@ -33,10 +33,10 @@ def set_bits(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, level
 def pack_set(
     U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays that hold the neurons of every output in ascending order, by their differences.
+    """Return arrays that store the neurons of every output in ascending order, as differences of their numbers.
 
-    The second-layer weights of an output are equal, so that its neurons may be told in any order; with b bits of
-    weights, m of them take some m log2(m / e) bits less than m b.
+    The second-layer weights of an output are equal, so its neurons may be listed in any order. With b bits of weights
+    per neuron, m neurons take about m log2(m / e) bits less than m b.
     """
     gaps = _gaps(U, V, alpha, levels, lifted)
     parameters = [parameter_of(one) for one in gaps]
@@ -48,7 +48,7 @@ def pack_set(
 def unpack_set(
     arrays: dict[str, npt.NDArray[Any]], m: int, d: int, levels: int, lifted: bool
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], Any]:
-    """Return U, V and alpha of m neurons, which `pack_set` packed; any mismatch is an error."""
+    """Return U, V and alpha of m neurons that `pack_set` packed; any mismatch is an error."""
     if not {"neurons", "parameters"} < set(arrays):
         raise StorageError(f"arrays {sorted(arrays)} are not a set of neurons")
     packed, parameters = arrays["neurons"], arrays["parameters"]
@@ -63,7 +63,7 @@ def unpack_set(
         raise StorageError("the neurons of an output must have one second-layer weight")
     sizes = shared[0]
     radices = _radices(d, levels, lifted)
-    # As many vectors as there are of which none is the opposite of another.
+    # The number of vectors, counting a vector and its opposite once.
     half = (prod(radices) + 1) // 2
     if parameters.dtype != np.uint32 or parameters.shape != (len(sizes),):
         raise StorageError(f"parameters of shape {parameters.shape} do not describe {len(sizes)} outputs")
@@ -96,8 +96,8 @@ def _gaps(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: 
 def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, lifted: bool) -> npt.NDArray[np.object_]:
     r"""Return a number for each neuron, equal for :math:`(u, v)`, :math:`(v, u)` and :math:`(-u, -v)`.
 
-    A vector is the number whose digits are its weights; of it and its opposite the smaller one counts, below half of
-    all. Pairs of those are numbered by triangle, and twice that, and one if one of u and v was turned, is the neuron's.
+    The digits of a vector's number are its weights; the vector gets the smaller of its number and its opposite's.
+    Pairs are counted along a triangle. A neuron's number is twice its pair's, plus one if just one of u, v was negated.
     """
     radices = _radices(U.shape[1] - lifted, levels, lifted)
     last = prod(radices) - 1
@@ -111,7 +111,7 @@ def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, l
         opposite = last - number
         turned ^= opposite < number
         found.append(np.minimum(number, opposite))
-    # Zero, which odd numbers of levels have, is its own opposite: then nothing was turned.
+    # The zero vector, which exists for odd numbers of levels, is its own opposite and does not count as negated.
     turned &= ~np.any([2 * number == last for number in found], axis=0)
     smaller, larger = np.minimum(*found), np.maximum(*found)
     pairs = larger * (larger + 1) // 2 + smaller
@@ -120,13 +120,13 @@ def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, l
 
 
 def _pair_of(index: int) -> tuple[int, int]:
-    """Return the larger and the smaller number of the pair with an index among triangles."""
+    """Return the larger and the smaller number of the pair with the given index along a triangle."""
     larger = (isqrt(8 * index + 1) - 1) // 2
     return larger, index - larger * (larger + 1) // 2
 
 
 def _weights_of(numbers: npt.NDArray[np.object_], radices: list[int]) -> npt.NDArray[np.int8]:
-    """Return the vectors of weights that have these numbers, (m, D)."""
+    """Return the weight vectors (m, D) with the given numbers."""
     columns = []
     for radix in reversed(radices):
         columns.append((2 * (numbers % radix) - (radix - 1)).astype(np.int8))
@@ -135,5 +135,5 @@ def _weights_of(numbers: npt.NDArray[np.object_], radices: list[int]) -> npt.NDA
 
 
 def _radices(d: int, levels: int, lifted: bool) -> list[int]:
-    """Return how many values each weight of a vector may have."""
+    """Return the number of values that each weight of a vector may have."""
     return [levels] * d + [2] * lifted

@@ -209,7 +209,7 @@ def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: Polyn
     sums, sizes = np.zeros((len(rows), columns.shape[1])), np.zeros((len(rows), columns.shape[1]))
     np.add.at(sums, inverse.ravel(), columns)
     np.add.at(sizes, inverse.ravel(), np.abs(columns))
-    # Sums that cancel to this share of their terms are rounding.
+    # Sums below this share of their terms are rounding errors.
     sums[np.abs(sums) <= 1e-14 * sizes] = 0.0
     constant = ~rows.any(axis=1)
     bias = activation.c * sums[constant].sum(axis=0)

@@ -26,7 +26,7 @@ from qsdp.lifting import quadratic_values
 
 __all__ = ["QuadraticForm", "form_of_neurons"]
 
-#: Terms of a formula that a summary writes out at most.
+#: Most terms of a formula that a summary writes out.
 _TERMS = 6
 
 
@@ -109,8 +109,8 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
 
         .. math:: L = \begin{pmatrix} S & s/2 \\ s^T/2 & s_0 \end{pmatrix}
 
-        L has shape (d + 1, d + 1) or (C, d + 1, d + 1). It is the matrix of a bilinear network on data with a column
-        of ones, which comes last, as everywhere in this package.
+        L has shape (d + 1, d + 1) or (C, d + 1, d + 1). It is the matrix of a bilinear network on data with a last
+        column of ones. The column of ones comes last everywhere in this package.
 
         Examples
         --------

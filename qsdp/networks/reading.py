@@ -24,19 +24,19 @@ __all__ = ["NETWORK_KINDS", "load_network", "network_from_archive"]
 
 
 def load_network(path: str | os.PathLike[str]) -> Any:
-    """Return what was saved to `path`: a `BilinearNetwork`, an `IntegerForm` of one, or a `PolynomialNetwork`.
+    """Load a `BilinearNetwork`, an `IntegerForm` of one, or a `PolynomialNetwork` from `path`.
 
-    Of a model that the command line saved it is the network, which takes encoded columns.
+    If the file is a model saved by the command line, its network is returned, which takes encoded columns.
 
     Raises
     ------
     StorageError
-        The file is damaged or no network of qsdp.
+        The file is damaged or does not hold a network of qsdp.
     """
     kind, header, arrays = read_archive(path, *NETWORK_KINDS, MODEL_KIND)
     try:
         if kind == MODEL_KIND:
-            # Arrays of its other parts have names with a dot.
+            # Arrays of other parts of the model have names with a dot.
             kind, header, arrays = KIND, header["network"], {name: arrays[name] for name in arrays if "." not in name}
         return _READERS[kind](header, arrays)
     except (KeyError, TypeError, InvalidInputError, StorageError) as error:
@@ -44,7 +44,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
 
 
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
-    """Return the network that header and arrays describe; any mismatch is an error."""
+    """Return the network described by a header and arrays; any mismatch is an error."""
     m, d, levels, activation, lifted = _read_header(header)
     U, V = (unpack_levels(arrays[name], (m, d), levels, lifted) for name in ("U", "V"))
     return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
@@ -57,14 +57,14 @@ def _set_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
 
 
 def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActivation | None, bool]:
-    """Return numbers of neurons, inputs and levels, the activation, and whether it lifts, of a header."""
+    """Return a header's numbers of neurons, inputs and levels, its activation, and whether that is lifted."""
     check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
     m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
     activation = stored_activation(header)
     return m, d, check_levels(levels), activation, activation is not None and activation.lifted
 
 
-#: By the kinds of the files that `load_network` reads, besides those of models of tables.
+#: Readers by the kind of file that `load_network` reads, except tabular models.
 _READERS = {
     KIND: network_from_archive,
     SET_KIND: _set_from_archive,

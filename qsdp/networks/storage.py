@@ -1,9 +1,9 @@
-"""Files of qsdp: safetensors with a strict header and a digest, written whole or not at all.
+"""Files of qsdp: safetensors with a strict header and a digest, written completely or not at all.
 
-A file is a safetensors archive whose metadata has one entry, ``qsdp``: a JSON object with the texts
-``format``, ``version``, ``kind``, ``header`` (JSON itself) and the ``sha256`` of all of it. It is one entry
-because safetensors writes several in random order: equal contents are equal bytes. Nothing in a file is ever
-executed; every length is checked before it is used.
+A file is a safetensors archive whose metadata has one entry, ``qsdp``: a JSON object with the texts ``format``,
+``version``, ``kind``, ``header`` (itself JSON) and the ``sha256`` of all contents. A single entry is used because
+safetensors writes several entries in random order, and equal contents must give equal bytes. Nothing in a file is ever
+executed, and every length is checked before it is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 _FORMAT, _VERSION = "qsdp", "1"
 _ENTRY = "qsdp"
 
-#: Kind of the models of tables, whose header and arrays hold those of their network.
+#: Kind of the files of tabular models, whose header and arrays include the network's.
 MODEL_KIND = "tabular-model"
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -44,7 +44,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     """Write `arrays` and the JSON-able `header` as an archive of the given `kind`.
 
-    The file appears under its name only when complete; an older one of that name is replaced.
+    The file appears under its name only when it is complete, and replaces any older file of that name.
     """
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(header, sort_keys=True, allow_nan=False)
@@ -64,9 +64,9 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     Raises
     ------
     StorageError
-        The file is no archive of that kind and version, or one of its bits has changed since it was written.
+        The file is not an archive of that kind and version, or one of its bits has changed since it was written.
     FileNotFoundError, IsADirectoryError, PermissionError
-        As from `open`.
+        The file cannot be opened.
     """
     with open(path, "rb"):
         pass  # a file that cannot be read raises the operating system's own error, with its name
@@ -100,9 +100,9 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
 
 
 def pack_numbers(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
-    """Return numbers 0 .. n_values - 1 of shape (m, d) as bits, ceil(log2(n_values)) each, one row per neuron.
+    """Pack numbers 0 .. n_values - 1 of shape (m, d) into ceil(log2(n_values)) bits each, one row per neuron.
 
-    The most significant bit comes first; rows are padded with zeros to whole bytes.
+    The most significant bit comes first, and rows are padded with zeros to whole bytes.
     """
     return np.packbits(_to_bits(numbers, n_values), axis=1)
 
@@ -113,7 +113,7 @@ def unpack_numbers(packed: npt.NDArray[Any], shape: tuple[int, int], n_values: i
 
 
 def bits_of_integers(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
-    """Return the lowest `width` bits of integers, the most significant first, along a new last axis."""
+    """Return the lowest `width` bits of integers along a new last axis, the most significant bit first."""
     bits = np.empty((*numbers.shape, width), dtype=np.uint8)
     for k in range(width):
         bits[..., k] = numbers >> (width - 1 - k) & 1
@@ -121,7 +121,7 @@ def bits_of_integers(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[
 
 
 def pack_levels(weights: npt.NDArray[np.int8], levels: int, lifted: bool = False) -> npt.NDArray[np.uint8]:
-    """Return weights -M, -M + 2, ..., M of shape (m, D) as bits; the last one of a lifted neuron takes one."""
+    """Pack weights -M, -M + 2, ..., M of shape (m, D) into bits; the last weight of a lifted neuron takes one bit."""
     main = weights[:, :-1] if lifted else weights
     bits = _to_bits(((main.astype(np.int16) + (levels - 1)) // 2).astype(np.uint8), levels)
     return np.packbits(np.hstack([bits, weights[:, -1:] > 0]) if lifted else bits, axis=1)
@@ -130,7 +130,7 @@ def pack_levels(weights: npt.NDArray[np.int8], levels: int, lifted: bool = False
 def unpack_levels(
     packed: npt.NDArray[Any], shape: tuple[int, int], levels: int, lifted: bool = False
 ) -> npt.NDArray[np.int8]:
-    """Return the weights that `pack_levels` packed; `shape` is that without the lifted entry."""
+    """Return the weights that `pack_levels` packed; `shape` does not include the lifted entry."""
     m, d = shape
     used = d * (levels - 1).bit_length()
     bits = _unpacked(packed, m, used + lifted)
@@ -164,7 +164,7 @@ def _unpacked(packed: npt.NDArray[Any], m: int, used: int) -> npt.NDArray[np.uin
 
 
 def _texts(entry: str) -> dict[str, str]:
-    """Return the texts in the entry of the metadata, none if it is no JSON object."""
+    """Return the texts in the metadata entry, or an empty dict if it is not a JSON object."""
     try:
         fields = json.loads(entry)
     except (ValueError, RecursionError):
@@ -176,7 +176,7 @@ def _texts(entry: str) -> dict[str, str]:
 def _digest(kind: str, header: str, arrays: Arrays) -> str:
     digest = hashlib.sha256()
     for text in (_FORMAT, _VERSION, kind, header):
-        # JSON may hold lone surrogates.
+        # JSON may contain lone surrogates.
         digest.update(f"{len(text)}:{text}".encode(errors="surrogatepass"))
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

@@ -1,4 +1,4 @@
-"""Weights of networks: their checks, number of bits and storage."""
+"""Weights of networks: checks, number of bits and storage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_fields(header: dict[str, Any], expected: set[str]) -> None:
 
 
 def stored_activation(header: dict[str, Any]) -> PolynomialActivation | None:
-    """Return a header's activation: three numbers or null; a name, whose meaning might change, is refused."""
+    """Return a header's activation, three numbers or null; names are refused because their meaning might change."""
     if header["activation"] is not None and not isinstance(header["activation"], list):
         raise StorageError(f"activation {header['activation']!r:.60} is no list of three numbers")
     return get_activation(header["activation"])
@@ -53,15 +53,15 @@ def check_count(header: dict[str, Any], name: str) -> int:
 
 
 def bits_of(n_values: int) -> int:
-    """Return ceil(log2(n)), the bits of one of n values."""
+    """Return ceil(log2(n)), the number of bits that distinguish n values."""
     return (n_values - 1).bit_length()
 
 
 def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
-    """Return first-layer weights as a read-only int8 copy; every one must be a level."""
+    """Return first-layer weights as a read-only int8 array; every weight must be a level."""
     array: npt.NDArray[Any]
     if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
-        # Not converted: as float64 they would take eight times the memory.
+        # Avoid a conversion to float64, which would take eight times the memory.
         array = np.asarray(weights)
     else:
         array = check_matrix(name, weights)
@@ -80,7 +80,7 @@ def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDA
             if np.any(wrong):
                 raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
     if array.dtype == np.int8 and array.base is None and not array.flags.writeable and array.flags.c_contiguous:
-        # Another network's weights, or an array that its maker has made read-only: they cannot change.
+        # The weights of another network, or an array that its owner has made read-only, cannot change: no copy needed.
         return np.asarray(array, dtype=np.int8)
     return read_only(array.astype(np.int8, copy=True))
 
@@ -100,7 +100,7 @@ def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
 
 
 def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
-    """Return sizes and values where neurons are grouped by output with one value each, else None."""
+    """Return sizes and values of outputs if neurons are grouped by output and share its value, else None."""
     if alpha.ndim == 1:
         return ([len(alpha)], [float(alpha[0])]) if bool(np.all(alpha == alpha[0])) else None
     if np.any((alpha != 0.0).sum(axis=1) > 1):
@@ -116,10 +116,10 @@ def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
 
 
 def owners_of(alpha: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the output that each neuron serves, of weights of shape (m, C) with one nonzero in a row at most.
+    """Return the output that each neuron serves, for weights of shape (m, C) with at most one nonzero per row.
 
-    A neuron of weight zero serves an output that has no other weight: the one after that of the neuron before it, if
-    there is one, else the first of those.
+    A neuron of weight zero serves an output without nonzero weights: the first such output from the previous neuron's
+    output on, or else the first of all such outputs.
     """
     owners: npt.NDArray[np.intp] = np.argmax(alpha != 0.0, axis=1)
     idle, unused = np.flatnonzero(~alpha.any(axis=1)), np.flatnonzero(~alpha.any(axis=0))
@@ -130,12 +130,12 @@ def owners_of(alpha: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def count_floats(alpha: FloatArray) -> int:
-    """Return how many 64-bit numbers second-layer weights take in a file."""
+    """Return the number of 64-bit numbers that store second-layer weights in a file."""
     return sum(array.size for array in pack_alpha(alpha).values())
 
 
 def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that store second-layer weights: shared ones as one float and one size per output."""
+    """Return the arrays that store second-layer weights; shared weights take one float and one size per output."""
     shared = shared_columns(alpha)
     if shared is None:
         return {"alpha": alpha}
@@ -146,7 +146,7 @@ def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
 
 
 def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) -> FloatArray:
-    """Return the second-layer weights that `pack_alpha` stored, in an archive with `others` besides."""
+    """Return the second-layer weights that `pack_alpha` stored, from an archive that also has the arrays `others`."""
     names = set(arrays) - others
     if names == {"alpha"}:
         alpha = arrays["alpha"]

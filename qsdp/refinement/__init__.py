@@ -1,4 +1,4 @@
-"""Refinement of networks: better second layers, better bits, the best network of a width."""
+"""Refinement of networks: better second layers, better bits, and the best network of a given width."""
 
 from qsdp.refinement._choice import suits_statistics
 from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width

@@ -1,4 +1,4 @@
-"""By which data a network is descended: samples, or their moments where that is cheaper."""
+"""Choice of the data for a descent: samples, or their moments if these are cheaper."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from qsdp.refinement._samples import Samples
 
 __all__ = ["descent_data", "descent_of", "suits_statistics"]
 
-#: Size, and its cube as a multiple of the number of rows, up to which moments are cheaper: 832 neurons of 33 entries on
-#: 16000 rows (2.2) take 30 s in place of 50, 128 of 19 on 676 rows (10) 1.2 in place of 0.5. Their objectives are 3 and
-#: 5 % lower, as pairs of weights of different neurons move.
+#: Moments are cheaper up to this size, and up to this multiple of the number of rows for its cube. 832 neurons of 33
+#: entries on 16000 rows (2.2) take 30 s instead of 50, and 128 of 19 on 676 rows (10) 1.2 s instead of 0.5. Their
+#: objectives are 3 and 5 % lower, since pairs of weights of different neurons move.
 _LARGEST, _MULTIPLE = 64, 4.0
 
 
 def suits_statistics(problem: TrainingProblem) -> bool:
-    """Return whether descents of a problem from statistics take no longer than those of some thousand rows.
+    """Return whether descents of a problem from statistics take no longer than descents on some thousand rows.
 
-    A sweep over 32 neurons of 64 entries takes 0.4 s, of 101 entries 2 s; on 20000 rows 0.1 and 0.2 s.
+    A sweep over 32 neurons takes 0.4 s with 64 entries and 2 s with 101 entries; on 20000 rows it takes 0.1 and 0.2 s.
     """
     return problem.size <= _LARGEST
 
 
 def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: str | None = None) -> Samples | Moments:
-    """Return the data of descents for all outputs of a problem, whose products run on a device of torch or in NumPy."""
+    """Return the data of descents for all outputs of a problem, with products on a torch device or in NumPy."""
     if isinstance(problem.weight_map, FormMap):
         return Moments.of(problem, device)
-    # By their weight, so that a weight of two is the same as two equal rows.
+    # Count rows by weight, so that a row of weight two is the same as two equal rows.
     many = problem.size**3 <= _MULTIPLE * problem.data_fit.total_weight
     cheaper = problem.loss.quadratic and suits_statistics(problem) and many
     in_time = cheaper and deadline.affords(gram_operations(problem.n_samples, problem.size))
@@ -43,7 +43,7 @@ def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: s
 def descent_of(
     problem: TrainingProblem, network: BilinearNetwork, data: Samples | Moments, deadline: Deadline = NEVER
 ) -> CoordinateDescent:
-    """Return the descent of a network by the given data."""
+    """Return the descent of a network on the given data."""
     if isinstance(data, Moments):
         return MomentDescent(problem, network, data, deadline)
     return SampleDescent(problem, network, data, deadline)

@@ -22,13 +22,13 @@ __all__ = ["CoordinateDescent", "DescentData", "IntArray"]
 
 IntArray = npt.NDArray[np.int8]
 
-#: A fall of the loss below this share of it is rounding, by the precision of the products.
+#: A relative fall of the loss below this share is rounding error, by the precision of the products.
 ROUNDING = {"float64": 1e-12, "float32": 1e-9}
 
 
 @dataclass(eq=False, repr=False)
 class DescentData:
-    """What a descent knows of the data, shared by the descents for several outputs of one problem.
+    """Data of a descent, shared by the descents for several outputs of one problem.
 
     Attributes
     ----------
@@ -37,13 +37,13 @@ class DescentData:
     unit : float
         Divisor of the predictions.
     large : bool
-        Whether copies of the data are to be avoided.
+        Whether the data is too large to copy.
     largest_image : float
-        A number that no neuron exceeds on any row.
+        Upper bound on the output of any neuron on any row.
     weights : ndarray of shape (n,) or None
-        Of the rows.
+        Weights of the rows.
     library : ArrayLibrary
-        In which the batched products run.
+        Library for the batched products.
     """
 
     map: DataMap
@@ -54,7 +54,7 @@ class DescentData:
     library: ArrayLibrary
 
     def mean(self, values: Any) -> float:
-        """Return the mean of values (..., n) over rows, weighted as they are, and all else."""
+        """Return the mean of values (..., n) over all axes, with rows weighted by their weights."""
         return self.library.mean(values, self.weights)
 
     def predictions(self, network: BilinearNetwork) -> FloatArray:
@@ -83,8 +83,8 @@ class CoordinateDescent(ABC):
 
     Notes
     -----
-    Data and lift are divided by powers of two so that squares of huge data cannot overflow; the second layer
-    takes up the factor.
+    Data and lift are divided by powers of two so that squares of huge data cannot overflow. The second layer absorbs
+    the factor.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class CoordinateDescent(ABC):
         """Number of neurons that are moved together."""
 
     def batches(self) -> Iterator[slice]:
-        """Yield slices of neurons until the time is over."""
+        """Yield slices of neurons until the deadline."""
         size = self.batch_size
         for start in range(0, len(self.U), size):
             if self.deadline.over:
@@ -118,7 +118,7 @@ class CoordinateDescent(ABC):
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
 
-        If a thorough sweep accepts none (and ends in time), no single move lowers the loss.
+        If a thorough sweep accepts no move (and ends in time), no single move lowers the loss.
         """
 
     @abstractmethod
@@ -128,14 +128,14 @@ class CoordinateDescent(ABC):
     # -- the network ----------------------------------------------------------------------------------
 
     def network(self) -> BilinearNetwork:
-        """Return the network as it stands."""
+        """Return the current network."""
         alpha = self.alpha / self.unit
         return BilinearNetwork(
             self.U, self.V, alpha if self.problem.vector else alpha[:, 0], self.problem.levels, self.problem.activation
         )
 
     def refresh(self) -> None:
-        """Compute predictions and loss from the weights: rounding errors of updates do not add up."""
+        """Recompute predictions and loss from the weights, so that rounding errors of updates do not accumulate."""
         f = self.predictions(self.alpha)
         self.accept(f, self.fit.value(f))
 
@@ -152,17 +152,17 @@ class CoordinateDescent(ABC):
 
     @property
     def tolerance(self) -> float:
-        """Fall of the loss that counts."""
+        """Smallest fall of the loss that counts."""
         return self._rounding * abs(self.value)
 
     def accept(self, f: FloatArray, value: float) -> None:
-        """Take predictions and their loss."""
+        """Store new predictions and their loss."""
         self.f, self.value = f, value
         self._gradient: FloatArray | None = None
 
     @property
     def gradient(self) -> FloatArray:
-        """Gradient of the loss in the predictions, kept until others are accepted."""
+        """Gradient of the loss in the predictions, cached until new predictions are accepted."""
         if self._gradient is None:
             self._gradient = self.fit.gradient(self.f)
         return self._gradient

@@ -1,4 +1,4 @@
-"""The best network of a fixed size, by enumeration of all sets of neurons."""
+"""Find the best network of a fixed size by enumerating all sets of neurons."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from qsdp.refinement._second_layer import DOUBLINGS, line_minimum
 
 __all__ = ["MOST_COMBINATIONS", "MOST_SOLVES", "enumerate_best"]
 
-#: Sets of neurons whose second layers are solved together, and one by one, at most.
+#: Most sets of neurons whose second layers are solved together, and most that are solved one by one.
 MOST_COMBINATIONS, MOST_SOLVES = 200_000, 5_000
 
 #: Floats of an array of predictions of many networks.
 _CHUNK_FLOATS = 2**20
 
-#: Halvings of the bracket of a magnitude, to the last bit.
+#: Halvings of the bracket of a magnitude, which determine it to the last bit.
 _HALVINGS = 60
 
 
@@ -38,7 +38,7 @@ class EnumeratedAtoms:
         self.map = quadratic_map(problem.X, problem.activation)
         values = range(1 - problem.levels, problem.levels, 2)
         sides = np.array(list(itertools.product(values, repeat=problem.n_features)), dtype=np.float64)
-        # Of a side and its negative one is enough: where there is a last entry the one that has it +1.
+        # Of a side and its negative, keep only one: with a last entry, the side in which that entry is +1.
         last = np.ones((len(sides), int(problem.lifted)))
         sides = np.hstack([sides, last])[: len(sides) if problem.lifted else (len(sides) + 1) // 2]
         self.sides: FloatArray = sides
@@ -48,14 +48,14 @@ class EnumeratedAtoms:
         self.parts = (a, 0.5 * b, c) if problem.lifted else (a, 0.0, 0.0)
 
     def images(self, atoms: npt.NDArray[np.intp]) -> FloatArray:
-        """Return the outputs (n, ...) of atoms given by number."""
+        """Return the outputs (n, ...) of the atoms with the given numbers."""
         left, right = self.hidden[:, self.first[atoms]], self.hidden[:, self.second[atoms]]
         a, half, c = self.parts
         images: FloatArray = a * left * right + half * (left + right) + c
         return images
 
     def weights(self, atoms: npt.NDArray[np.intp]) -> tuple[IntArray, IntArray]:
-        """Return the sides of atoms given by number."""
+        """Return the sides of the atoms with the given numbers."""
         sides = self.sides.astype(np.int8)
         return sides[self.first[atoms]], sides[self.second[atoms]]
 
@@ -68,11 +68,11 @@ def n_atoms(problem: TrainingProblem) -> int:
 
 
 def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
-    """Return a network of m neurons that no other one of m neurons is better than; of a scalar problem."""
+    """Return a best network of m neurons for a scalar problem."""
     if not shared:
         check_solvable(problem.loss)
     K = n_atoms(problem)
-    # Signs of neurons belong to the first layer where the second is shared, else to alpha.
+    # Signs of neurons belong to the first layer if the second layer is shared, else to alpha.
     count = math.comb(2 * K + m - 1, m) if shared else math.comb(K, min(m, K))
     most = MOST_COMBINATIONS if shared or problem.loss.quadratic else MOST_SOLVES
     if count > most:
@@ -91,7 +91,7 @@ def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNe
 def _best_shared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: int) -> BilinearNetwork:
     fit, penalty = problem.data_fit, problem.beta * problem.dimension * m
     best, chosen, magnitude = math.inf, np.zeros(m, dtype=np.intp), 0.0
-    # A set of negative neurons only is one of positive ones with the opposite magnitude.
+    # Skip sets of negative neurons only: positive neurons of the opposite magnitude give the same network.
     signed = itertools.takewhile(
         lambda numbers: numbers[0] < K, itertools.combinations_with_replacement(range(2 * K), m)
     )
@@ -142,9 +142,8 @@ def _magnitudes(fit: DataFit, F: FloatArray, penalty: float) -> FloatArray:
 def _best_free_squared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: int) -> BilinearNetwork:
     r"""Solve :math:`G_S \alpha = F_S^T y - (\beta D / 2) s` for all supports S and signs s.
 
-    The best second layer of a set solves one of these systems, with independent neurons (weights of samples enter by
-    their square roots). The others are networks
-    as well, so that the smallest objective of all is the optimum.
+    The best second layer of a set solves one of these systems with independent neurons. The other solutions are
+    networks as well, so the smallest objective of all is the optimum. Sample weights enter by their square roots.
     """
     fit, penalty = problem.data_fit, problem.beta * problem.dimension
     roots, plain = fit.whitened()

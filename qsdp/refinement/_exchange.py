@@ -1,4 +1,4 @@
-"""Moves larger than one weight: building networks neuron by neuron, and exchanging single neurons."""
+"""Moves of more than one weight: build networks neuron by neuron, and exchange single neurons."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
 
-#: Starts of the alternation for a new neuron, candidates that are followed up, and sweeps after an exchange. Of 3 and
-#: 10 neurons on two sets, two losses, objectives with 16 starts are up to 3 % higher (0.2 % lower) in 0.7 of the time;
-#: with 2 candidates 2.7 % higher (0.6 % lower) in half, with 5 sweeps 3.5 % higher (0.5 % lower) in 0.6; with 150
-#: starts or 10 candidates they move by 2 % either way.
+#: Starts of the alternation for a new neuron, candidates that are followed up, and sweeps after an exchange. With 3 and
+#: 10 neurons on two data sets and two losses, objectives with 16 starts are up to 3 % higher (0.2 % lower) in 0.7 of
+#: the time, with 2 candidates 2.7 % higher (0.6 % lower) in half, and with 5 sweeps 3.5 % higher (0.5 % lower) in 0.6.
+#: With 150 starts or 10 candidates they change by 2 % either way.
 _STARTS, _CANDIDATES, _SWEEPS = 48, 4, 20
 
-#: Share of the objective that an exchange has to gain, and rounds over all neurons at most.
+#: Share of the objective that an exchange must gain, and most rounds over all neurons.
 _GAIN, _ROUNDS = 1e-9, 50
 
 
 def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
-    """Return random neurons of the given outputs with random levels, and the same weight for all."""
+    """Return a network of neurons with random levels for the given outputs, all with the same weight."""
     shape = (2, len(owners), problem.size)
     sides = rng.integers(0, problem.levels, size=shape) * 2 - (problem.levels - 1)
     last = slice(problem.n_features, None)
     sides[..., last] = rng.choice([-1, 1], size=sides[..., last].shape)
-    # Where all levels are wanted equally often the images are small: the weight makes up for it.
+    # Levels that are equally frequent give small images; the weight compensates for that.
     w = problem.sample_weight
     norms = np.concatenate([np.square(problem.X[rows]).sum(axis=1) for rows in blocks(*problem.X.shape)])
     images = np.sqrt(np.average(norms**2, weights=w)) or 1.0
@@ -51,16 +51,16 @@ def greedy_network(
     data: Samples | Moments,
     deadline: Deadline = NEVER,
 ) -> BilinearNetwork:
-    """Return neurons of the given outputs, each aligned with what those before it leave of the loss' gradient.
+    """Return a network built neuron by neuron, each aligned with the loss gradient that its predecessors leave.
 
-    All neurons of an output have one weight, the best at every step. Those that the deadline leaves are random.
+    All neurons of an output share one weight, the best at every step. Neurons not built by the deadline are random.
     """
     empty = random_network(problem, owners, rng)
     descent = descent_of(problem, empty, data, deadline)
     sums = np.zeros_like(descent.f)
     magnitudes = np.zeros(descent.f.shape[1])
     counts = np.zeros(descent.f.shape[1])
-    # Outputs take turns, so that those of a coupled loss grow together.
+    # Outputs take turns, so that outputs of a coupled loss grow together.
     order = sorted(range(len(owners)), key=lambda j: (owners[:j].count(owners[j]), owners[j]))
     for j in order:
         if deadline.over:
@@ -83,11 +83,11 @@ def greedy_network(
 
 
 def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator) -> Iterator[int]:
-    r"""Replace neurons one at a time until none can be replaced to advantage; yield the neurons replaced.
+    r"""Replace neurons one at a time until no replacement helps, and yield each replaced neuron.
 
-    Without neuron j the gradient of the loss is -nu. Its best replacement nearly maximises
-    :math:`u^T M_\nu v`: it is found by sign alternation from several starts, given the best second-layer weight
-    and polished together with the others. The exchange is kept if the objective falls.
+    Let -nu be the gradient of the loss without neuron j. The best replacement nearly maximises
+    :math:`u^T M_\nu v`. It is found by sign alternation from several starts, given the best second-layer weight
+    and polished together with the other neurons. The exchange is kept if the objective falls.
     """
     m = len(descent.U)
     failures = 0
@@ -122,7 +122,7 @@ def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.rand
 def _replacements(
     descent: CoordinateDescent, j: int, shared: bool, rng: np.random.Generator
 ) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return the most promising u, v and second layers for a new neuron j, the best first."""
+    """Return the most promising u, v and second layer for a replacement of neuron j, the best first."""
     before = descent.U[j].copy(), descent.V[j].copy()
     image = descent.images(slice(j, j + 1))[:, 0]
     own = descent.alpha[j]
@@ -136,7 +136,7 @@ def _replacements(
         starts = random_sides(rng, _STARTS, descent.largest)
         starts[0], starts[1] = before
         U, V = alternate(M, descent.largest, starts)
-        # Equal values are nearly always equal neurons, or one with its sides exchanged.
+        # Neurons of equal value are nearly always the same, up to exchange of their sides.
         _, distinct = np.unique(np.round(_values(U, M, V) / (np.abs(M).sum() or 1.0), 12), return_index=True)
         for i in distinct.tolist():
             if _same(U[i], V[i], *before):
@@ -164,7 +164,7 @@ def _values(U: FloatArray, M: FloatArray, V: FloatArray) -> FloatArray:
 
 
 def _same(u: FloatArray, v: FloatArray, other_u: np.ndarray, other_v: np.ndarray) -> bool:
-    """Return whether two neurons are one up to order and signs of both sides together."""
+    """Return whether two neurons are equal up to the order of their sides and a common sign."""
     return any(
         bool(np.array_equal(sign * u, first) and np.array_equal(sign * v, second))
         for sign in (1, -1)

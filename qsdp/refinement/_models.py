@@ -1,4 +1,4 @@
-"""Quadratic models of the loss along moves: curvatures, which moves go together, the best weights of some neurons."""
+"""Quadratic models of the loss along moves: curvatures, compatible moves, and the best weights of some neurons."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = [
     "side_by_side",
 ]
 
-#: Share of the predicted fall that a move must keep beside those taken before it: with 0.25 and 0.75 objectives on
-#: 12000 images move by up to 1 % either way, in the same time.
+#: Share of its predicted fall that a move must keep, given the moves taken before it. With 0.25 and 0.75, objectives on
+#: 12000 images change by up to 1 % either way, in the same time.
 _KEPT = 0.5
 
-#: Share of the predicted fall at which moves are accepted together. With 0.25 and 0.75 objectives of four sets move by
-#: up to 2 % either way, in the same time.
+#: Share of the predicted fall from which moves are accepted together. With 0.25 and 0.75, objectives of four data sets
+#: change by up to 2 % either way, in the same time.
 AGREEMENT = 0.5
 
-#: Passes over the weights of a block: it is cheap beside its model, and 5 or 60 lead to the same networks.
+#: Passes over the weights of a block. They are cheap compared with its model, and 5 or 60 lead to the same networks.
 _PASSES = 20
 
 
@@ -44,7 +44,7 @@ def check_descends(loss: Loss) -> None:
 
 
 def side_by_side(fit: DataFit, count: int) -> DataFit:
-    """Return the fit of `count` predictions of one output, of shape (n, count)."""
+    """Return the fit of `count` alternative predictions of one output, as an array of shape (n, count)."""
     return replace(fit, target=np.broadcast_to(fit.target.reshape(-1, 1), (len(fit.target), count)))
 
 
@@ -53,8 +53,8 @@ def sampled_curvature(
 ) -> Any:
     r"""Return the curvature of the loss along each row of `alpha` (B, C), per sample: shape (B, n).
 
-    Where outputs are coupled it is :math:`\alpha^T H_i \alpha`, else what a typical step meets at kinks, too. It is an
-    array of the library.
+    For coupled outputs it is :math:`\alpha^T H_i \alpha`; otherwise it includes the kinks that a typical step meets.
+    The result is an array of the library.
     """
     squares = library.take(np.square(alpha))
     if not fit.loss.coupled:
@@ -77,8 +77,8 @@ def curvature_floor(
 ) -> Any:
     r"""Return w (B, n) with :math:`\ell(f + s \alpha) \ge \ell(f) + s\, g^T \alpha + w s^2 / 2`.
 
-    The bound holds for steps that change no prediction by more than `reach`; `curvature` is the exact one of a
-    coupled loss.
+    The bound holds for steps that change no prediction by more than `reach`. For a coupled loss, `curvature` is its
+    exact curvature.
     """
     if fit.loss.coupled:
         return curvature * fit.loss.curvature_share(reach)
@@ -92,12 +92,12 @@ def cross_curvatures(images: FloatArray, curvature: FloatArray, library: ArrayLi
 
 
 def cross_changes(images: Any, curvature: Any, alpha: FloatArray, library: ArrayLibrary = ON_PROCESSOR) -> FloatArray:
-    r"""Return about :math:`\sum_i g_{ij} g_{il}\, \alpha_j^T H_i \alpha_l` of shape (B, B).
+    r"""Return an approximation of :math:`\sum_i g_{ij} g_{il}\, \alpha_j^T H_i \alpha_l` of shape (B, B).
 
-    H is the curvature of the loss, of which :math:`\alpha_j^T H_i \alpha_j` are known, shape (B, n). Exact for one
-    output, and where the weights of all neurons are multiples of one another.
+    H is the curvature of the loss, and `curvature` holds :math:`\alpha_j^T H_i \alpha_j`, shape (B, n). The result is
+    exact for one output, and if the weights of all neurons are multiples of one another.
     """
-    # Rounding makes curvatures of almost zero negative, of which there are no roots.
+    # Rounding can make curvatures near zero negative; these have no roots.
     scaled = images * library.roots(curvature)
     norms = np.linalg.norm(alpha, axis=1)
     directions = alpha / np.where(norms > 0.0, norms, 1.0)[:, None]
@@ -106,9 +106,9 @@ def cross_changes(images: Any, curvature: Any, alpha: FloatArray, library: Array
 
 
 def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the moves to make together: each, in the given order, keeps half its fall beside those before it.
+    """Return the moves to make together: each, in the given order, keeps half its fall given those taken before it.
 
-    Single moves change the loss by `predicted` (B,), negative; two together by `cross` (B, B) beyond the sum of theirs.
+    Single moves change the loss by `predicted` (B,), negative. Two moves together add `cross` (B, B) to their sum.
     """
     taken, beside = [], np.zeros(len(predicted))
     for j, alone in enumerate(predicted.tolist()):
@@ -119,10 +119,10 @@ def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]
 
 
 def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.NDArray[np.bool_]:
-    """Return which moves to accept where the model is exact: all whose fall is nearly the sum of theirs, else halves.
+    """Return which moves to accept if the model is exact: all if their joint fall is near the sum, else parts of them.
 
-    Single moves change the loss by `predicted` (B,), negative; two together by `cross` (B, B) beyond the sum of theirs.
-    A fall counts beyond the tolerance.
+    Single moves change the loss by `predicted` (B,), negative. Two moves together add `cross` (B, B) to their sum.
+    Falls within the tolerance do not count.
     """
     taken, beside = np.zeros(len(predicted), dtype=bool), np.zeros(len(predicted))
     pending = [slice(0, len(predicted))]
@@ -141,10 +141,10 @@ def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.
 
 
 def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float) -> FloatArray:
-    """Return the step of weights (B, C) that minimises a quadratic model plus the penalty of their magnitudes.
+    """Return the step of weights (B, C) that minimises a quadratic model plus a penalty on their magnitudes.
 
-    The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B), of positive diagonals. Coordinate
-    descent, the outputs side by side.
+    The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B) with positive diagonals. The method
+    is coordinate descent on all outputs in parallel.
     """
     gradient, weights = slopes.copy(), alpha.copy()
     diagonals = np.einsum("cjj->jc", cross)

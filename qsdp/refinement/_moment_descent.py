@@ -13,29 +13,29 @@ from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
 
-#: Neurons of a batch at most: the curvature of their sides is one matrix. A sweep over 20000 neurons of ten entries
-#: takes 1.8 s, with 64 in a batch 5.2, with 16 2.2.
+#: Largest batch of neurons: the curvature of their sides is one matrix. A sweep over 20000 neurons of ten entries takes
+#: 1.8 s, with batches of 64 neurons 5.2 s, of 16 neurons 2.2 s.
 _LARGEST_BATCH = 32
 
-#: Weights of a batch that are tried in pairs.
+#: Number of weights of a batch that are tried in pairs.
 _PAIRED = 128
 
-#: Relative difference of falls of equal moves, as of neurons that are equal.
+#: Relative difference up to which falls count as equal, such as those of equal neurons.
 _SAME = 1e-9
 
-#: A fall below this share of a second derivative and a gradient is the rounding of their difference: if it counted,
-#: a pair of moves and the pair back could follow one another for ever where the loss is almost zero.
+#: A fall below this share of a second derivative plus a gradient is rounding error of their difference. If it counted,
+#: a pair of moves and its reverse could alternate forever when the loss is almost zero.
 _CANCELLED = 1e-13
 
 
 class MomentDescent(CoordinateDescent):
     r"""A network under coordinate descent for a squared loss, at a cost that does not depend on the number of rows.
 
-    As a function of one side of some neurons, their other sides fixed, the loss is quadratic in all entries together:
-    with :math:`p_{ij} = \mathcal{X}_i v_j` the gradient in :math:`u_j` is :math:`\sum_c \alpha_{jc} M_c v_j` for
-    :math:`M_c = \sum_i g_{ic} \mathcal{X}_i`, g the loss gradient, and the second derivative in :math:`u_j, u_l` is
-    :math:`2\, \alpha_j^T \alpha_l \sum_i w_i\, p_{ij} p_{il}^T`. So every move of a batch is known exactly, and the
-    best one is made until none helps. Gradients are computed from the data once a sweep.
+    With the other sides of some neurons fixed, the loss is quadratic in all entries of the sides that move. Let
+    :math:`p_{ij} = \mathcal{X}_i v_j`, and let g be the loss gradient. The gradient in :math:`u_j` is
+    :math:`\sum_c \alpha_{jc} M_c v_j` for :math:`M_c = \sum_i g_{ic} \mathcal{X}_i`, and the second derivative in
+    :math:`u_j, u_l` is :math:`2\, \alpha_j^T \alpha_l \sum_i w_i\, p_{ij} p_{il}^T`. So the effect of every move of a
+    batch is known exactly, and the best is made until none helps. A sweep computes gradients from the data once.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class MomentDescent(CoordinateDescent):
 
     @property
     def batch_size(self) -> int:
-        """Number of neurons that are moved together: the curvature of their sides is one matrix."""
+        """Number of neurons that are moved together, limited by the size of the curvature matrix of their sides."""
         return self.moments.sides_at_once(_LARGEST_BATCH)
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
 
-        A cheap sweep leaves out neurons of which no single move would help; a thorough one moves pairs of weights of a
-        batch as well, once no single move helps.
+        A cheap sweep skips neurons for which no single move would help. A thorough sweep also moves pairs of weights of
+        a batch once no single move helps.
         """
         slopes = np.stack([self.moments.adjoint(column) for column in self.gradient.T])
         accepted = 0
@@ -106,20 +106,20 @@ def best_moves(
     *,
     pairs: bool = True,
 ) -> tuple[int, float]:
-    r"""Move weights by :math:`\pm 2`, the best one first, while a quadratic function falls; return how often, how far.
+    r"""Move weights by :math:`\pm 2` while a quadratic function falls, the best first; return the count and the fall.
 
     Parameters
     ----------
     weights, gradient : ndarray of shape (k,)
-        Where to start, and the gradient there; both are changed.
+        Start and the gradient there; both are changed in place.
     curvature : ndarray of shape (k, k)
         Second derivatives, symmetric.
     largest : ndarray of shape (k,)
-        Magnitudes that weights may have at most.
+        Largest magnitudes allowed for the weights.
     tolerance : float
-        A smaller fall does not count, nor does one that may be rounding.
+        Smaller falls do not count, nor do falls that may be rounding errors.
     pairs : bool
-        Whether two weights move together where no single one helps, among those whose own moves cost least.
+        Whether to move two weights together when no single move helps, among the weights whose own moves cost least.
     """
     own = curvature.diagonal().copy()
     tolerance = max(tolerance, _CANCELLED * float(own.max() + np.abs(gradient).max()))
@@ -141,9 +141,9 @@ def best_moves(
 def moves(
     weights: FloatArray, gradient: FloatArray, own: FloatArray, largest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return a move of each weight by :math:`\pm 2`, downhill where it may, and how far a quadratic function falls.
+    r"""Return a move of each weight by :math:`\pm 2`, downhill if allowed, and the fall of a quadratic function.
 
-    `own` are the second derivatives in each weight; all of one shape but `largest`, that of the last axis.
+    `own` holds the second derivative in each weight. All have the same shape, but `largest` has only the last axis.
     """
     steps = -np.copysign(2.0, gradient)
     steps = np.where(np.abs(weights + steps) <= largest, steps, -steps)
@@ -151,7 +151,7 @@ def moves(
 
 
 def _first_of_best(falls: FloatArray, tolerance: float) -> int:
-    """Return the first place of the largest of some falls, of those that differ by rounding alone."""
+    """Return the first place of the largest fall, where falls that differ only by rounding count as equal."""
     top = float(falls.max())
     return int(np.argmax(falls >= top - max(tolerance, _SAME * abs(top))))
 
@@ -159,7 +159,7 @@ def _first_of_best(falls: FloatArray, tolerance: float) -> int:
 def _best_pair(
     steps: FloatArray, falls: FloatArray, curvature: FloatArray, tolerance: float
 ) -> tuple[list[int], float]:
-    """Return the pair of moves, among those that cost least alone, by which a quadratic function falls most."""
+    """Return the best pair of moves for a quadratic function, among the moves that cost least alone, and its fall."""
     if len(falls) < 2:
         return [0], -np.inf
     least = np.sort(np.argsort(-falls, kind="stable")[:_PAIRED])

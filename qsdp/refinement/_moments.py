@@ -1,4 +1,4 @@
-"""The data of a descent by their second moments: Gram matrices of the data as a map."""
+"""Data of a descent as second moments: Gram matrices of the map that the data defines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Moments(DescentData):
 
     @classmethod
     def of(cls, problem: TrainingProblem, device: str | None = None) -> Moments:
-        """Return the moments of the rows of a problem, or those of its statistics, on a device of torch or in NumPy."""
+        """Return the moments of a problem's rows or of its statistics, computed on a torch device or in NumPy."""
         weights, target = problem.sample_weight, problem.y.reshape(len(problem.y), -1)[:, :1]
         data = problem.weight_map
         if not isinstance(data, FormMap):
@@ -57,15 +57,15 @@ class Moments(DescentData):
         return self.map.size
 
     def sides_at_once(self, most: int) -> int:
-        """Return how many sides `curvature` takes with temporary arrays of moderate size, `most` at most."""
+        """Return how many sides (at most `most`) `curvature` can take with temporary arrays of moderate size."""
         return max(1, min(most, _FLOATS // self.size**3, int(_FLOATS**0.5) // self.size))
 
     def curvature(self, others: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i w_i (\mathcal{X}_i v_j) (\mathcal{X}_i v_l)^T` for all pairs of rows v of `others`.
 
-        Shape (B, N) to (B, N, B, N): how the outputs of neurons with these other sides go together.
+        Maps shape (B, N) to (B, N, B, N): second moments of the outputs of neurons with these other sides.
         """
-        # Of an index that may not be written to torch warns.
+        # torch warns about an index array that is not writeable.
         place, library = pair_places(self.size).copy(), self.library
         sides = library.take(others)
         halves = library.zeros((len(others), self.size, len(self.gram)))
@@ -76,7 +76,7 @@ class Moments(DescentData):
 
     @cached_property
     def _taken(self) -> Any:
-        """The Gram matrix as the library keeps it."""
+        """Gram matrix as an array of the library."""
         return self.library.take(self.gram)
 
     def own_curvature(self, others: FloatArray) -> FloatArray:

@@ -26,16 +26,16 @@ from qsdp.refinement._samples import Images, Samples
 
 __all__ = ["SampleDescent"]
 
-#: Neurons of a batch at most, and as a part of the network: they share one gradient, so small networks get small
-#: batches. 100 neurons on 12000 images of 101 inputs take a third longer with 16; on four sets a quarter or a sixteenth
-#: of the network in place of an eighth moves objectives by up to 1.6 % either way, in 5 to 15 % more time.
+#: Largest batch of neurons, and divisor of the network's size for the batch: neurons of a batch share one gradient, so
+#: small networks get small batches. 100 neurons on 12000 images of 101 inputs take a third longer with 16. On four data
+#: sets a quarter or a sixteenth of the network moves objectives by up to 1.6 % either way, in 5 to 15 % more time.
 _LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
-#: Floats of one array of a batch, neurons by samples: 32 MiB. About ten of them are held at a time.
+#: Floats of one array (neurons by samples) of a batch: 32 MiB. About ten such arrays are held at a time.
 _BATCH_FLOATS = 2**22
 
-#: Share of the entries of a side that are moved at once, at most: with 0.05 and 0.3 objectives on 12000 images move by
-#: less than 1 % either way, in the same time.
+#: Largest share of the entries of a side that are moved at once. With 0.05 and 0.3, objectives on 12000 images change
+#: by less than 1 % either way, in the same time.
 _SHARE_OF_SIDE = 0.125
 
 
@@ -43,18 +43,18 @@ class SampleDescent(CoordinateDescent):
     r"""A network under coordinate descent for any loss.
 
     Moving the weight :math:`u_{jk}` by :math:`\delta = \pm 2` moves the predictions by
-    :math:`\delta\, x_{ik} p_{ij}\, \alpha_j` with :math:`p_j = a X v_j + (b/2) t_j` (for the last entry of a
-    lift :math:`q_j = (b/2) X v_j + c\, t_j` in place of :math:`x_k p_j`; :math:`t_j` is the last entry of
-    :math:`v_j`). The slopes of all moves of a side are the product :math:`X^T (p_j \circ G \alpha_j)`, G the
-    loss gradient. By convexity the loss changes by ``delta * slope`` at least, so that only moves downhill
-    can help. None is accepted before the loss itself, evaluated, falls.
+    :math:`\delta\, x_{ik} p_{ij}\, \alpha_j` with :math:`p_j = a X v_j + (b/2) t_j`, where :math:`t_j` is the last
+    entry of :math:`v_j` (for the last entry of a lift, :math:`q_j = (b/2) X v_j + c\, t_j` replaces :math:`x_k p_j`).
+    The slopes of all moves of a side are the product :math:`X^T (p_j \circ G \alpha_j)`, where G is the loss gradient.
+    By convexity the loss changes by ``delta * slope`` at least, so only downhill moves can help. A move is accepted
+    only if an evaluation shows that the loss falls.
 
     Notes
     -----
-    No n x m array is formed, and no copy of large data but one in single precision. On those a cheap sweep moves
-    several entries of a side at once, as many as a quadratic model of all of them finds better than the best one alone,
-    and sides that go together in that model: evaluating the loss and the products with the data are what takes the
-    time.
+    No n x m array is formed. Large data is not copied, except in single precision. On large data a cheap sweep moves
+    several entries of a side at once if a quadratic model of all of them predicts a larger fall than for the best one
+    alone. It also moves several sides together if they are compatible in that model. Most of the time is spent on
+    evaluations of the loss and products with the data.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class SampleDescent(CoordinateDescent):
 
     @property
     def batch_size(self) -> int:
-        """Number of neurons that are moved together, with one gradient."""
-        # On large data a model says which moves of a batch go together, and few neurons leave the processor idle.
+        """Number of neurons that are moved together with one gradient."""
+        # On large data a model selects compatible moves of a batch, and small batches would leave the processor idle.
         share = 2 if self.samples.large else _SHARE_OF_NETWORK
         return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
 
-        A cheap sweep tries the move of each side that a quadratic model prefers; a thorough one tries all that
-        are not proven useless: if it accepts none (and ends in time), no single move lowers the loss.
+        A cheap sweep tries the move of each side that a quadratic model prefers. A thorough sweep tries all moves that
+        are not proven useless. If it accepts none (and ends in time), no single move lowers the loss.
         """
         accepted = 0
         for rows in self.batches():
@@ -128,14 +128,14 @@ class SampleDescent(CoordinateDescent):
             if self.samples.large:
                 order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
         if self.fit.quadratic:
-            # The model is the loss, up to rounding: of what it finds together the loss is evaluated once.
+            # The model equals the loss up to rounding, so one evaluation suffices for all moves it accepts together.
             order = order[agreeing(predicted[order], cross[np.ix_(order, order)], self.tolerance)]
         taken = order[self._take(moves[order], alpha[order], predicted[order])]
         moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
         return len(taken)
 
     def _several(self, change: FloatArray, steps: npt.NDArray[np.int64]) -> FloatArray:
-        """Return the moves (B, N) of the entries of each side that promise most."""
+        """Return the moves (B, N) of the most promising entries of each side."""
         count = min(self.n_moves, change.shape[1])
         best = np.argpartition(change, count - 1, axis=1)[:, :count]
         promised = np.take_along_axis(change, best, axis=1) < -self.tolerance
@@ -153,18 +153,18 @@ class SampleDescent(CoordinateDescent):
         curvature: Any,
         sides: Images,
     ) -> None:
-        """Make several moves of a side in place of one where the model of all of them together is better."""
+        """Replace the single move of a side by several moves if the model predicts a larger fall for them together."""
         images, library = sides.combined(several), self.samples.library
         curved = library.give(library.einsum("ij,ij,ij->i", curvature, images, images))
         change = np.einsum("ij,ij->i", slopes, several) + 0.5 * curved
         better = change < predicted
         delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
-        # Twice as many where that helped most sides, else half of them.
+        # Try twice as many moves next time if that helped most sides, else half as many.
         most = max(2, int(_SHARE_OF_SIDE * len(self.largest)))
         self.n_moves = min(2 * self.n_moves, most) if np.mean(better) > 0.5 else max(2, self.n_moves // 2)
 
     def _take(self, moves: Any, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
-        """Accept moves (B, n) together where the loss falls nearly as predicted; else halves of them."""
+        """Accept moves (B, n) together if the loss falls nearly as predicted, else try each half of them."""
         taken = np.zeros(len(moves), dtype=bool)
         pending = [(0, len(moves))]
         while pending and not self.deadline.over:
@@ -192,7 +192,7 @@ class SampleDescent(CoordinateDescent):
         change: FloatArray,
         found: npt.NDArray[np.bool_],
     ) -> int:
-        """Evaluate candidates of one side, the most promising first, and accept each that helps."""
+        """Evaluate candidates of one side, the most promising first, and accept each that lowers the loss."""
         accepted = 0
         entries = np.flatnonzero(found)
         entries = entries[np.argsort(change[entries], kind="stable")]
@@ -201,7 +201,7 @@ class SampleDescent(CoordinateDescent):
         for k in entries.tolist():
             if self.deadline.over:
                 break
-            # The other side stands still: the image of a move is right whatever was accepted before.
+            # The other side is fixed, so the image of a move is correct whatever was accepted before.
             image = self.samples.library.give(images.of(np.array([k]))[0])
             f = self.f + np.multiply.outer(steps[k] * image, self.alpha[j])
             value = self.fit.value(f)
@@ -214,7 +214,7 @@ class SampleDescent(CoordinateDescent):
     def _falls(
         self, images: Images, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
     ) -> FloatArray:
-        """Return by how much the loss of one output falls with each of the moves of one side."""
+        """Return the fall of the loss of one output for each of the moves of one side."""
         falls = np.empty(len(entries))
         before = self.fit.values(self.f)
         chunk = max(1, _BATCH_FLOATS // len(self.f))

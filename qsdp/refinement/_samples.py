@@ -1,4 +1,4 @@
-"""The data of a descent, and the outputs of neurons on it."""
+"""Data of a descent, and outputs of neurons on it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from qsdp.relaxation.products import Products
 
 __all__ = ["Images", "Samples"]
 
-#: Entries of the data beyond which products are in single precision: 832 neurons of 65 entries on 16000 rows take half
-#: of the time and become the same network, 128 of 286 on 3680 rows six tenths.
+#: Beyond this many entries of the data, products are in single precision: 832 neurons of 65 entries on 16000 rows take
+#: half the time and become the same network; 128 neurons of 286 entries on 3680 rows take six tenths of the time.
 _SINGLE_FROM = 2**17
 
-#: Largest target and gradient of the loss at zero, and one over the smallest, of every output; and the largest sum of
-#: magnitudes of a row as a multiple of the median. Squares of second layers, which are about as large as targets over
-#: images of typical rows, and their products with images and curvatures are to be representable in single precision.
+#: Bound on the target and the gradient of the loss at zero of every output, and on their reciprocals; and bound on the
+#: largest sum of magnitudes of a row, as a multiple of the median. Single precision must represent squares of second
+#: layers (about as large as targets over images of typical rows) and their products with images and curvatures.
 _MODERATE, _OUTLYING = 2.0**20, 2.0**10
 
 
 class Samples(DescentData):
-    """The data of a descent, divided by powers of two: descents for several outputs of one problem share them.
+    """Data of a descent, divided by powers of two and shared by the descents for several outputs of one problem.
 
     Attributes
     ----------
     width : float
-        Root mean square of the data's entries, weighted as the samples are.
+        Root mean square of the data's entries, weighted by the sample weights.
     """
 
     map: QuadraticMap
@@ -62,7 +62,7 @@ class Samples(DescentData):
         reach = (problem.levels - 1) * float(sums.max())
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
         self.blocks = list(self.library.blocks(*X.shape))
-        # On a device the passes over all neurons run, too.
+        # Passes over all neurons also run on the device.
         self._passes = None if device is None else Products(self.map, np.float64, device)
 
     def predictions(self, network: BilinearNetwork) -> FloatArray:
@@ -78,7 +78,7 @@ class Samples(DescentData):
 
     @cached_property
     def inputs(self) -> Any:
-        """Data as the library keeps them."""
+        """Data as an array of the library."""
         return self.library.take(np.ascontiguousarray(self.map.X))
 
     @cached_property
@@ -87,7 +87,7 @@ class Samples(DescentData):
 
     @cached_property
     def _features(self) -> Any:
-        """Features of all samples in rows; the last entry of a lift has the feature one."""
+        """Features in rows, one column per sample; the feature of the last entry of a lift is one."""
         return self.library.joined([self.inputs.T, self.library.ones((int(self.map.lifted), len(self.inputs)))])
 
     def features(self, entries: npt.NDArray[np.intp]) -> Any:
@@ -111,7 +111,7 @@ class Samples(DescentData):
         return self.library.give(products)
 
     def images(self, other: npt.NDArray[np.int8]) -> Images:
-        """Return the images of all entries of sides whose other sides are the rows of `other`."""
+        """Return the images of all entries of sides, given the other sides as the rows of `other`."""
         a, b, c = self.map.coefficients
         d = self.inputs.shape[1]
         hidden = self.library.take(other[:, :d]) @ self.inputs.T
@@ -124,15 +124,15 @@ class Samples(DescentData):
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """By how much outputs of neurons grow with the entries of their sides: with entry k by :math:`x_k p`.
+    """Derivatives of the outputs of neurons in the entries of their sides: :math:`x_k p` for entry k.
 
     Attributes
     ----------
     samples : Samples
     p : array of shape (B, n)
-        Of the library of the samples, as all whose last axis are samples.
+        Array of the library of the samples, like all arrays whose last axis is the samples.
     q : array of shape (B, n) or None
-        The image of the last entry of a lift, in place of :math:`x_k p`.
+        Image of the last entry of a lift, which replaces :math:`x_k p`.
     """
 
     samples: Samples
@@ -148,7 +148,7 @@ class Images:
         return self.p * self.p, None if self.q is None else self.q * self.q
 
     def of(self, entries: npt.NDArray[np.intp]) -> Any:
-        """Return the images (k, n) of one entry of each side, or of several entries of one."""
+        """Return the images (k, n) of one entry of each side, or of several entries of a single side."""
         images = self.samples.features(entries) * self.p
         if self.q is not None:
             last = entries == self.samples.inputs.shape[1]
@@ -156,7 +156,7 @@ class Images:
         return images
 
     def combined(self, sides: npt.NDArray[Any]) -> Any:
-        """Return the sums (B, n) of images of all entries, times the entries of `sides` (B, N)."""
+        """Return the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
         d = self.samples.inputs.shape[1]
         taken = self.samples.library.take(sides)
         sums = (taken[:, :d] @ self.samples.inputs.T) * self.p
@@ -165,12 +165,12 @@ class Images:
         return sums
 
     def products(self, weights: Any) -> FloatArray:
-        """Return the sums over samples of weights (B, n) times images, (B, N)."""
+        """Return the sums (B, N) over samples of weights (B, n) times images."""
         main = self.samples.library.give((self.p * weights) @ self.samples.inputs)
         return main if self.q is None else np.hstack([main, self._sums(self.q, weights)])
 
     def square_products(self, weights: Any) -> FloatArray:
-        """Return the sums over samples of weights (B, n) times squared images, (B, N)."""
+        """Return the sums (B, N) over samples of weights (B, n) times squared images."""
         p, q = self.squares
         main = self.samples.square_products(p * weights)
         return main if q is None else np.hstack([main, self._sums(q, weights)])
@@ -181,16 +181,16 @@ class Images:
 
     @property
     def largest(self) -> float:
-        """No image of an entry is larger in magnitude."""
+        """Upper bound on the magnitude of the image of any entry."""
         inputs = self.samples.inputs
         largest = float(abs(self.p).max() * max(inputs.max(), -inputs.min()))
         return largest if self.q is None else max(largest, float(abs(self.q).max()))
 
 
 def _suits_single(problem: TrainingProblem, sums: FloatArray) -> bool:
-    """Return whether single precision is faster for the products of a problem, and has the range for them.
+    """Return whether single precision is faster for the products of a problem and its range suffices.
 
-    `sums` (n,) are those of the magnitudes of rows.
+    `sums` (n,) are the sums of magnitudes of the rows.
     """
     if problem.X.size <= _SINGLE_FROM:
         return False

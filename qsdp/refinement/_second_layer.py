@@ -13,37 +13,37 @@ from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_cur
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
 
-#: Factor of a magnitude where zero is best: a network without predictions could not recover, and an
-#: output without any could not be told from one without neurons. The second is for the end, where it must not cost.
+#: Factor of a magnitude if zero is best: a network that predicts zero could not recover, and an output of magnitude
+#: zero is indistinguishable from one without neurons. The second is for the end, where it must not cost anything.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 
-#: Predictions that are rounding, as a share of the largest that neurons of this weight could have together.
+#: Predictions below this share of the largest possible ones for neurons of this weight are rounding errors.
 _CANCELLED = 1e-15
 
-#: Doublings of a step at most, for losses that fall forever.
+#: Most doublings of a step, for losses that fall forever.
 DOUBLINGS = 40
 
-#: Rounds of sign alternation for a neuron without weight, and shortenings of a step of the second layer: with 3 and 30,
-#: 2 and 10, the networks of seven problems are the same.
+#: Rounds of sign alternation for a neuron without weight, and shortenings of a second-layer step. With 3 or 30 rounds,
+#: 2 or 10 shortenings, the networks of seven problems are the same.
 _ROUNDS, _SHORTENINGS = 10, 4
 
-#: Factor of the curvatures of single weights in the model of a batch: where its neurons nearly depend on one another,
-#: and curvatures of one output on those of others, it would promise too much.
+#: Factor of the curvatures of single weights in the model of a batch. Without it, the model would promise too much if
+#: neurons are nearly dependent, or if the curvature of one output depends on the others.
 _STIFFER = 1.05
 
-#: Penalty where beta is 0 or almost, which keeps weights bounded: a share of the value from which on zero is optimal.
+#: Penalty for beta near zero, which keeps weights bounded, as a share of the least value that makes zero optimal.
 LEAST_PENALTY = 1e-7
 
-#: Entries of the columns of a convex problem at most, multiplications per iteration, and share of the objective
-#: whose gain justifies another sweep.
+#: Most entries of the columns of a convex problem, most multiplications per iteration, and share of the objective
+#: that must be gained to justify another sweep.
 _MOST_ENTRIES, _MOST_WORK, _GAIN = 2**22, 2e9, 1e-9
 
 
 def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty: float) -> float:
     r"""Return the t that minimises ``loss(base + t direction) + penalty |t|``.
 
-    The derivative is nondecreasing; its sign change is bracketed by doubling and found by Brent's method. A
-    loss that falls forever ends at a large t.
+    The derivative is nondecreasing; its sign change is bracketed by doubling and found by Brent's method. If the
+    loss falls forever, t is large.
     """
 
     def slope(t: float) -> float:
@@ -66,9 +66,9 @@ def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty:
 
 
 def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
-    """Minimise over the one magnitude per output of a network with shared second layer; zero becomes small."""
+    """Minimise over the magnitude of each output of a network with shared second layer; replace zero by a small one."""
     counts = np.abs(descent.alpha).sum(axis=0)
-    # Where neurons cancel, the rounding left of their sum is no direction, whatever a multiple of it would do.
+    # If neurons cancel, their sum is rounding error and no direction, even if a multiple of it lowered the loss.
     rounding = _CANCELLED * counts * descent.data.largest_image
     for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
         direction = np.zeros_like(descent.f)
@@ -81,17 +81,17 @@ def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
         penalty = descent.penalty * float(counts[k]) * (abs(t) - 1.0)
         alpha = descent.alpha.copy()
         alpha[:, k] *= t
-        # A product that underflows, or a step within rounding, is not taken.
+        # Skip a product that underflows or a step within rounding.
         if np.array_equal(alpha != 0.0, descent.alpha != 0.0) and value + penalty < descent.value:
             descent.alpha = alpha
             descent.accept(f, value)
 
 
 def reweight(descent: CoordinateDescent) -> None:
-    r"""Lower the objective over the second-layer weights of one neuron after the other.
+    r"""Lower the objective over the second-layer weights, one neuron after the other.
 
-    A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1`, a soft threshold, and
-    is shortened until the objective itself falls. On large data the neurons of a batch step together.
+    A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1` by soft thresholding, and
+    is shortened until the objective itself falls. On large data all neurons of a batch step together.
     """
     typical = float(np.mean(np.abs(descent.alpha)))
     for rows in descent.batches():
@@ -115,7 +115,7 @@ def _block_step(
     """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
     alpha, slopes = descent.alpha[rows], images @ descent.gradient
     cross = cross_curvatures(images, curvature, descent.data.library)
-    # As for single neurons: steps are held to a few typical weights where there is no curvature.
+    # As in `_step`, limit steps without curvature to a few typical weights.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
     diagonals = np.einsum("cjj->jc", cross)
     diagonals = np.maximum(_STIFFER * diagonals, (np.abs(slopes) + descent.penalty) / reach)
@@ -130,7 +130,7 @@ def _step(descent: CoordinateDescent, j: int, image: FloatArray, curvature: Floa
     """Move the second-layer weights of neuron j."""
     alpha = descent.alpha[j]
     slope = image @ descent.gradient
-    # Far from every kink a piecewise linear loss has no curvature: the step is held to a few typical weights.
+    # Far from every kink a piecewise linear loss has no curvature, so limit the step to a few typical weights.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
     curvature = np.maximum(curvature, (np.abs(slope) + descent.penalty) / reach)
     if not np.all(curvature > 0.0):
@@ -141,7 +141,7 @@ def _step(descent: CoordinateDescent, j: int, image: FloatArray, curvature: Floa
 
 
 def _take(descent: CoordinateDescent, rows: slice, images: FloatArray, step: FloatArray) -> None:
-    """Take a step of second-layer weights, shortened until the objective itself falls; or none."""
+    """Take a step of second-layer weights, shortened until the objective falls, or none if it does not fall."""
     alpha = descent.alpha[rows]
     for _ in range(_SHORTENINGS):
         f = descent.f + images.T @ step
@@ -157,8 +157,8 @@ def _take(descent: CoordinateDescent, rows: slice, images: FloatArray, step: Flo
 def revive(descent: CoordinateDescent, rng: np.random.Generator) -> None:
     r"""Turn neurons without second-layer weight towards the steepest descent.
 
-    They change no prediction, so their bits are free: alternating :math:`u = \mathrm{sign}(M_\nu v)`,
-    :math:`v = \mathrm{sign}(M_\nu u)` raises :math:`u^T M_\nu v`, :math:`\nu` minus the loss gradient.
+    They change no prediction, so their bits are free. Alternating :math:`u = \mathrm{sign}(M_\nu v)` and
+    :math:`v = \mathrm{sign}(M_\nu u)` raises :math:`u^T M_\nu v`, where :math:`\nu` is minus the loss gradient.
     """
     dead = np.flatnonzero(~np.any(descent.alpha, axis=1))
     if not len(dead):
@@ -179,7 +179,7 @@ def random_sides(rng: np.random.Generator, count: int, largest: np.ndarray) -> F
 
 
 def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return pairs (U, V) that alternation from V (count, N) reaches; u'Mv is >= 0 and never falls."""
+    """Return the pairs (U, V) reached by alternation from V (count, N); u'Mv is >= 0 and never falls."""
     U = V
     for _ in range(_ROUNDS):
         U = np.where(V @ M < 0.0, -1.0, 1.0) * largest
@@ -191,14 +191,14 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
 
 
 def resolve(descent: CoordinateDescent) -> bool:
-    """Solve the convex problem of a free second layer, where it is not too large; say whether that helped."""
+    """Solve the convex problem of a free second layer unless it is too large, and return whether that helped."""
     fit, (m, outputs) = descent.fit, descent.alpha.shape
     n, k = len(descent.f), 2 * m * (outputs if fit.loss.coupled else 1)
     if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.deadline.over or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
-    # Without a penalty, weights of neurons that cancel have no bound.
+    # Without a penalty, weights of neurons that cancel are unbounded.
     slope = fit.gradient(np.zeros_like(fit.target))
     least = LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
     penalties = np.full(columns.shape[1], max(descent.penalty, least, np.finfo(np.float64).tiny))

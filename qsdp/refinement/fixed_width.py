@@ -1,4 +1,4 @@
-"""The best network of a fixed number of neurons: many starts, polished, with exchanges; or enumeration."""
+"""Search for the best network of a fixed number of neurons, by polished starts with exchanges or by enumeration."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ __all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
 
 METHODS = ("polish", "enumerate")
 
-#: Share of the time for a relaxation that is not given.
+#: Share of the time limit for solving a relaxation that is not given.
 _RELAXATION_SHARE = 0.25
 
-#: Sweeps from one start, and polished starts whose neurons are exchanged: at least, and their neurons together. On four
-#: problems a third of the neurons leaves up to 1.2 % more objective, thrice takes 1.45 times as long for nothing.
+#: Sweeps from one start; least number, and total neurons, of the polished starts whose neurons are exchanged. On four
+#: problems a third of the neurons leaves up to 1.2 % more objective; thrice takes 1.45 times as long for no gain.
 _SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
 
-#: Neurons kicked together for every restart (a third or thrice: the same to 0.3 %), and share of the objective that a
-#: kick has to gain before neurons are exchanged again.
+#: Total number of neurons of the networks kicked per restart (a third or thrice gives the same to 0.3 %), and share of
+#: the objective that a kick must gain before neurons are exchanged again.
 _NEURONS_KICKED, _GAIN = 12, 1e-9
 
 
@@ -62,16 +62,16 @@ class FixedWidthResult(Summarized, Gap):
     ----------
     network : BilinearNetwork
     objective : float
-        Of `network`, recomputed from the data.
+        Objective of `network`, recomputed from the data.
     lower_bound : float
-        Of the relaxation: no network of ANY width has a smaller objective. Few neurons may be unable to come near
-        it. So `gap` is the most that any other network could gain, not the distance of `network` from the best of
-        its size.
+        Lower bound from the relaxation: no network of ANY width has a smaller objective. A network of few neurons may
+        be unable to come near it. So `gap` is the most that any other network could gain, not the distance of
+        `network` from the best of its size.
     starts : tuple of float
         Objective of the network polished from each start, before neurons were exchanged; empty for
         method="enumerate".
     optimal : bool
-        Whether it is proven that no network of this size is better (up to rounding): for method="enumerate" only.
+        Whether it is proven that no network of this size is better (up to rounding); only for method="enumerate".
     """
 
     network: BilinearNetwork
@@ -109,8 +109,8 @@ def train_fixed_width(
         \min_{u_j, v_j, \alpha_j}\; \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y_i\Big)
         + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
-    For fixed m, this is hard even for one neuron, where it contains MaxCut. The guarantees of the relaxation are
-    about networks of any width.
+    For fixed m, this is hard: even the case of one neuron contains MaxCut. The guarantees of the relaxation hold for
+    networks of any width.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def train_fixed_width(
     rng = check_random_state(random_state)
     problem.require_rows("train_fixed_width")
     check_descends(problem.loss)
-    # One weight is free and shared alike, and the latter is less work.
+    # A single weight is both free and shared, and the shared case is less work.
     shared = shared or (m == 1 and not problem.vector)
     given = _check_starts(starts, problem, m, shared)
     if relaxation is not None:
@@ -220,9 +220,9 @@ def _search(
 ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
     """Polish all candidates, exchange neurons of the best ones, then kick the very best.
 
-    `counts` are those of the candidates and of the kicks of a network of many neurons.
+    `counts` holds the number of candidates, and the number of kicks for a network of many neurons.
     """
-    # Small networks have many poor local optima, and are polished in no time.
+    # Small networks have many poor local optima but are quickly polished, so more of them are exchanged and kicked.
     m = len(owners)
     exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), counts[1] * max(1, _NEURONS_KICKED // m)
     total = counts[0] + min(counts[0], exchanged) + kicks
@@ -282,7 +282,7 @@ def _starts(
     data: Samples | Moments,
     deadline: Deadline,
 ) -> Iterator[BilinearNetwork]:
-    """Yield the networks given, then sampled, greedy and random ones in turn; after the deadline random ones."""
+    """Yield the given networks, then sampled, greedy and random ones in turn; no greedy ones after the deadline."""
     yield from given
     m, C = len(owners), problem.n_outputs
     # The zero relaxation has no covariance to sample from.
@@ -310,7 +310,7 @@ def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwo
     parts = [enumerate_best(problem.output(k), size, shared) for k, size in enumerate(sizes)]
     alpha = np.zeros((m, problem.n_outputs))
     rows = np.repeat(np.arange(problem.n_outputs), sizes)
-    # An output of weight zero could not be told from one without neurons.
+    # An output of weight zero would be indistinguishable from an output without neurons.
     values = np.concatenate([part.alpha for part in parts])
     alpha[np.arange(m), rows] = np.where(values == 0.0, np.finfo(np.float64).tiny, values)
     U, V = (np.concatenate([getattr(part, side) for part in parts]) for side in ("U", "V"))

@@ -31,21 +31,21 @@ Callback = Callable[[int, float], object]
 
 MOST_SWEEPS = 50
 
-#: Share of the weights that a restart perturbs, smallest and largest; with half and twice of both, objectives of four
-#: sets after three restarts move by less than 0.3 % either way.
+#: Smallest and largest share of the weights that a restart perturbs. Halving or doubling both changes the objectives of
+#: four data sets after three restarts by less than 0.3 % either way.
 _PERTURBATION = (0.02, 0.2)
 
-#: Share of the sides of all neurons that a cheap sweep has to move, or a thorough one follows: with 0.0005 and 0.01 the
-#: networks of seven problems are the same.
+#: A thorough sweep follows a cheap one that moves at most this share of the sides of all neurons. With 0.0005 and 0.01
+#: the networks of seven problems are the same.
 _FEW = 0.002
 
-#: Entries of the data up to which one thread is used.
+#: Up to this many entries of the data, one thread is used.
 _SMALL_DATA = 2**17
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Whether to go on after some sweeps, decided on the better of the network polished so far and the one given."""
+    """A decision after some sweeps whether to go on, based on the better of the polished and the initial network."""
 
     sweeps: int
     goes_on: Callable[[BilinearNetwork], bool]
@@ -72,7 +72,7 @@ def polish(
     device: str | None = None,
     verbose: bool = False,
 ) -> BilinearNetwork:
-    r"""Lower a network's objective by changes of single weights, at equal storage.
+    r"""Lower a network's objective by changing single weights, at equal storage.
 
     Coordinate descent on
 
@@ -82,8 +82,8 @@ def polish(
 
     over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second
     layer between sweeps. One product with the data gives the slopes of all moves of one side of a neuron. A move is
-    accepted only if the loss, evaluated, falls. If the descent stops by itself, no single move lowers the loss by more
-    than rounding: a share of 1e-12 of it, 1e-9 on data of more than 131,072 entries.
+    accepted only if an evaluation shows that the loss falls. If the descent stops by itself, no single move lowers the
+    loss by more than rounding: a share of 1e-12 of it, or 1e-9 on data of more than 131,072 entries.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def polish(
     max_sweeps : int, default=50
         Sweeps over all neurons from each start, >= 1.
     restarts : int, default=0
-        How often a random share of the best network's weights is perturbed and the network polished again.
+        Number of times that a random share of the best network's weights is perturbed and the network polished again.
     time_limit : float, optional
         Seconds, > 0. Checked before every evaluation of the loss, so on large data it is exceeded by at most a few
         products of the data with 64 neurons and the evaluation of the result.
     random_state : int, Generator, RandomState or None
-        For restarts, and for neurons whose second-layer weight is zero.
+        Used for restarts, and for neurons whose second-layer weight is zero.
     callback : callable, optional
         Called as ``callback(sweep, objective)`` after every sweep, numbered from 1 over all starts.
     n_jobs : int, optional
@@ -114,8 +114,8 @@ def polish(
     Returns
     -------
     BilinearNetwork
-        Of the same width and storage. Its objective, recomputed from the data, is at most that of the input. Without
-        a gain, the input itself is returned.
+        A network of the same width and storage. Its objective, recomputed from the data, is at most that of the input.
+        If nothing is gained, the input itself is returned.
 
     Raises
     ------
@@ -134,16 +134,16 @@ def polish(
 
     Notes
     -----
-    Besides the network, the data and a rescaled copy of it (unless its largest entry is between 0.71 and 1.41), memory
-    is bounded whatever the width: about ten arrays of 32 MiB per thread, and a few of the size of the predictions. A
-    sweep costs six to eight products of the data with all neurons and usually a few evaluations of the loss per batch.
+    Memory holds the network, the data and a rescaled copy of it (unless its largest entry is between 0.71 and 1.41).
+    All else is bounded for any width: about ten arrays of 32 MiB per thread, and a few of the size of the predictions.
+    A sweep costs six to eight products of the data with all neurons, and usually a few loss evaluations per batch.
 
     On data of more than 131,072 entries, these products and a copy of the data for them are in single precision,
     unless targets, weights or single rows are too large or small for its range. Losses, the predictions at the start
     of every sweep and the returned objective are in double precision.
 
-    For a squared loss of more than :math:`N^3` samples, N up to 64, and for problems from statistics, moves are found
-    from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost that does not depend on the number of samples.
+    For problems from statistics, and for a squared loss with N up to 64 and at least :math:`N^3 / 4` samples, moves
+    are found from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost independent of the number of samples.
 
     Examples
     --------
@@ -191,14 +191,14 @@ def improve(
     verbose: bool = False,
     trial: Trial | None = None,
 ) -> BilinearNetwork:
-    """Polish as `polish` does, within a method that must know of an interrupt.
+    """Polish as `polish` does, for callers that must know of an interrupt.
 
-    A trial ends polishing early if the network at that time is not worth more sweeps.
+    A trial ends polishing early if the network at that point is not worth more sweeps.
 
     Raises
     ------
     Interrupted
-        A keyboard interrupt came after the objective had been lowered.
+        A keyboard interrupt arrived after the objective had been lowered.
     """
     check_fits(network, problem)
     check_descends(problem.loss)
@@ -253,7 +253,7 @@ def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProb
 
 
 class BestNetwork:
-    """The best network so far, the first of equal ones, and its objective."""
+    """The best network so far (the first among equals) and its objective."""
 
     def __init__(self, problem: TrainingProblem, network: BilinearNetwork) -> None:
         self.problem, self.network, self.objective = problem, network, problem.objective(network)
@@ -266,9 +266,9 @@ class BestNetwork:
 
 
 class Run:
-    """Coordinate descent from one start: one descent, or one per output where outputs do not interact.
+    """Coordinate descent from one start: a single descent, or one per output if outputs do not interact.
 
-    Outputs that have their own neurons, with a loss that adds up over outputs, are separate scalar problems.
+    Outputs are separate scalar problems if they have their own neurons and the loss adds up over outputs.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class Run:
             ]
             self.rows = [rows for rows in self.rows if len(rows)]
             empty = set(range(problem.n_outputs)) - set(owners.tolist())
-            # Outputs without neurons predict zero, whatever the others do.
+            # Outputs without neurons always predict zero.
             self.constant = sum(problem.data_fit.output(k).value_at_zero for k in empty)
         else:
             self.parts, self.constant = [descent_of(problem, network, data, deadline)], 0.0
@@ -333,7 +333,7 @@ class Run:
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
-    """Yield after every sweep of one descent until no single move helps."""
+    """Run sweeps of one descent until no single move helps, and yield after each sweep."""
     few = _FEW * 2 * len(descent.U)
     thorough = False
     if shared and not np.any(descent.alpha):
@@ -356,12 +356,12 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
         yield True
         if finished:
             return
-        # Thorough sweeps cost more where many moves are almost downhill: cheap ones follow their finds.
+        # Thorough sweeps cost more if many moves are almost downhill, so a cheap one follows each that finds a move.
         thorough = accepted <= few and not thorough
 
 
 def _raise_from_zero(descent: CoordinateDescent) -> None:
-    """Give neurons without weight the one that lowers the loss most, whatever its penalty."""
+    """Give neurons without weight the weight that lowers the loss most, ignoring the penalty."""
     descent.alpha = np.ones_like(descent.alpha)
     descent.refresh()
     penalty, descent.penalty = descent.penalty, 0.0

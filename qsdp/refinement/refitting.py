@@ -1,4 +1,4 @@
-"""Refit of the second layer: the neurons stay, their output weights become optimal."""
+"""Refit of the second layer: compute optimal output weights for fixed neurons."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Neurons of an output taken into the restricted problem at a time. Of 1500, on six problems (vehicle, heart, letter;
-#: squared and logistic loss), 30, 100 and 300 take 1.1, 1.5 and 3.6 times as long.
+#: Neurons of an output added to the restricted problem at a time. For 1500 neurons on six problems (vehicle, heart,
+#: letter; squared and logistic loss), 30, 100 and 300 take 1.1, 1.5 and 3.6 times as long.
 _BATCH = 50
 
-#: Neurons up to which, with twice as many samples and large data, all enter the problem of the squared loss at once.
+#: For the squared loss and large data, up to this many neurons enter at once if there are twice as many samples.
 _MOST_COMPRESSED = 4000
 
-#: Accuracy of the final weights, and the share of the largest one below which they are left of the barrier; a tenth and
-#: a thousand times of the one, a hundredth and a hundred times of the other change nothing on those problems.
+#: Accuracy of the final weights, and share of the largest weight below which weights are leftovers of the barrier. A
+#: tenth and 1000 times the first, a hundredth and 100 times the second change nothing on those problems.
 _ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
 
 
@@ -69,7 +69,7 @@ def refit(
     tol : float, default=1e-9
         Relative duality gap of the convex problem, > 0.
     time_limit : float, optional
-        Seconds, > 0. Free weights are the best found by then, or those of `network` if none are better.
+        Seconds, > 0. Free weights are the best found by then, or the weights of `network` if none are better.
     verbose : bool, default=False
         Show objective and gap on standard error, or in the notebook.
 
@@ -88,11 +88,11 @@ def refit(
 
     Notes
     -----
-    Neurons enter the convex problem when their pricing values :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`. Its
-    size is that of the result, so networks of any width can be refitted. For the squared loss and large data with up to
-    4000 neurons and twice as many samples or more, all neurons enter at once through the triangular factor of their
-    values, and no n x m array is formed.
-    With ``beta = 0``, weights cost a ten-millionth of what would make zero optimal, which keeps them bounded.
+    Neurons enter the convex problem when their pricing values :math:`|u_j^T M_\nu v_j|` exceed :math:`\beta D`. The
+    size of that problem is the size of the result, so networks of any width can be refitted. With the squared loss,
+    large data, up to 4000 neurons and at least twice as many samples, all neurons enter at once through the triangular
+    factor of their outputs, and no n x m array is formed.
+    With ``beta = 0``, the penalty is a ten-millionth of the value that makes zero optimal, to keep weights bounded.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def _free(
 
 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> bool:
-    """Return whether all neurons on large data are few enough, for the time as well, for one triangular factor."""
+    """Return whether the data is large, and neurons are few enough to compute one triangular factor in time."""
     n, m = len(problem.y), network.n_neurons
     large = isinstance(problem.weight_map, QuadraticMap) and len(list(blocks(n, problem.size))) > 1
     k = m + problem.n_outputs
@@ -166,8 +166,8 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem, deadline: 
 def _compressed(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> tuple[Atoms, FloatArray]:
     r"""Return the neurons and weights of optimal second layers for the squared loss.
 
-    With :math:`[F, Y] = Q [R_F, R_Y]` the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant;
-    rows of weighted samples are multiplied by the roots of their weights.
+    With :math:`[F, Y] = Q [R_F, R_Y]`, the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant.
+    Rows of weighted samples are multiplied by the square roots of their weights.
     """
     m = network.n_neurons
     factor = _triangular_factor(network, problem)
@@ -196,14 +196,14 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem, deadline: De
 
 
 def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
-    """Return R of the neurons' values on the data and the targets, [F, Y] = Q R, a block of samples after the other."""
+    """Return R of [F, Y] = Q R, block by block, for outputs F of the neurons on the data and targets Y."""
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
     data, Y = problem.weight_map, plain.target.reshape(problem.n_samples, -1)
     assert isinstance(data, QuadraticMap)
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
-    # Several times as many rows as the factor has: it is factored again with each block.
+    # Blocks have several times as many rows as the factor, since each QR includes the factor again.
     for rows in blocks(len(Y), max(k, problem.size), least=4 * k):
         values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
@@ -226,7 +226,7 @@ def _support(
     report: Callable[[Round], None],
     deadline: Deadline,
 ) -> tuple[Atoms, FloatArray]:
-    """Return the neurons that the optimal second layer of one output, or of coupled ones, uses."""
+    """Return the neurons used by the optimal second layer of one output or of coupled outputs, and their weights."""
     master = Master(_instance(problem), deadline)
     dual_radius = master.instance.dual_radius
 
@@ -261,7 +261,7 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar:
     columns = np.zeros((len(problem.y), problem.n_outputs))
     for done, k in enumerate(served):
         bar.count(done, len(served))
-        # The quadratic form of the group costs the same whatever the number of its neurons.
+        # The quadratic form of the group costs the same for any number of neurons.
         group = BilinearNetwork(
             U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
         )
