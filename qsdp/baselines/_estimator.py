@@ -114,7 +114,7 @@ class CheckedSettings:
 
     @classmethod
     def of(cls: type[Chosen], given: Any, **others: Any) -> Chosen:
-        """Return settings with fields from an estimator's parameters or ``locals()``, except those in `others`."""
+        """Return settings from an estimator's parameters or from ``locals()``, with `others` in addition."""
         values = given if isinstance(given, Mapping) else vars(given)
         names = {field.name for field in fields(cls)} - set(others)  # type: ignore[arg-type]
         return cls(**{name: values[name] for name in names}, **others)

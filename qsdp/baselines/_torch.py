@@ -139,7 +139,7 @@ def training_epoch(
     """Return a function that trains one epoch, with the steps that all systems with automatic gradients make.
 
     `backward` computes the gradients of a batch. `clipped` are parameters and the norm to which their gradients are
-    clipped. `project` is called after every step, without gradients. `schedule` changes the learning rate per epoch.
+    clipped. `project` is called after every step, without gradients. The rate `schedule` advances between epochs.
     """
     torch = require_torch()
     tensors, clip = clipped

@@ -194,7 +194,7 @@ class BPLSTraining(ABC):
 
     @abstractmethod
     def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
-        """Replace `network` and its outputs; return the samples, the share, the solves and the reason to stop, or None."""
+        """Replace `network` and its outputs; return samples, share, solves, and the reason to stop or None."""
 
     def _misses(self) -> int | None:
         return None
