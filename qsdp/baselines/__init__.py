@@ -19,7 +19,7 @@ estimators                                               system
 Each estimator has a method `distill`, which approximates the trained network by networks of quantized weights.
 `qsdp.model_selection` chooses parameters of any of them.
 
-Names that mean the same are the same: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
+Systems use the same name for the same thing: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
 `network_`, `history_`, `layers_`. The width is `n_neurons` with one hidden layer and `hidden` with any number of layers
 (one number, or one per layer); it is part of `hidden_layers` if each layer also has a kind of neuron. Least squares
 counts passes instead of epochs: `passes`, or `tau_max`, the name in its paper for the passes after the first.

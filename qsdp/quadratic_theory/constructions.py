@@ -82,7 +82,7 @@ def ellipsoid_neurons(
 def ball_neurons(centres: Any, radii: Any, *, confidence: float = 0.999, family: str = "qnn") -> Layer:
     r"""Return the layer of `ellipsoid_neurons` for clusters inside disjoint balls, without knowing their points.
 
-    It is that of `ellipsoid_neurons` with :math:`P_k = I`, :math:`r_k = \rho_k^2` and
+    It equals the layer of `ellipsoid_neurons` with :math:`P_k = I`, :math:`r_k = \rho_k^2` and
     :math:`R_k = \min_{j \ne k} (|c_j - c_k| - \rho_j)^2`.
 
     Parameters

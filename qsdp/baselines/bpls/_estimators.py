@@ -164,7 +164,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         return Network(random_weights(X.shape[1], widths, settings.bias, rng), settings)
 
     def _run(self, training: BPLSTraining, n_passes: int, history: History) -> None:
-        """Train and keep the network and the report; callbacks see those of the passes so far."""
+        """Train and keep the network and the report; callbacks see the network and report so far."""
         if self.references:
             training.report.references.update(references(training))
 

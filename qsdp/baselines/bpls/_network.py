@@ -60,7 +60,7 @@ class Network:
         return X if self.settings.bias == "none" else append_constant(X)
 
     def designs(self, inputs: FloatArray) -> list[FloatArray]:
-        """Return the design matrix of every layer, given that of the first."""
+        """Return the design matrices of all layers, given the first one."""
         found = [inputs]
         for W, activation in zip(self.weights[:-1], self.settings.activations, strict=True):
             found.append(self.hidden_design(activation(found[-1] @ W)))

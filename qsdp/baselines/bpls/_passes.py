@@ -295,7 +295,7 @@ def backward_pass(
     In every layer, :math:`W = \arg\min \|H W - T\|_F^2`. The rule `hidden_target` then gives the desired outputs N of
     the layer before, whose T is :math:`a^{-1}(N)`.
 
-    Of the network, only the settings are used; `designs` are its design matrices. T (S, J) are the desired
+    Only the settings of the network are used; `designs` are its design matrices. T (S, J) are the desired
     pre-activations of the outputs. With `second_solve`, every layer but the first is solved once more on N in place of
     H (the paper's Algorithm 2, lines 8 and 9). There, N is not yet cut to the activation's range, and the rows of a
     softmax layer are not made to sum to one. The weights and the solves are returned in the order of the layers.

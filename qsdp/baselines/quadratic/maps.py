@@ -57,7 +57,7 @@ def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
 #: Arrays of a layer by name.
 Parameters = dict[str, FloatArray]
 
-#: Canonical triple (Q, w, b) of a map; Q is None where it is zero.
+#: Canonical triple (Q, w, b) of a map; Q is None if it is zero.
 Triple = tuple[FloatArray | None, FloatArray, FloatArray]
 
 #: Maximum number of entries in a temporary array of a gradient.

@@ -218,7 +218,7 @@ class QuadraticLinear(QuadraticNeurons):
         super().__init__((m, n), device, dtype)
 
     def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Return ``x @ weight.T + bias``; with weights (R, m, n), as in `Replicas`, for R layers at once."""
+        """Return ``x @ weight.T + bias``; with weights (R, m, n), for R layers at once."""
         if weight.ndim == 2:
             return functional.linear(x, weight, bias)
         x = x.expand(len(weight), *x.shape[-2:])

@@ -64,7 +64,7 @@ class QResNet(nn.Module):
     depth : int
         Depth, of the form 6k + 2.
     family : {"fan", "fan_compact", "parabolic", "poly2", "linear"}, default="fan"
-        Neurons: of QResNet, Compact-QResNet, Parabolic-ResNet, PolyResNet or ResNet; "rpqnn" means "parabolic".
+        Network family: QResNet, Compact-QResNet, Parabolic-ResNet, PolyResNet or ResNet; "rpqnn" means "parabolic".
     n_classes : int, default=10
     width : int, default=16
         Number of channels of the first stage.
