@@ -191,7 +191,7 @@ class QuadraticNeurons(nn.Module):
 
     @torch.no_grad()
     def start_random(self, scale: float | None, generator: torch.Generator | None = None) -> None:
-        r"""Draw all parameters of groups "g" and "b" from :math:`N(0, scale^2)`; None means :math:`2/n`."""
+        r"""Draw all parameters of groups "g" and "b" from :math:`N(0, scale^2)`; None: variance :math:`2/n`."""
         deviation = math.sqrt(2.0 / self.n_inputs) if scale is None else scale
         for name in self.start:
             fill_normal(getattr(self, name), deviation, generator)
