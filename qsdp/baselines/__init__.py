@@ -1,13 +1,13 @@
-"""Training systems of the literature, to compare with: each a scikit-learn estimator with a history of its training.
+"""Training systems from the literature for comparison, each a scikit-learn estimator with a training history.
 
-They hang off the networks: nothing of the core imports them. What needs automatic gradients needs PyTorch,
-``pip install torch``, and imports it when it is asked for.
+The core of the package does not import them. Systems that use automatic gradients need PyTorch
+(``pip install torch``) and import it only when they are used.
 
 =======================================================  ==============================================================
 estimators                                               system
 =======================================================  ==============================================================
 `BackpropClassifier`, `BackpropRegressor`                the paper's networks by gradient descent, rounded afterwards
-`StraightThroughClassifier`, `StraightThroughRegressor`  quantization-aware training of the same
+`StraightThroughClassifier`, `StraightThroughRegressor`  quantization-aware training of the same networks
 `ReLUNetworkClassifier`, `ReLUNetworkRegressor`          two layers of ReLU neurons, the first one rounded afterwards
 `QuadraticLogisticRegression`                            one layer of quadratic neurons (`qsdp.baselines.quadratic`)
 `QuadraticNetworkClassifier`                             several layers of quadratic neurons
@@ -16,13 +16,13 @@ estimators                                               system
 `RLSNetworkClassifier`, `RLSNetworkRegressor`            recursive least squares (`qsdp.baselines.rls`)
 =======================================================  ==============================================================
 
-Each has `distill`, which matches what it learned by networks of quantized weights. `qsdp.model_selection` chooses
-parameters of any of them.
+Each estimator has a method `distill`, which approximates the trained network by networks of quantized weights.
+`qsdp.model_selection` chooses parameters of any of them.
 
-Names are the same where the thing is: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
-`network_`, `history_`, `layers_`. Width is `n_neurons` where there is one hidden layer; of any number of layers it is
-`hidden` (a number, or one a layer), and `hidden_layers` where each has a kind of neuron, too. Least squares has passes
-for epochs: `passes`, or `tau_max` as its paper calls those after the first.
+Systems use the same name for the same thing: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
+`network_`, `history_`, `layers_`. The width is `n_neurons` with one hidden layer and `hidden` with any number of layers
+(one number, or one per layer); it is part of `hidden_layers` if each layer also has a kind of neuron. Least squares
+counts passes instead of epochs: `passes`, or `tau_max`, the name in its paper for the passes after the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The common face of the training systems: scikit-learn estimators with a history, and a way to quantization."""
+"""Base classes of the training systems: scikit-learn estimators with a training history and quantization."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 
 def inherit_entries(cls: type) -> None:
-    """Add to a class's docstring the parameters and attributes that it inherits, as its bases in this package say them.
+    """Add to a class's docstring the inherited parameters and attributes, as its bases in this package describe them.
 
-    What the class itself describes stays as it is.
+    Entries that the class itself describes are not changed.
     """
     intro, sections = _sections(cls)
     shared = {}
@@ -63,7 +63,7 @@ def inherit_entries(cls: type) -> None:
 
 
 def _sections(cls: type) -> tuple[str, dict[str, str]]:
-    """Return what a class's own docstring says first, and its sections by title."""
+    """Return the introduction of a class's own docstring, and its sections by title."""
     intro, *rest = _TITLE.split(inspect.cleandoc(vars(cls).get("__doc__") or ""))
     return intro, dict(zip(rest[::2], rest[1::2], strict=True))
 
@@ -96,12 +96,12 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "momentum": _below_one,
 }
 
-#: Those that may be None.
+#: Parameters that may be None.
 _OPTIONAL = ("clip", "patience", "start_scale")
 
 
 def checked(estimator: Any, *names: str) -> dict[str, Any]:
-    """Return parameters of an estimator, checked; those without a check of their name are flags."""
+    """Return the checked parameters of an estimator; those not in `_CHECKS` are flags."""
     values = {name: getattr(estimator, name) for name in names}
     return {
         name: value if value is None and name in _OPTIONAL else _CHECKS.get(name, check_flag)(name, value)
@@ -110,18 +110,18 @@ def checked(estimator: Any, *names: str) -> dict[str, Any]:
 
 
 class CheckedSettings:
-    """Fields of a class of parameters, which estimators have too, checked where an object is made."""
+    """Settings with fields that are also parameters of estimators; they are checked when an object is created."""
 
     @classmethod
     def of(cls: type[Chosen], given: Any, **others: Any) -> Chosen:
-        """Return the settings that an estimator's parameters of these names are, or ``locals()``, besides others."""
+        """Return settings from an estimator's parameters or from ``locals()``, with `others` in addition."""
         values = given if isinstance(given, Mapping) else vars(given)
         names = {field.name for field in fields(cls)} - set(others)  # type: ignore[arg-type]
         return cls(**{name: values[name] for name in names}, **others)
 
 
 def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
-    """Return the share of rows whose output stands for the class number in `codes`."""
+    """Return the share of rows whose outputs choose the class number in `codes`."""
     return float(np.mean(choose_classes(outputs) == codes))
 
 
@@ -131,7 +131,7 @@ def r2_of(outputs: FloatArray, targets: FloatArray) -> float:
 
 
 def check_hidden(hidden: Any) -> list[int]:
-    """Return the widths of the hidden layers: of one, or of each in a sequence, which may be empty."""
+    """Return the widths of the hidden layers, given one width or a sequence of widths, which may be empty."""
     if isinstance(hidden, Integral):
         hidden = (hidden,)
     if isinstance(hidden, (str, bytes)) or not isinstance(hidden, (Sequence, np.ndarray)):
@@ -142,7 +142,7 @@ def check_hidden(hidden: Any) -> list[int]:
 
 
 def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the numbers of the samples to train on, one at least, and of those held out, a random share of them."""
+    """Return the indices of the training samples, at least one, and of the held-out samples, a random share."""
     share = _below_one("validation_fraction", fraction)
     n_held = round(share * n)
     if n_held >= n:
@@ -163,7 +163,7 @@ def _is_one_layer(estimator: Baseline) -> bool:
 
 
 class _Fitted:
-    """What `fit` leaves on every system."""
+    """Attributes that `fit` sets on every system."""
 
     history_: History
     n_features_in_: int
@@ -171,15 +171,15 @@ class _Fitted:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[misc]
-    """What all systems share: parameters, checked data, history, and the chain of layers that quantization takes.
+    """Base class of all systems, with parameters, checked data, history, and the chain of layers to quantize.
 
-    The parameters of a system are the fields of its class, described by the first class that has them. It defines
-    `_train`, which sets `history_` and what it learns, `_outputs`, and the property `layers_`.
+    The parameters of a system are the fields of its class, described by the first class that has them. A system
+    defines `_train`, which fills the history and sets what is learned, `_outputs`, and the property `layers_`.
 
     Parameters
     ----------
     random_state : int, Generator, RandomState or None
-        Of starting weights and the order of samples.
+        Seed of the initial weights and of the order of samples.
     verbose : bool, default=False
         Show a progress bar.
     callback : callable, optional
@@ -188,7 +188,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
     Attributes
     ----------
     history_ : History
-        Loss and score of the training data after every epoch.
+        Loss and score on the training data after every epoch.
     layers_ : sequence of TrainedLayer
         The network as a chain of quadratic or affine functions.
     n_features_in_ : int
@@ -206,7 +206,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
 
     @abstractmethod
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
-        """Check the parameters, then train on checked data; `history` is to be filled."""
+        """Check the parameters, then train on checked data and fill `history`."""
 
     @abstractmethod
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -214,7 +214,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
 
     @abstractmethod
     def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
-        """Return what the history has for a score, of targets as in `_train`."""
+        """Return the score for the history; targets are as in `_train`."""
 
     @property
     @abstractmethod
@@ -223,7 +223,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
 
     @available_if(_is_one_layer)  # type: ignore[untyped-decorator]
     def to_quadratic_form(self) -> QuadraticForm:
-        """Return a network of one layer as the quadratic function of its pre-activations."""
+        """Return the pre-activations of a network of one layer as a quadratic function."""
         return self.layers_[0].form.to_quadratic_form()
 
     def distill(self, X: Any, n_neurons: int | Sequence[int] = 1000, **options: Any) -> QuantizedChain:
@@ -255,14 +255,14 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
         return data, target
 
     def _checked(self, X: Any) -> FloatArray:
-        """Return data of prediction."""
+        """Return checked data for prediction."""
         check_is_fitted(self)
         checked: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
         return checked
 
 
 class BaselineRegressor(RegressorMixin, Baseline):  # type: ignore[misc]
-    """A training system as a regressor, of one target or several."""
+    """Base class of regressors for one target or several."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -292,7 +292,7 @@ def _has_probabilities(estimator: BaselineClassifier) -> bool:
 
 
 class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
-    """A training system as a classifier of two classes or more.
+    """Base class of classifiers for two classes or more.
 
     Attributes
     ----------
@@ -302,7 +302,7 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
     classes_: npt.NDArray[Any]
 
     def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
-        """Return the targets for class numbers; one-hot rows unless a system says otherwise."""
+        """Return the targets for class numbers; one-hot rows unless a system overrides it."""
         return np.eye(n_classes)[codes]
 
     def _score(self, outputs: FloatArray, targets: FloatArray) -> float:
@@ -336,17 +336,17 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
         return self.classes_[chosen]
 
     def _probability_loss(self) -> str | Loss:
-        """Return the loss whose probabilities outputs are logits of, or raise an AttributeError that says why not."""
+        """Return the loss that turns the outputs into probabilities, or raise an AttributeError that says why not."""
         raise AttributeError(f"{type(self).__name__} models no probabilities")
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities of shape (n, C) in the order of ``classes_``: of softmax, or of sigmoids.
+        """Return probabilities of shape (n, C) in the order of ``classes_``, from softmax or from sigmoids.
 
         Sigmoids of more than two classes are divided by their sum.
         """
         return class_probabilities(self._logits(self._checked(X)), get_loss(self._probability_loss()))
 
     def _logits(self, X: FloatArray) -> FloatArray:
-        """Return what the loss of `_probability_loss` takes."""
+        """Return the logits that the loss of `_probability_loss` takes."""
         return self._outputs(X)

@@ -1,4 +1,4 @@
-"""What training systems record, and the loop over epochs they share."""
+"""Training history, and the loop over epochs that the training systems share."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ __all__ = ["Callback", "DivergedError", "History", "train_epochs"]
 
 
 class DivergedError(QSDPError, ArithmeticError):
-    """A step would have left the finite numbers; parameters and state are those before the step."""
+    """A step would have produced non-finite numbers; parameters and state are those before the step."""
 
 
 @dataclass
 class History(Summarized):
-    """Course of a training: one entry of every list an epoch.
+    """History of a training run; every list has one entry per epoch.
 
     Attributes
     ----------
     loss : list of float
         Training loss, as the system defines it.
     score : list of float
-        On the training data: accuracy of a classifier, R² of a regressor.
+        Score on the training data: accuracy of a classifier, R² of a regressor.
     seconds : list of float
         Wall-clock seconds of the epoch's training; measuring loss and score is not counted.
     extra : dict of list of float
-        What a system records besides, under names of its own.
+        Other values that a system records, by name.
     measure : {"accuracy", "r2"}
-        What `score` is.
+        Measure that `score` contains.
     stopped : str
-        Why there are no more epochs: "finished", "callback", "interrupted", "diverged", or in a system's own words why
-        there was nothing left to do, such as "no improvement".
+        Why training ended: "finished", "callback", "interrupted", "diverged", or a reason given by the system, such as
+        "no improvement".
     diverged : int or None
-        Number, from 1, of the epoch whose loss was not finite; it has no entry.
+        Number, from 1, of the epoch whose loss was not finite. This epoch has no entry.
     best_epoch : int or None
-        Number, from 1, of the epoch whose parameters were kept, 0 for those of the start; None where that is the last
-        one, whichever was best.
+        Number, from 1, of the epoch whose parameters were kept; 0 for the initial parameters. None if the last epoch is
+        kept, whichever was best.
     """
 
     loss: list[float] = field(default_factory=list)
@@ -62,13 +62,13 @@ class History(Summarized):
 
     @property
     def accuracy(self) -> list[float]:
-        """The scores of a classifier."""
+        """Scores of a classifier."""
         if self.measure != "accuracy":
             raise AttributeError("a regressor has no accuracy; score is its R²")
         return self.score
 
     def add(self, seconds: float, measured: Mapping[str, float]) -> None:
-        """Append an epoch: `measured` has "loss", "score" and any names of its own."""
+        """Append an epoch; `measured` has "loss", "score" and any other names."""
         self.seconds.append(float(seconds))
         for name, value in measured.items():
             place = getattr(self, name) if name in {"loss", "score"} else self.extra.setdefault(name, [])
@@ -90,12 +90,12 @@ class History(Summarized):
         return Summary("History", rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as numbers, lists and text, for JSON."""
+        """Return the history as numbers, lists and text, for JSON."""
         entries: dict[str, Any] = asdict(self)
         return {**entries.pop("extra"), **entries}
 
 
-#: Called after every epoch that has an entry, the last one too; training stops when it returns True.
+#: Function called after every recorded epoch, including the last; training stops when it returns True.
 Callback = Callable[[History], object]
 
 
@@ -114,24 +114,24 @@ def train_epochs(
     best: str | None = None,
     patience: int | None = None,
 ) -> History:
-    """Train epoch by epoch, and record; whatever ends it, the parameters are those of a whole, finite epoch.
+    """Train epoch by epoch and record; whatever ends training, the parameters are those of a complete, finite epoch.
 
-    `train` trains the epoch of a number from 0; text that it returns says why there is nothing left to do. `measure`
-    returns "loss", "score" and whatever else is to be recorded. `get_state` copies the parameters, `set_state` goes
-    back to a copy. `history` is filled in place and returned; training stops when `callback`, called with it after
-    every epoch, returns True. The progress bar has a `name`.
+    `train` trains the epoch with a given number, from 0; if it returns text, training stops for that reason. `measure`
+    returns "loss", "score" and any other values to record. `get_state` copies the parameters, and `set_state` restores
+    a copy. `history` is filled in place and returned. Training stops when `callback`, called with the history after
+    every epoch, returns True. `name` is the title of the progress bar.
 
-    With `best`, the parameters kept are those of the epoch that is best by this measurement (losses are best small, all
-    others large), and `patience` is after how many epochs without a better one to stop.
+    With `best`, the parameters of the best epoch by this measurement are kept (losses are best small, all others
+    large). Training stops after `patience` epochs without a better one.
 
-    A `DivergedError` or a loss that is not finite ends the training with a `QSDPWarning` that names epoch and
-    `suggestion`; an interrupt from the keyboard ends it with one, too.
+    A `DivergedError` or a loss that is not finite ends training with a `QSDPWarning` that names the epoch and the
+    `suggestion`. A keyboard interrupt also ends training with a warning.
     """
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
     kept = get_state()
     before = history.n_epochs
-    # The best epoch so far, its parameters, and what they are worth.
+    # The best epoch so far, its parameters, and its value.
     record, state, most = before, kept, -math.inf
     if best is not None:
         earlier = history.loss if best == "loss" else history.extra.get(best, [])

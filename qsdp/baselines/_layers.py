@@ -29,18 +29,18 @@ from qsdp.networks import QuadraticForm
 
 __all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "one_a_layer", "quantize_layers"]
 
-#: Layers that a summary lists at most.
+#: Maximum number of layers in a summary.
 _LISTED = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AffineForm(ReadOnlyArrays):
-    r"""The function :math:`f(x) = s^T x + s_0`, or C of them: a `QuadraticForm` without its C times d² zeros.
+    r"""Function :math:`f(x) = s^T x + s_0`, or C such functions: a `QuadraticForm` without its C times d² zeros.
 
     Parameters
     ----------
     s : array-like of shape (d,) or (C, d)
-        One row an output.
+        One row per output.
     s0 : float or array-like of shape (C,), optional
 
     Examples
@@ -81,7 +81,7 @@ class AffineForm(ReadOnlyArrays):
         return check_matrix("X", X, n_columns=self.n_inputs) @ self.s.T + self.s0
 
     def to_quadratic_form(self) -> QuadraticForm:
-        """Return the same function with its zeros: C times d² numbers."""
+        """Return the same function as a `QuadraticForm`, with C times d² zeros."""
         return QuadraticForm(np.zeros((*self.s.shape, self.n_inputs)), self.s, self.s0)
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class TrainedLayer:
     form : QuadraticForm or AffineForm
         The pre-activations; `form.predict` has shape (n, C), or (n,) for one output.
     activation : callable or None
-        Function of the pre-activations, row by row or elementwise; None is the identity, and stands for `Identity`.
+        Function of the pre-activations, row by row or elementwise. None is the identity and replaces `Identity`.
     """
 
     form: QuadraticForm | AffineForm
@@ -124,7 +124,7 @@ class QuantizedChain(Summarized):
     Attributes
     ----------
     matches : tuple of DistillationResult
-        One a layer, each with its own certificate; the activations between them are those of the trained network.
+        One per layer, each with its own certificate; the activations between them are those of the trained network.
     layers : tuple of TrainedLayer
         The layers that were matched.
     """
@@ -162,11 +162,11 @@ def quantize_layers(
     verbose: bool = False,
     **options: Any,
 ) -> QuantizedChain:
-    r"""Match a chain of layers by quantized networks, each on what the quantized layers before it make of the data.
+    r"""Match a chain of layers by quantized networks, each on the outputs of the quantized layers before it.
 
     Layer :math:`l` minimises :math:`\sum_i \|f_l(\hat h_i) - z_l(h_i)\|^2` over quantized networks :math:`f_l`, where
-    :math:`h_i` are the trained network's inputs of the layer and :math:`\hat h_i` those of the quantized one: errors
-    of earlier layers are corrected as far as a layer can.
+    :math:`h_i` are the inputs of the layer in the trained network and :math:`\hat h_i` those in the quantized one. Each
+    layer thus corrects errors of earlier layers as far as it can.
 
     Parameters
     ----------
@@ -174,12 +174,12 @@ def quantize_layers(
     X : array-like of shape (n, d)
         Data on which the networks are to agree.
     n_neurons : int or sequence of int
-        Of every layer's network.
+        Number of neurons of every layer's network, or of each.
     random_state : int, Generator, RandomState or None
     verbose : bool, default=False
-        Show a bar of the layers, and those of each layer's stages; see `qsdp.solve_and_sample`.
+        Show a progress bar for the layers and bars for each layer's stages; see `qsdp.solve_and_sample`.
     **options
-        Of `qsdp.distill`: ``beta``, ``levels``, ``refine``, ...
+        Options of `qsdp.distill`: ``beta``, ``levels``, ``refine``, ...
 
     Returns
     -------
@@ -195,7 +195,7 @@ def quantize_layers(
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("layers") as bar:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
-            # A model known by its outputs on the data.
+            # `distill` asks the model only for its outputs on the data.
             model = SimpleNamespace(predict=lambda X, target=target: target)
             match = distill(model, matched, size, random_state=rng, verbose=verbose, **options)
             matches.append(match)
@@ -205,7 +205,7 @@ def quantize_layers(
 
 
 def one_a_layer(name: str, value: Any, n_layers: int, layer: str = "layer") -> list[Any]:
-    """Return a value for each layer: one for all, or a sequence of as many."""
+    """Return a list of one value per layer, given one value for all layers or a sequence of values."""
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
         return [value] * n_layers
     if len(value) != n_layers:

@@ -11,7 +11,7 @@ from qsdp._utils.validation import _show
 from qsdp.exceptions import InvalidInputError, MissingPackageError
 from qsdp.losses import Absolute, CrossEntropy, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
 
-#: Margin from which on log(1 + exp(m)) is m in double precision.
+#: Margin m above which log(1 + exp(m)) equals m in double precision.
 _LINEAR = 40.0
 
 
@@ -23,7 +23,7 @@ def torch_loss(loss: Loss) -> Callable[[Any, Any], Any]:
     Raises
     ------
     InvalidInputError
-        The loss is of a class of the user's own, which automatic gradients cannot follow.
+        The loss is of a user-defined class, which automatic gradients cannot follow.
     """
     form = _FORMS.get(type(loss))
     if form is None:
@@ -35,7 +35,7 @@ def torch_loss(loss: Loss) -> Callable[[Any, Any], Any]:
 
 
 def mean_loss(name: str) -> Callable[[Any, Any], Any]:
-    """Return the mean over samples of a loss by name."""
+    """Return the mean of a named loss over samples, as a function of tensors."""
     total = torch_loss(get_loss(name))
     return lambda prediction, target: total(prediction, target) / len(prediction)
 
@@ -49,7 +49,7 @@ def _cross_entropy(torch: Any, loss: Any, t: Any, y: Any) -> Any:
 _FORMS: dict[type[Loss], Callable[[Any, Any, Any, Any], Any]] = {
     Squared: lambda torch, loss, t, y: (t - y).square().sum(),
     Absolute: lambda torch, loss, t, y: (t - y).abs().sum(),
-    # Twice PyTorch's, as CVXPY has it.
+    # Twice PyTorch's loss, as in CVXPY.
     Huber: lambda torch, loss, t, y: 2.0 * torch.nn.functional.huber_loss(t, y, reduction="sum", delta=loss.delta),
     Logistic: lambda torch, loss, t, y: torch.nn.functional.softplus(-y * t, threshold=_LINEAR).sum(),
     Hinge: lambda torch, loss, t, y: torch.relu(1.0 - y * t).sum(),
@@ -68,7 +68,7 @@ def require_torch() -> Any:
 
 
 def check_device(device: object) -> Any:
-    """Return the torch device of a name, None being the CPU."""
+    """Return the torch device with a given name; None means the CPU."""
     torch = require_torch()
     try:
         chosen = torch.device("cpu" if device is None else device)
@@ -87,12 +87,12 @@ def seeded(rng: np.random.Generator) -> Any:
 
 
 def fill_normal(tensor: Any, deviation: float, generator: Any = None) -> None:
-    """Fill a tensor of any device with draws from N(0, deviation²), of a generator of any device."""
+    """Fill a tensor with draws from N(0, deviation²); it and the generator may be on any devices."""
     _fill(tensor, "normal_", 0.0, deviation, generator)
 
 
 def fill_uniform(tensor: Any, bound: float, generator: Any = None) -> None:
-    """Fill a tensor of any device with draws from [-bound, bound], of a generator of any device."""
+    """Fill a tensor with draws from [-bound, bound]; it and the generator may be on any devices."""
     _fill(tensor, "uniform_", -bound, bound, generator)
 
 
@@ -100,19 +100,19 @@ def _fill(tensor: Any, method: str, first: float, second: float, generator: Any)
     if generator is None or generator.device == tensor.device:
         getattr(tensor, method)(first, second, generator=generator)
         return
-    # PyTorch draws only where the generator is. Those of `seeded` are on the CPU, so that starts do not depend on
-    # the device.
+    # PyTorch draws only on the generator's device. Generators from `seeded` are on the CPU, so that initial weights do
+    # not depend on the device.
     drawn = require_torch().empty(tensor.shape, dtype=tensor.dtype, device=generator.device)
     tensor.copy_(getattr(drawn, method)(first, second, generator=generator))
 
 
 def minibatches(n: int, size: int, generator: Any) -> Iterator[Any]:
-    """Yield index tensors of a random order of n samples, in batches of `size`; the last may be smaller."""
+    """Yield batches of `size` indices of n samples in a random order; the last batch may be smaller."""
     yield from require_torch().randperm(n, generator=generator).split(size)
 
 
 def evaluate(network: Any, X: Any, block: int) -> Any:
-    """Return a module's outputs for all rows, some at a time, in evaluation mode."""
+    """Return a module's outputs for all rows in evaluation mode, `block` rows at a time."""
     torch = require_torch()
     training = network.training
     network.eval()
@@ -136,10 +136,10 @@ def training_epoch(
     project: Callable[[], None] | None = None,
     schedule: Any = None,
 ) -> Callable[[int], None]:
-    """Return the training of one epoch: the steps that all systems with automatic gradients make.
+    """Return a function that trains one epoch, with the steps that all systems with automatic gradients make.
 
-    `backward` computes the gradients of a batch; `clipped` are parameters and the norm to which theirs are shortened;
-    `project` is called after every step, without gradients; the learning-rate `schedule` moves on between epochs.
+    `backward` computes the gradients of a batch. `clipped` are parameters and the norm to which their gradients are
+    clipped. `project` is called after every step, without gradients. The rate `schedule` advances between epochs.
     """
     torch = require_torch()
     tensors, clip = clipped

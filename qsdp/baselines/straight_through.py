@@ -26,7 +26,7 @@ __all__ = ["StraightThroughClassifier", "StraightThroughRegressor", "straight_th
 SECOND_LAYERS = ("analytic", "free", "shared")
 STARTS = ("random", "float")
 
-#: Learning rate of the real weights that latent ones start from, the default of `BackpropRegressor`.
+#: Learning rate of the real weights from which latent weights start; the default of `BackpropRegressor`.
 START_RATE = 0.1
 
 
@@ -57,11 +57,11 @@ def straight_through(W: Any, M: int) -> Any:
 
 
 class _LatentTraining(NetworkTraining):
-    r"""Latent weights in [-1, 1], and a network of their levels.
+    r"""Training of latent weights in [-1, 1], and the network of their levels.
 
-    With weights q / M on rows x / r, neurons are of order one for any M. The second layer a is trained ("free"), one
-    trained number an output ("shared"), or that times the scales :math:`s = \langle w, q\rangle / \|q\|^2` of the
-    neuron's latent weights, through which gradients flow, too ("analytic").
+    With weights q / M on rows x / r, neurons are of order one for any M. The second layer a is trained ("free"), is one
+    trained number per output ("shared"), or is that number times the scales
+    :math:`s = \langle w, q\rangle / \|q\|^2` of the neuron's latent weights, with gradients through them ("analytic").
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class _LatentTraining(NetworkTraining):
             self.coefficients = a / self._size, b / self._size, c / self._size
         self._trained = trained
         if trained != "free":
-            # A number shared by m neurons has a gradient m times theirs; in this unit SGD's step of it is as theirs.
+            # A number shared by m neurons has m times their gradient; in this unit, SGD changes it as it changes them.
             self._unit = n_neurons**-0.5 if descent.optimizer == "sgd" else 1.0
             self._gain = descent.tensor(np.full(self.targets.shape[1:], 1.0 / self._unit)).requires_grad_()
             self.parameters["second layer"] = self._gain
@@ -88,14 +88,14 @@ class _LatentTraining(NetworkTraining):
         return rng.uniform(-1.0, 1.0, shape)
 
     def layers(self) -> tuple[Any, Any]:
-        """Return levels over M, and a."""
+        """Return the levels divided by M, and a."""
         q = straight_through(self._W, self.M)
         if self._trained == "free":
             return q, self._a
         gain = self._gain * self._unit
         if self._trained == "analytic":
             fixed = q.detach()
-            # The least size of a row that is not zero.
+            # The smallest size of a row that is not zero.
             sizes = fixed.square().sum(dim=-1).clamp_min(self.M**-2.0)
             scales = ((self._W * fixed).sum(dim=-1) / sizes).prod(dim=0)
             if self.factors == 1:
@@ -104,14 +104,14 @@ class _LatentTraining(NetworkTraining):
         return q, self._a * gain
 
     def penalty(self, *layers: Any) -> Any:
-        """Return that of the training problem in units."""
+        """Return the regulariser of the training problem in scaled units."""
         weight = self.problem.beta * self.problem.dimension * self.units.target
         return weight / (self.units.factor * self.m * self._size) * layers[1].abs().sum()
 
     def project(self) -> None:
-        """Keep latent weights where their levels are, and the number of all neurons a scale.
+        """Clip latent weights to [-1, 1], and the number shared by all neurons to values >= 0.
 
-        A step that took a small one below zero would turn all outputs around; signs are the neurons' to find.
+        A step that took a small number below zero would reverse all outputs; the neurons determine the signs.
         """
         self._W.clamp_(-1.0, 1.0)
         if self._trained != "free":
@@ -121,8 +121,8 @@ class _LatentTraining(NetworkTraining):
         r"""Start with the levels nearest to a trained network's weights, row by row, and its second layer.
 
         Latent weights are :math:`w / (s M)` with the scales of `round_to_levels`, cut to [-1, 1]; the scales multiply
-        the second layer. For activations with a linear or constant part, where a scale of the argument is none of the
-        value, only signs of the second layer are taken.
+        the second layer. For activations with a linear or constant part, where a scale of the argument is not a scale
+        of the value, only the signs of the second layer are used.
         """
         found = network.roundings(self.problem.levels)
         scales = np.stack([one.scales for one in found])
@@ -134,7 +134,7 @@ class _LatentTraining(NetworkTraining):
                 if self._trained == "free":
                     self._a.copy_(self._a.abs() * self._a.new_tensor(np.sign(network.alpha)))
                 return
-            # Of levels, in the units of `network`: what `predict` needs of the real weights' outputs.
+            # Second-layer weights on levels, which give about the outputs of the real weights, in units of `network`.
             by = scales[0] * scales[-1]
             wanted = network.alpha * by.reshape((-1,) + (1,) * (network.alpha.ndim - 1))
             wanted *= self.m * self._size / self.units.target
@@ -158,7 +158,7 @@ class _LatentTraining(NetworkTraining):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _StraightThrough(QuadraticNetworkTrained):
-    r"""What regressor and classifier share.
+    r"""Base class of regressor and classifier.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class _StraightThrough(QuadraticNetworkTrained):
             source = FloatTraining(problem, m, plain, "free" if second_layer == "free" else "fixed", rng)
             plain.run(source, rng, self.start_history_, self._score, width=m, held=apart)
             training.start_from(source.network())
-        # Levels jump to and fro: the last epoch is not the best.
+        # Levels jump back and forth, so that the last epoch is not the best.
         descent.run(training, rng, history, self._score, width=m, held=apart, best="loss")
         self.network_ = training.network()
         if given["refit"]:

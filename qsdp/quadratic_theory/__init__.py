@@ -1,7 +1,7 @@
-"""What is proven, or printed, of quadratic neurons: conics, separability, constructions, splines, dimensions, counts.
+"""Results on quadratic neurons, proven or as printed: conics, separability, constructions, splines, dimensions, counts.
 
-Of the networks in `qsdp.baselines.quadratic` and `qsdp.baselines.relinear`, after Noel, Muthiah-Nakarajan and Oswal and
-after Fan, Li, Wang, Lai and Wang, as corrected. What makes a network of PyTorch imports it when it is called.
+They concern the networks in `qsdp.baselines.quadratic` and `qsdp.baselines.relinear`, after Noel, Muthiah-Nakarajan
+and Oswal and after Fan, Li, Wang, Lai and Wang, as corrected. PyTorch is imported by the functions that need it.
 """
 
 from __future__ import annotations

@@ -19,15 +19,15 @@ def classify_conic(form: Any, *, tol: float = 1e-9) -> str:
     Parameters
     ----------
     form : QuadraticForm
-        Of two variables and one output.
+        Function of two variables with one output.
     tol : float, default=1e-9
         Determinants below it, relative to the size of their entries, count as zero.
 
     Returns
     -------
     str
-        "ellipse", "hyperbola" or "parabola"; degenerate ones are "crossing lines", "parallel lines", "double line",
-        "point", "line"; and where there is no curve "empty", or "plane" for the zero function.
+        "ellipse", "hyperbola" or "parabola"; for degenerate curves "crossing lines", "parallel lines", "double line",
+        "point" or "line"; without a curve "empty", or "plane" for the zero function.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def classify_conic(form: Any, *, tol: float = 1e-9) -> str:
     if form.n_inputs != 2 or form.vector:
         raise InvalidInputError(f"form must have two variables and one output; got {form!r}")
     S, half, s0 = np.array(form.S), 0.5 * np.array(form.s), float(form.s0)
-    # Units in which linear and constant part are of the size of the quadratic one: kinds do not depend on them.
+    # Scale the linear and constant parts to the size of the quadratic part; the kind does not depend on the scale.
     size = float(np.abs(S).max())
     if size <= tol * max(float(np.abs(half).max()), abs(s0)):
         if np.abs(half).max() > tol * abs(s0):
@@ -63,7 +63,7 @@ def classify_conic(form: Any, *, tol: float = 1e-9) -> str:
 
 
 def _parallel(S: Any, half: Any, s0: float, tol: float) -> str:
-    """Return the kind of a function of one direction only."""
+    """Return the kind of curve of a function that varies in one direction only."""
     values, vectors = np.linalg.eigh(S)
     main = int(np.abs(values).argmax())
     a, h = float(values[main]), float(vectors[:, main] @ half)
@@ -74,7 +74,7 @@ def _parallel(S: Any, half: Any, s0: float, tol: float) -> str:
 
 
 def classify_conics(form: QuadraticForm, *, tol: float = 1e-9) -> list[str]:
-    """Return the kinds of all outputs of a form of two variables."""
+    """Return the kind of curve of each output of a form in two variables."""
     form = form.to_quadratic_form()
     if not form.vector:
         return [classify_conic(form, tol=tol)]

@@ -1,4 +1,4 @@
-r"""Networks written down, not trained: C clusters by one layer of C quadratic neurons."""
+r"""Networks that are constructed, not trained: one layer of C quadratic neurons separates C clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["ball_neurons", "ellipsoid_neurons"]
 
-#: Families that have ellipsoids, the last two with axes along those of the inputs.
+#: Families that can represent ellipsoids; those built here for the last two have axes parallel to the input axes.
 _FAMILIES = ("qnn", "fan_compact", "fan")
 
 
@@ -22,20 +22,20 @@ def ellipsoid_neurons(
 ) -> Layer:
     r"""Return a layer of C neurons, each positive on its own cluster and negative on all others.
 
-    With :math:`q_k(x) = (x - c_k)^T P_k (x - c_k)`, at most :math:`r_k` on cluster k and at least :math:`R_k > r_k` on
-    the others, neuron k is :math:`z_k = s_k ((r_k + R_k)/2 - q_k(x))` with
-    :math:`s_k = 2 \ln((1 - \epsilon)/\epsilon) / (R_k - r_k)`: its sigmoid is at least :math:`1 - \epsilon` on its own
-    cluster and at most :math:`\epsilon` on the others, and the summed cross-entropy of a sample at most
+    Let :math:`q_k(x) = (x - c_k)^T P_k (x - c_k)` be at most :math:`r_k` on cluster k and at least :math:`R_k > r_k` on
+    the others. Neuron k is :math:`z_k = s_k ((r_k + R_k)/2 - q_k(x))` with
+    :math:`s_k = 2 \ln((1 - \epsilon)/\epsilon) / (R_k - r_k)`. Its sigmoid is at least :math:`1 - \epsilon` on its own
+    cluster and at most :math:`\epsilon` on the others, and the summed cross-entropy of a sample is at most
     :math:`-C \ln(1 - \epsilon)`.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     labels : array-like of shape (n,)
-        Class numbers 0 .. C - 1, each of which occurs.
+        Class numbers 0 to C - 1; each must occur.
     centres : array-like of shape (C, d)
     shapes : array-like of shape (C, d, d)
-        Positive definite; diagonal for the family "fan_compact".
+        Positive definite matrices; they must be diagonal for the families "fan_compact" and "fan".
     confidence : float, default=0.999
         1 - epsilon, between 1/2 and 1.
     family : {"qnn", "fan_compact", "fan"}, default="qnn"
@@ -43,18 +43,18 @@ def ellipsoid_neurons(
     Returns
     -------
     Layer
-        With sigmoid activation.
+        The layer, with sigmoid activation.
 
     Raises
     ------
     InvalidInputError
-        An ellipsoid does not separate its cluster, or is none; the paper's claim for all bounded clusters lacks this
-        hypothesis.
+        An ellipsoid does not separate its cluster, or a shape is not positive definite. The paper makes the claim for
+        all bounded clusters, without this hypothesis.
 
     Notes
     -----
-    Corrects section 6.1 of Noel, Muthiah-Nakarajan and Oswal. Ellipsoids are sufficient, not necessary; `separate`
-    decides whether any quadric will do.
+    This corrects section 6.1 of Noel, Muthiah-Nakarajan and Oswal. Separating ellipsoids are sufficient, not necessary;
+    `separate` decides whether any quadric separates a cluster.
     """
     check_choice("family", family, _FAMILIES)
     confidence = _confidence(confidence)
@@ -80,9 +80,9 @@ def ellipsoid_neurons(
 
 
 def ball_neurons(centres: Any, radii: Any, *, confidence: float = 0.999, family: str = "qnn") -> Layer:
-    r"""Return such a layer for clusters inside disjoint balls, of which no points need be known.
+    r"""Return the layer of `ellipsoid_neurons` for clusters inside disjoint balls, without knowing their points.
 
-    `ellipsoid_neurons` with :math:`P_k = I`, :math:`r_k = \rho_k^2` and
+    It equals the layer of `ellipsoid_neurons` with :math:`P_k = I`, :math:`r_k = \rho_k^2` and
     :math:`R_k = \min_{j \ne k} (|c_j - c_k| - \rho_j)^2`.
 
     Parameters
@@ -118,7 +118,7 @@ def _layer(
     centres: FloatArray, P: FloatArray, inner: FloatArray, outer: FloatArray, confidence: float, family: str
 ) -> Layer:
     strength = 2.0 * np.log(confidence / (1.0 - confidence))
-    # Of a single cluster any finite level will do.
+    # With a single cluster, any finite level works.
     outer = np.where(np.isfinite(outer), outer, inner + strength)
     slopes, levels = strength / (outer - inner), 0.5 * (inner + outer)
     Q = -slopes[:, None, None] * P

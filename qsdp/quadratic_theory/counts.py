@@ -1,4 +1,4 @@
-"""Parameters, multiplications and memory of layers: counted here, and as the paper prints them."""
+"""Counts of parameters, multiplications and memory of layers, as implemented here and as printed in the paper."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Operations:
     Attributes
     ----------
     forward, delta, update : int
-        Of the forward pass, the recursion of deltas, and the update of parameters.
+        Multiplications of the forward pass, the delta recursion and the parameter update.
     """
 
     forward: int = 0
@@ -42,7 +42,7 @@ class Operations:
 
     @property
     def total(self) -> int:
-        """All multiplications of one step of training."""
+        """Multiplications of one training step."""
         return self.forward + self.delta + self.update
 
     def __add__(self, other: Operations) -> Operations:
@@ -66,25 +66,25 @@ def count_parameters(family: str, n: int, m: int) -> int:
 def count_operations(family: str, n: int, m: int) -> Operations:
     """Return the multiplications of a layer in one step of per-sample descent.
 
-    Of the algorithms as implemented: the rate is multiplied once with every delta, doubling is an addition, and the
-    delta recursion includes the product with g' of the n inputs.
+    The algorithms are counted as implemented: every delta is multiplied by the learning rate once, doubling is an
+    addition, and the delta recursion includes the product with g' of the n inputs.
     """
     n, m = _sizes(n, m)
     chosen, total = get_family(family), Operations(delta=n)
     for part in chosen.maps:
         total += _operations_of(part, n, m)
     if chosen.factors:
-        # The square of one map needs one product where that of two needs two; doubling is an addition.
+        # The square of one map needs one product, a product of two maps needs two; doubling is an addition.
         total += Operations(forward=m, delta=m * len(set(chosen.factors)))
     return total
 
 
 def _operations_of(part: Map, n: int, m: int) -> Operations:
-    """Return those of one map, the product with the rate done once a value."""
+    """Return the operations of one map; each value is multiplied by the learning rate once."""
     if isinstance(part, QuadraticFormMap):
         with_linear = m * n if part.linear is not None else 0
         return Operations(m * n * n + m * n, m * n, with_linear + m + (m + 1) * n * (n + 1) // 2)
-    # Powers are n squares more, and n products with the inputs.
+    # A power map needs another n squares, and n products with the inputs.
     powers = n if isinstance(part, PowerMap) else 0
     return Operations(m * n + powers, m * n + powers, m * n + m)
 
@@ -99,16 +99,16 @@ def network_operations(network: QuadraticNetwork) -> Operations:
 
 
 def count_cached(family: str, n: int, m: int) -> int:
-    """Return the numbers kept for the backward pass of one sample, besides the inputs and z of the layer."""
+    """Return how many numbers are kept for the backward pass of one sample, besides the layer's inputs and z."""
     return get_family(family).n_cached(*_sizes(n, m))
 
 
 def printed_extra_operations(family: str, n: int, m: int) -> Operations:
-    """Return Table 1 of the paper: multiplications of a layer beyond those of a linear one.
+    """Return the multiplications of a layer beyond those of a linear layer, as in Table 1 of the paper.
 
     Notes
     -----
-    It assumes that one triangle of Q is stored, which the algorithms printed beside it do not allow.
+    The table assumes that one triangle of Q is stored, which the algorithms printed with it do not allow.
     """
     n, m = _sizes(n, m)
     if _printed(family) == "qnn":
@@ -118,13 +118,13 @@ def printed_extra_operations(family: str, n: int, m: int) -> Operations:
 
 
 def printed_extra_memory(family: str, n: int, m: int) -> int:
-    """Return Table 2 of the paper: numbers of a layer beyond those of a linear one."""
+    """Return the stored numbers of a layer beyond those of a linear layer, as in Table 2 of the paper."""
     n, m = _sizes(n, m)
     return m * n * (n + 1) // 2 + 2 * m * n if _printed(family) == "qnn" else m * n + 3 * m
 
 
 def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, int]:
-    r"""Return A(72) to A(75): multiplications of a step on one sample, forward, and backward with the update.
+    r"""Return the multiplications of a step on one sample, forward and backward with update, by A(72) to A(75).
 
     .. math::
 
@@ -136,15 +136,15 @@ def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, i
     Parameters
     ----------
     family : {"linear", "rpqnn"}
-        Of all layers.
+        Family of all layers.
     widths : sequence of int
-        Inputs, then neurons of every layer.
+        Number of inputs, then number of neurons of every layer.
 
     Notes
     -----
-    The paper calls the sums for "rpqnn" extra operations; they are totals. Those of the backward pass begin at the
-    second layer although the first one, too, is updated, and they are not what its algorithms take:
-    `network_operations` counts that.
+    The paper calls the sums for "rpqnn" extra operations, but they are totals. The sums of the backward pass begin at
+    the second layer although the first layer is updated, too, and they do not match the cost of the paper's algorithms,
+    which `network_operations` counts.
     """
     family = get_family(family).name
     if family not in {"linear", "rpqnn"}:
@@ -157,14 +157,14 @@ def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, i
 
 
 def resnet_parameters(depth: int, family: str = "fan", *, separate_biases: bool = False, **options: Any) -> int:
-    """Return the number of parameters of a `qsdp.baselines.relinear.QResNet`, without memory for them.
+    """Return the number of parameters of a `qsdp.baselines.relinear.QResNet`, without allocating them.
 
     Parameters
     ----------
     depth, family, **options
-        As there.
+        As in `QResNet`.
     separate_biases : bool, default=False
-        Count a bias for each convolution of a compact neuron, although they add up to one: the count of the paper.
+        Count one bias for each convolution of a compact neuron, as the paper does, although they add up to one bias.
     """
     from qsdp.baselines.relinear import CompactConv2d, QResNet, count_trainable
 

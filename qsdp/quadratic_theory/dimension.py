@@ -1,4 +1,4 @@
-"""Dimension of the set of functions that an architecture can be, by ranks modulo a prime; and bounds on it."""
+"""Dimension of the set of functions that an architecture represents, from ranks modulo a prime, and its bounds."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class DimensionBounds:
     Attributes
     ----------
     corrected : int
-        The smaller of free parameters and ambient dimension.
+        The smaller of `free_parameters` and `ambient`.
     free_parameters : int
-        Parameters less the rescalings that change nothing: of every hidden neuron's output and, of Fan's neurons, of
-        the two factors.
+        Number of parameters minus the number of rescalings that do not change the function: one for every hidden
+        neuron's output and, with Fan's neurons, one for the two factors of each.
     ambient : int
-        Of the polynomials of the networks' degree in d_0 variables, d_H times.
+        Dimension of the polynomials of the networks' degree in d_0 variables, times d_H.
     printed : int
-        Equation (19), or (23) of the competitor, as printed: both count homogeneous polynomials of degree 2^(H-1),
-        and are no bounds at all.
+        Equation (19), or (23) for the competitor, as printed. Both count homogeneous polynomials of degree 2^(H-1)
+        and are not bounds.
     """
 
     corrected: int
@@ -55,9 +55,9 @@ def family_dimension(
 ) -> FamilyDimension:
     r"""Return the generic dimension of the functions of a polynomial network.
 
-    It is the generic rank of the Jacobian of the outputs, at more points than there are parameters, in the
-    parameters. Parameters and points are random residues modulo :math:`2^{31} - 1`, where the rank is exact; it is
-    never above the generic one, and below with a probability of the order of :math:`10^{-7}`.
+    It is the generic rank of the Jacobian of the outputs in the parameters, with more equations than parameters. Points
+    and parameters are random residues modulo :math:`2^{31} - 1`, where the rank is exact. It never exceeds the generic
+    rank, and is below it with a probability of the order of :math:`10^{-7}`.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def family_dimension(
         "rpqnn" is "parabolic".
     random_state : int, Generator, RandomState or None
     n_draws : int, default=2
-        The largest rank of as many draws.
+        Number of draws; the largest rank counts.
 
     Examples
     --------
@@ -155,9 +155,9 @@ def _product(A: IntArray, B: IntArray) -> IntArray:
 
 
 def _jacobian(widths: Sequence[int], layer: _Layer, squares: bool, rng: np.random.Generator) -> IntArray:
-    """Return the derivatives of outputs at random points in all parameters, (points * outputs, parameters)."""
+    """Return the Jacobian of the outputs at random points in all parameters, (points * outputs, parameters)."""
     counts = [layer.n_parameters(n) * m for n, m in itertools.pairwise(widths)]
-    # As many equations as unknowns at least, and some to spare.
+    # At least as many equations as unknowns, and some to spare.
     n_points = -(-(sum(counts) + 10) // widths[-1])
     values: IntArray = rng.integers(PRIME, size=(n_points, widths[0]))
     tangents = np.zeros((n_points, widths[0], 0), dtype=np.int64)
@@ -178,10 +178,10 @@ def _jacobian(widths: Sequence[int], layer: _Layer, squares: bool, rng: np.rando
 
 @dataclass(frozen=True)
 class _Layer:
-    """A family modulo the prime: parameters of a neuron of n inputs; values and derivatives of m of them.
+    """Parameters of a family's neuron with n inputs, and values and derivatives of m neurons, modulo the prime.
 
-    `evaluate` takes inputs (P, n) and parameters (m, p), and returns values (P, m), derivatives in inputs (P, m, n)
-    and in the neuron's own parameters (P, m, p).
+    `evaluate` takes inputs (P, n) and parameters (m, p), and returns values (P, m), derivatives in the inputs
+    (P, m, n) and in the neuron's own parameters (P, m, p).
     """
 
     n_parameters: Callable[[int], int]

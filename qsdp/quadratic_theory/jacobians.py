@@ -1,4 +1,4 @@
-"""How much a network amplifies its inputs: Jacobians of layers and of the whole, range of the output."""
+"""Amplification of the inputs of a network: Jacobians of its layers and of the network, and range of the output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["amplification", "input_jacobian", "layer_jacobian", "output_range"]
 
 
 def layer_jacobian(form: QuadraticForm, X: FloatArray) -> FloatArray:
-    r"""Return the derivatives :math:`2 Q_k x + w_k` of all outputs of a layer in its inputs, (B, m, n).
+    r"""Return the derivatives :math:`2 Q_k x + w_k` of a layer's outputs with respect to its inputs, (B, m, n).
 
     Parameters
     ----------
     form : QuadraticForm
-        Of m outputs in n inputs; of Fan's neurons this is
+        Form of m outputs in n inputs. For Fan's neurons, the derivatives are
         :math:`\mathrm{diag}(V) W^r + \mathrm{diag}(U) W^g + 2 W^b \mathrm{diag}(x)`.
     X : ndarray of shape (B, n)
     """
@@ -33,7 +33,7 @@ def layer_jacobian(form: QuadraticForm, X: FloatArray) -> FloatArray:
 
 
 def input_jacobian(layers: Sequence[TrainedLayer], X: FloatArray) -> FloatArray:
-    """Return the derivatives of a network's outputs in its inputs, (B, C, d).
+    """Return the derivatives of a network's outputs with respect to its inputs, (B, C, d).
 
     Raises
     ------
@@ -71,8 +71,8 @@ def amplification(layers: Sequence[TrainedLayer]) -> FloatArray:
 
     Notes
     -----
-    With unit Gaussian parameters a factor is :math:`\sqrt 2` times that of a conventional layer in root mean square;
-    equation (33) prints 2, the bound of the triangle inequality.
+    With unit Gaussian parameters, the root mean square of a factor is :math:`\sqrt 2` times that of a conventional
+    layer. Equation (33) prints 2, the bound from the triangle inequality.
     """
     return np.array([np.linalg.norm(layer.form.s) for layer in layers])
 
@@ -82,8 +82,8 @@ def output_range(layers: Sequence[TrainedLayer], low: float = -1.0, high: float 
 
     Notes
     -----
-    The outputs are integrals of the derivative, by the trapezoidal rule: their differences are found also where they
-    are far below the rounding of the outputs themselves.
+    The outputs are integrated from the derivative by the trapezoidal rule. Their differences are therefore found even
+    where they are far below the rounding errors of the outputs themselves.
     """
     x = np.linspace(low, high, check_integer("n_points", n_points, minimum=2))
     slopes = input_jacobian(layers, x[:, None])

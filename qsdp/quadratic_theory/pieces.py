@@ -1,4 +1,4 @@
-"""A ReLU network of one input written out: the intervals on which it is one polynomial, and the polynomials."""
+"""Polynomial pieces of a ReLU network of one input: the intervals on which it is a polynomial, and the polynomials."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from qsdp.networks import QuadraticForm
 
 __all__ = ["Piece", "polynomial_pieces"]
 
-#: Where an interval is looked at, as a share of it: unlike the middle, no place where a neuron happens to touch zero.
+#: Position at which an interval is sampled, as a share of it. At the middle, a neuron may happen to touch zero.
 _INSIDE = 0.43701602444882104
 
-#: Distance from an end, as a share of half an interval, up to which a root is the end itself.
+#: Distance from an end, as a share of half an interval, up to which a root counts as the end itself.
 _AT_END = 1e-9
 
-#: Coefficients below this share of the largest one are rounding.
+#: Coefficients below this share of the largest one count as rounding errors.
 _ROUNDING = 1e-13
 
 
@@ -34,9 +34,9 @@ class Piece:
     ----------
     low, high : float
     coefficients : ndarray of shape (2^H + 1,)
-        :math:`a_0, a_1, \dots` in powers of x itself, for H quadratic layers.
+        Coefficients :math:`a_0, a_1, \dots` of the powers of x, for H quadratic layers.
     taylor : ndarray of shape (2^H + 1,)
-        The same polynomial in powers of x less the middle of the interval.
+        Coefficients of the same polynomial in powers of x minus the middle of the interval.
     """
 
     low: float
@@ -56,24 +56,24 @@ def polynomial_pieces(layers: Sequence[TrainedLayer], low: float, high: float) -
     Parameters
     ----------
     layers : sequence of TrainedLayer
-        Such as ``layers_`` of an estimator; activations are `relu` or none.
+        Layers such as ``layers_`` of an estimator, with the activation `relu` or none.
     low, high : float
         The interval.
 
     Returns
     -------
     list of Piece
-        In order; neighbours are different polynomials.
+        Pieces in order; neighbouring pieces have different polynomials.
 
     Raises
     ------
     InvalidInputError
-        With other activations a network is no piecewise polynomial.
+        A layer has another activation, so that the network is not a piecewise polynomial.
 
     Notes
     -----
-    Layer by layer, pre-activations are polynomials on the intervals so far: they are interpolated at Chebyshev
-    points, and their roots, where a neuron switches, divide the intervals further.
+    On the intervals found so far, the pre-activations of the next layer are polynomials. They are interpolated at
+    Chebyshev points, and their roots, where a neuron switches, divide the intervals further.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _preactivations(layers: Sequence[TrainedLayer], forms: Sequence[QuadraticFor
 def _divide(
     layers: Sequence[TrainedLayer], forms: Sequence[QuadraticForm], edges: FloatArray, degree: int
 ) -> FloatArray:
-    """Return the edges with those points added at which a neuron of the last layer switches."""
+    """Return the edges and the points at which a neuron of the last layer switches, in order."""
     nodes = chebyshev.chebpts1(degree + 1)
     middles, halves = 0.5 * (edges[:-1] + edges[1:]), 0.5 * np.diff(edges)
     points = middles[:, None] + halves[:, None] * nodes
@@ -166,13 +166,13 @@ def _roots(coefficients: FloatArray) -> FloatArray:
     trimmed = chebyshev.chebtrim(coefficients, _ROUNDING * size)
     roots = Chebyshev(trimmed).roots() if len(trimmed) > 1 else np.empty(0)
     real = roots.real[np.abs(roots.imag) < 1e-7]
-    # A root at an end is that of the neuron that made the end.
+    # A root at an end belongs to the neuron that made this point an end.
     within: FloatArray = real[np.abs(real) < 1.0 - _AT_END]
     return within
 
 
 def _expansion(layers: Sequence[TrainedLayer], forms: Sequence[QuadraticForm], x: float, centre: float) -> FloatArray:
-    """Return the polynomial that the network is around x, in powers of the distance from a centre."""
+    """Return the network's polynomial around x, in powers of the distance from a centre."""
     P = np.array([[centre, 1.0]])
     H = np.array([[x]])
     for layer, form in zip(layers, forms, strict=True):

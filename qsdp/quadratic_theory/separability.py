@@ -5,8 +5,8 @@ A family whose z is linear in its parameters, :math:`z = \langle \theta, \phi(x)
 
 .. math:: t^* = \max_{\theta, t} t \quad\text{s.t.}\quad y_i \langle \theta, \phi(x_i) \rangle \ge t,\ |\theta_j| \le 1,
 
-and if not, multipliers :math:`\lambda \ge 0`, :math:`\sum \lambda_i = 1` with
-:math:`\sum_i \lambda_i y_i \phi(x_i) = 0` prove it: a point that the hulls of both lifted sets share.
+and otherwise multipliers :math:`\lambda \ge 0`, :math:`\sum \lambda_i = 1` with
+:math:`\sum_i \lambda_i y_i \phi(x_i) = 0` prove that it does not: the hulls of both lifted sets share a point.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qsdp.networks import QuadraticForm
 
 __all__ = ["LINEAR_IN_PARAMETERS", "Separation", "separate"]
 
-#: Families of which the program decides, by what their lifted features hold: products, squares, inputs, one.
+#: Families that the linear program can decide, and the parts of their lifted features: products, squares, inputs, one.
 LINEAR_IN_PARAMETERS = {
     "qnn": ("products", "inputs", "one"),
     "form_only": ("products",),
@@ -32,7 +32,7 @@ LINEAR_IN_PARAMETERS = {
     "linear": ("inputs", "one"),
 }
 
-#: Margin, of features scaled to at most one, above which points count as separated.
+#: Margin above which points count as separated, with features scaled to at most one.
 _MARGIN = 1e-9
 
 
@@ -47,9 +47,9 @@ class Separation:
         t*, for features scaled to at most one in magnitude.
     form : QuadraticForm or None
         A function that is positive on the first set and negative on the second, scaled to at least one in magnitude;
-        None where there is none.
+        None if there is no such function.
     multipliers : ndarray of shape (n,) or None
-        Where there is none: weights of the points in the proof.
+        Weights of the points in the proof that there is no such function; None if there is one.
     """
 
     separable: bool
@@ -73,7 +73,7 @@ def separate(X: Any, positive: Any, family: str = "qnn") -> Separation:
     ----------
     X : array-like of shape (n, d)
     positive : array-like of shape (n,)
-        Booleans, or labels of two values of which the larger is positive.
+        Booleans, or labels with two values, of which the larger is positive.
     family : {"qnn", "fan_compact", "power_only", "form_only", "linear"}, default="qnn"
 
     Raises
@@ -112,7 +112,7 @@ def separate(X: Any, positive: Any, family: str = "qnn") -> Separation:
     )
     if answer.status != 0 or answer.x is None:
         raise SolverError(f"the linear program of separability was not solved: {answer.message}")
-    # What a solver returns is not exact; the margin of its weights is.
+    # The solver's optimal value is not exact; the margin computed from its weights is.
     weights = answer.x[:p]
     margin = float((signed @ weights).min())
     if margin > _MARGIN:
@@ -129,6 +129,6 @@ def _form(weights: FloatArray, d: int, family: str) -> QuadraticForm:
         place += sizes[part]
     Q = np.diag(parts.get("squares", np.zeros(d)))
     if "products" in parts:
-        # The form symmetrises it.
+        # `QuadraticForm` symmetrises the matrix.
         Q[np.triu_indices(d)] = parts["products"]
     return QuadraticForm(Q, parts.get("inputs", np.zeros(d)), float(parts.get("one", np.zeros(1))[0]))

@@ -1,4 +1,4 @@
-"""Splines as quadratic ReLU networks, exactly; and the constants of spline interpolation."""
+"""Exact representation of splines by quadratic ReLU networks, and the constants of spline interpolation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["spline_error_constant", "spline_network", "spline_parameters"]
 
 
 def spline_parameters(spline: PPoly) -> list[Parameters]:
-    r"""Return the layers of a Fan network with ReLU between them that is a given spline between its end knots.
+    r"""Return the layers of a Fan network, with ReLU between them, that equals a spline between its end knots.
 
     With pieces :math:`s_i` from knot :math:`x_i` on, :math:`Q_0 = s_0`, :math:`Q_i = s_i - s_{i-1}` and
     :math:`t_i = \mathrm{relu}(x - x_i)`,
@@ -31,14 +31,14 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
         S(x) = s_0(x_0) + \sum_{i=0}^{n-1} (Q_i(x_i + t_i) - Q_i(x_i)), \qquad
         Q_i(x_i + t) - Q_i(x_i) = t\,(a_1 + a_2 t + \dots + a_d t^{d-1}).
 
-    Layer 1 makes :math:`t_i`, layer 2 copies it and makes :math:`t_i^2`, layer 3 makes
-    :math:`\pm t (a_{d-2} + a_{d-1} t + a_d t^2)`, and each layer after it Horner's next step,
-    :math:`\pm t (a_k + h)`; both signs, so that ReLU keeps the value. A spline of degree at most 3 has four layers.
+    Layer 1 computes :math:`t_i`, layer 2 copies it and computes :math:`t_i^2`, layer 3 computes
+    :math:`\pm t (a_{d-2} + a_{d-1} t + a_d t^2)`, and each later layer computes Horner's next step,
+    :math:`\pm t (a_k + h)`, with both signs so that ReLU keeps the value. A spline of degree at most 3 has four layers.
 
     Parameters
     ----------
     spline : scipy.interpolate.PPoly
-        A continuous piecewise polynomial of degree d with numbers as values, a `CubicSpline` for one.
+        Continuous piecewise polynomial of degree d with numbers as values, such as a `CubicSpline`.
 
     Notes
     -----
@@ -46,7 +46,7 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
     """
     knots, rows, degree = _checked_spline(spline)
     n = len(knots) - 1
-    # Coefficients of every Q_i in powers of t = x - x_i, from the constant on.
+    # Coefficients of every Q_i in powers of t = x - x_i, constant term first.
     shifted = np.zeros((n, degree + 1))
     shifted[0] = rows[0]
     for i in range(1, n):
@@ -56,7 +56,7 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
         _layer(wr=np.ones((n, 1)), br=-knots[:-1]),
         _layer(wr=np.vstack([identity, nothing]), wb=np.vstack([nothing, identity])),
     ]
-    # Layer 3 sees (t, t^2); the layers after it (t, h+, h-).
+    # The inputs of layer 3 are (t, t^2), those of the later layers (t, h+, h-).
     top = shifted[:, degree - 2 :]
     second = np.hstack([top[:, 1, None] * identity, top[:, 2, None] * identity])
     select = np.hstack([identity, nothing])
@@ -71,7 +71,7 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
 
 
 def spline_network(spline: PPoly, *, dtype: Any = None, device: Any = None) -> ReLinearNetwork:
-    """Return `spline_parameters` as a network of PyTorch, in double precision by default.
+    """Return `spline_parameters` as a PyTorch network, in double precision by default.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def spline_error_constant(m: int) -> Fraction:
 
 
 def _checked_spline(spline: PPoly) -> tuple[FloatArray, FloatArray, int]:
-    """Return knots, coefficients of the pieces from the constant on, and their degree, 3 at least."""
+    """Return the knots, the coefficients of the pieces (constant term first) and their degree (at least 3)."""
     if not isinstance(spline, PPoly):
         raise InvalidTypeError(f"spline must be a scipy.interpolate.PPoly; got {type(spline).__name__}")
     coefficients, knots = np.asarray(spline.c), np.asarray(spline.x)
@@ -143,7 +143,7 @@ def _checked_spline(spline: PPoly) -> tuple[FloatArray, FloatArray, int]:
 
 
 def _recentred(coefficients: FloatArray, step: float) -> FloatArray:
-    """Return a polynomial in powers of t as one in powers of t - step."""
+    """Return the coefficients in powers of t - step of a polynomial given in powers of t."""
     shifted = np.asarray(
         np.polynomial.Polynomial(coefficients)(np.polynomial.Polynomial([step, 1.0])).coef, dtype=float
     )
@@ -151,7 +151,7 @@ def _recentred(coefficients: FloatArray, step: float) -> FloatArray:
 
 
 def _horner(select: FloatArray, second: FloatArray, constant: FloatArray, carry: bool) -> Parameters:
-    """Return the neurons +-t (constant + second), and before them copies of t where they are to be carried on."""
+    """Return the neurons +-t (constant + second), preceded by copies of t if later layers need them."""
     n, nothing = len(select), np.zeros_like(select)
     copies = [select] if carry else []
     return _layer(
@@ -168,7 +168,7 @@ def _layer(
     bg: FloatArray | None = None,
     wb: FloatArray | None = None,
 ) -> Parameters:
-    """Return Fan neurons; what is not given is as in a conventional neuron."""
+    """Return Fan neurons; parameters that are not given are as in a conventional neuron."""
     m = len(wr)
     return {
         "wr": wr,

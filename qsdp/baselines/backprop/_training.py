@@ -1,4 +1,4 @@
-"""Objectives of two-layer networks as functions of tensors, in units of the data's own, and their gradient descent."""
+"""Objectives of two-layer networks as functions of tensors, on scaled data, and their gradient descent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEDULES = ("constant", "cosine")
 
 @dataclass(frozen=True)
 class DataUnits:
-    r"""What was divided by what: :math:`\ell(\tau t, \tau y) = \mathrm{factor} \cdot \mathrm{loss}(t, y)`.
+    r"""Units of scaled data, with :math:`\ell(\tau t, \tau y) = \mathrm{factor} \cdot \mathrm{loss}(t, y)`.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class DataUnits:
         :math:`\tau`, the root mean square of the targets; 1 for labels and one-hot rows.
     factor : float
     loss : Loss
-        That of predictions and targets divided by `target`.
+        Loss of predictions and targets divided by `target`.
     """
 
     row: float
@@ -49,10 +49,10 @@ class DataUnits:
 
 
 def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, DataUnits]:
-    """Return data and targets in units of their own, and the units.
+    """Return data and targets scaled to unit size, and their units.
 
-    Training on them makes a learning rate independent of the units of X and y: a fit to ``(s X, t y)`` takes the same
-    steps as one to ``(X, y)``, so that a rate found on one set is a sensible start on another.
+    Training on scaled data makes the learning rate independent of the units of X and y: a fit to ``(s X, t y)`` takes
+    the same steps as a fit to ``(X, y)``. A rate found on one data set is therefore a sensible start on another.
     """
     loss, target = problem.loss, 1.0
     row = _rms(problem.X) * np.sqrt(problem.n_features)
@@ -63,13 +63,13 @@ def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, DataUn
 
 
 def _rms(values: FloatArray) -> float:
-    """Return the root mean square, 1 for zeros; nothing overflows."""
+    """Return the root mean square without overflow, or 1 if all values are zero."""
     largest = float(np.abs(values).max())
     return largest * float(np.sqrt(np.mean(np.square(values / largest)))) if largest else 1.0
 
 
 def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | None) -> Any:
-    """Return the neurons' values (b, m) for tensors of data (b, D) and weights (k, m, D), k = 2 for bilinear ones."""
+    """Return the neurons' values (b, m) for tensors of data (b, D) and weights (k, m, D), with k = 2 if bilinear."""
     t = X @ W.transpose(-1, -2)
     if coefficients is None:
         return t[0] * t[1]
@@ -80,7 +80,7 @@ def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | Non
 def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
     """Return m times the second-layer weights of a network that does not train them, (m,) or (m, C).
 
-    Every output has a block of neurons of its own, with weights one over their number; `signed` ones alternate.
+    Every output has its own block of neurons, with weights one over their number and alternating signs if `signed`.
     """
     m, count = shape[0], math.prod(shape[1:])
     if m < count:
@@ -138,7 +138,7 @@ class DescentParameters:
 
 @dataclass(kw_only=True)
 class GradientDescent(DescentParameters, CheckedSettings):
-    """How gradients are followed; checked."""
+    """Checked parameters of gradient descent, and the descent."""
 
     callback: Callback | None
     verbose: bool
@@ -150,7 +150,7 @@ class GradientDescent(DescentParameters, CheckedSettings):
         self.device = check_device(self.device)
 
     def tensor(self, array: Any) -> Any:
-        """Return an array as a tensor of the chosen kind and place."""
+        """Return an array as a tensor of the chosen precision on the chosen device."""
         torch = require_torch()
         return torch.as_tensor(np.asarray(array), dtype=getattr(torch, self.dtype), device=self.device)
 
@@ -165,13 +165,13 @@ class GradientDescent(DescentParameters, CheckedSettings):
         held: tuple[FloatArray, FloatArray],
         best: str | None = None,
     ) -> None:
-        r"""Minimise an objective over its parameters, in place; the history has it in the user's units.
+        r"""Minimise an objective over its parameters, in place; the history records it in the user's units.
 
-        `width` is the factor of SGD's steps. With 1/m in front of m neurons the gradient of one is of order 1/m, and
-        steps must be m times as long; Adam's do not depend on it. `clip` is in units of the norm of such a gradient of
-        all neurons, one over the root. `rng` draws the seed of the order of samples; `score` is recorded of outputs and
-        targets. Kept is the epoch of the least mean loss of the inputs and targets in `held`, without any that of the
-        least `best`, or the last one.
+        `width` multiplies SGD's steps. With 1/m in front of m neurons, the gradient of one neuron is of order 1/m and
+        steps must be m times as long; Adam's steps do not depend on it. `clip` is in units of the norm of such a
+        gradient of all neurons, one over the root. `rng` draws the seed of the order of samples; `score` computes the
+        recorded score of outputs and targets. The epoch with the smallest mean loss on the inputs and targets in `held`
+        is kept. If `held` is empty, it is the epoch with the smallest `best`, or the last one.
         """
         torch, units, targets = require_torch(), training.units, training.targets
         tensors = list(training.parameters.values())
@@ -194,7 +194,7 @@ class GradientDescent(DescentParameters, CheckedSettings):
             with np.errstate(all="ignore"):
                 loss = units.factor * units.loss.value(outputs, targets) + penalty
             if not np.isfinite(loss):
-                # A score of numbers that are none would be refused.
+                # A score of numbers that are not finite would raise an error.
                 return {"loss": loss}
             measured = {"loss": loss, "score": score(outputs, targets)}
             if not len(held[0]):
@@ -227,15 +227,15 @@ class GradientDescent(DescentParameters, CheckedSettings):
 
 
 class GradientTraining(ABC):
-    r"""A network of rows :math:`x' = x / r` and targets :math:`y / \tau` in training.
+    r"""Training of a network on rows :math:`x' = x / r` and targets :math:`y / \tau`.
 
-    Its `parameters` are the tensors that are trained, its `targets` in `units`.
+    `parameters` are the trained tensors; `targets` are in `units`.
     """
 
     parameters: dict[str, Any]
-    #: Called after every step, without gradients.
+    #: Function called after every step, without gradients.
     project: Callable[[], None] | None = None
-    #: Numbers that a neuron's values of a row take.
+    #: Numbers per row and neuron that an evaluation takes.
     values_a_neuron = 2
 
     def __init__(self, problem: TrainingProblem, n_neurons: int, descent: GradientDescent) -> None:
@@ -250,24 +250,24 @@ class GradientTraining(ABC):
 
     @abstractmethod
     def outputs(self, X: Any, *layers: Any) -> Any:
-        """Return the outputs for rows X in units, given what `layers` returns."""
+        """Return the outputs for scaled rows X, given the result of `layers`."""
 
     @abstractmethod
     def penalty(self, *layers: Any) -> Any:
-        """Return the regulariser over the units' factor, for what `layers` returns."""
+        """Return the regulariser divided by the units' factor, given the result of `layers`."""
 
     @abstractmethod
     def network(self) -> Any:
         """Return the network in the user's units."""
 
     def objective(self, rows: Any) -> Any:
-        """Return the objective of all n samples, divided by n and the units' factor, as estimated from some rows."""
+        """Return the objective of all n samples, divided by n and the units' factor, estimated from some rows."""
         layers = self.layers()
         loss = self._loss(self.outputs(self._X[rows], *layers), self._y[rows]) / len(rows)
         return loss + self.penalty(*layers) / self.problem.n_samples if self.problem.beta else loss
 
     def evaluate(self) -> tuple[FloatArray, float]:
-        """Return the outputs on all samples in units, a block after the other, and the regulariser in the user's."""
+        """Return the scaled outputs on all samples, block by block, and the regulariser in the user's units."""
         with require_torch().no_grad():
             layers = self.layers()
             penalty = float(self.penalty(*layers)) * self.units.factor
@@ -277,10 +277,10 @@ class GradientTraining(ABC):
 
 
 class NetworkTraining(GradientTraining):
-    r"""The network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')`, bilinear or of a polynomial activation.
+    r"""Training of the network :math:`f' = \tfrac1m \sum_j a_j \phi_j(x')`, bilinear or with a polynomial activation.
 
-    A second layer that is trained starts at normal numbers for several outputs, else, as signs of bilinear neurons are
-    their own, like one that is not. `trained` says what is of it: all if "free".
+    A trained second layer starts from normal numbers for several outputs. For one output it starts like a fixed one,
+    because bilinear neurons have signs of their own. `trained` says which part of it is trained: all if "free".
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class NetworkTraining(GradientTraining):
     ) -> None:
         super().__init__(problem, n_neurons, descent)
         self.values_a_neuron = self.factors + 1
-        #: Of the activation, for the tensors of `layers`.
+        #: Coefficients of the activation, for the tensors of `layers`.
         self.coefficients = None if problem.activation is None else problem.activation.coefficients
         self._W = descent.tensor(self._start((self.factors, n_neurons, problem.n_features), rng)).requires_grad_()
         self.parameters = {"first layer": self._W}
@@ -301,12 +301,12 @@ class NetworkTraining(GradientTraining):
             self.parameters["second layer"] = self._a.requires_grad_()
 
     def _start(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """Return weights of the first layer to begin with."""
+        """Return the initial weights of the first layer."""
         return rng.standard_normal(shape)
 
     @property
     def factors(self) -> int:
-        """First-layer weight vectors of a neuron."""
+        """Number of first-layer weight vectors per neuron."""
         return 2 if self.problem.activation is None else 1
 
     def outputs(self, X: Any, *layers: Any) -> Any:
@@ -316,9 +316,9 @@ class NetworkTraining(GradientTraining):
 
 
 class FloatTraining(NetworkTraining):
-    r"""Real weights: r times those of the user's units in the first layer, :math:`m / \tau` times in the second.
+    r"""Training of real weights, scaled by r in the first layer and by :math:`m / \tau` in the second.
 
-    They start standard normal, so that every neuron is of order one.
+    First-layer weights start standard normal, so that every neuron is of order one.
     """
 
     def layers(self) -> tuple[Any, Any]:
@@ -326,7 +326,7 @@ class FloatTraining(NetworkTraining):
         return self._W, self._a
 
     def penalty(self, *layers: Any) -> Any:
-        """Return `FloatNetwork.penalty` in units."""
+        """Return `FloatNetwork.penalty` in scaled units."""
         W, a = layers
         sizes = W.square().sum(dim=-1).mean(dim=0) / self.units.row**2 + self.problem.lifted
         magnitudes = a.abs().reshape(self.m, -1).sum(dim=1)

@@ -1,4 +1,4 @@
-"""The paper's networks trained by backpropagation, as scikit-learn estimators, and what all trained so share."""
+"""The paper's networks trained by backpropagation, as scikit-learn estimators, and their base classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["BackpropClassifier", "BackpropRegressor", "GradientTrained", "Quadra
 
 
 class _FittedNetwork:
-    """What `fit` leaves besides."""
+    """Attributes that `fit` also sets."""
 
     network_: Any
 
@@ -65,11 +65,11 @@ class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
     validation_fraction: float = 0.0
 
     def _encode(self, codes: npt.NDArray[np.intp], n_classes: int) -> FloatArray:
-        """Return targets as `QuantizedNetworkClassifier` has them: two classes are one output."""
+        """Return targets coded as in `QuantizedNetworkClassifier`: two classes are one output."""
         return encode_classes(codes, n_classes, get_loss(self.loss))
 
     def _inputs(self, X: FloatArray) -> FloatArray:
-        """Return what the network takes for checked data."""
+        """Return the inputs of the network for checked data."""
         return X
 
     def _outputs(self, X: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
     def _problem(
         self, X: FloatArray, targets: FloatArray, rng: np.random.Generator, **options: Any
     ) -> tuple[TrainingProblem, tuple[FloatArray, FloatArray]]:
-        """Return the problem of the samples to train on, and inputs and targets of those held out."""
+        """Return the problem of the training samples, and inputs and targets of the held-out samples."""
         inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
         loss = get_loss(self.loss)
         if not is_classifier(self) and (loss.labels or loss.coupled):
@@ -172,7 +172,7 @@ SECOND_LAYERS = ("fixed", "free")
 
 
 class _Backprop(QuadraticNetworkTrained):
-    r"""What regressor and classifier share.
+    r"""Base class of regressor and classifier.
 
     Parameters
     ----------

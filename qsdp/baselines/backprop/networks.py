@@ -34,7 +34,7 @@ SCALES = ("auto", "layer", "neuron", "paper", "shared")
 
 
 class TwoLayerNetwork(Summarized, ReadOnlyArrays, ABC):
-    """Sizes, outputs and summary of a network, given its first layer and the function of a block of rows."""
+    """Base class with sizes, outputs and summary, given the first layer and the outputs for a block of rows."""
 
     alpha: FloatArray
 
@@ -49,7 +49,7 @@ class TwoLayerNetwork(Summarized, ReadOnlyArrays, ABC):
 
     @abstractmethod
     def _rows(self) -> Rows:
-        """Return the activation, and what the first layer is made of and takes."""
+        """Return the rows of the summary on the activation, the first layer and the size."""
 
     @property
     def n_neurons(self) -> int:
@@ -85,7 +85,7 @@ class FloatNetwork(TwoLayerNetwork):
         U and V of a bilinear network, or Q of one with a polynomial activation; real numbers.
     alpha : array-like of shape (m,) or (m, C)
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear.
+        None means bilinear.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class FloatNetwork(TwoLayerNetwork):
         return neurons @ self.alpha
 
     def to_quadratic_form(self) -> QuadraticForm:
-        """Return the network as an explicit quadratic function; exact."""
+        """Return the network exactly, as an explicit quadratic function."""
         columns = self.alpha.reshape(self.n_neurons, -1).T
         first, last = self.factors[0], self.factors[-1]
         a, b, c = (1.0, 0.0, 0.0) if self.activation is None else self.activation.coefficients
@@ -145,23 +145,23 @@ class FloatNetwork(TwoLayerNetwork):
         return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
 
     def penalty(self, problem: TrainingProblem) -> float:
-        r"""Return the regulariser of real weights, that of `problem` where they are -1 and +1.
+        r"""Return the regulariser of real weights; for weights -1 and +1 it is that of `problem`.
 
         .. math::
 
             \beta \sum_j \|\alpha_j\|_1 \tfrac12 (\|u_j\|^2 + \|v_j\|^2), \qquad
             \beta \sum_j \|\alpha_j\|_1 (\|q_j\|^2 + 1)
 
-        the second for polynomial activations, without the 1 if there is no linear and constant part. Scaling a neuron
-        and unscaling its output weight changes neither function nor regulariser, and at its minimum over such scalings
-        and splits the first is :math:`\beta` times a nuclear norm of :math:`\sum_j \alpha_j u_j v_j^T`.
+        The second is for polynomial activations, without the 1 if there is no linear and constant part. Scaling a
+        neuron and unscaling its output weight changes neither function nor regulariser. At its minimum over such
+        scalings and splits, the first is :math:`\beta` times a nuclear norm of :math:`\sum_j \alpha_j u_j v_j^T`.
         """
         sizes = np.einsum("kij,kij->i", self.factors, self.factors) / len(self.factors)
         magnitudes = np.abs(self.alpha.reshape(self.n_neurons, -1)).sum(axis=1)
         return problem.beta * float((sizes + self._lifted) @ magnitudes)
 
     def objective(self, problem: TrainingProblem) -> float:
-        """Return the loss on `problem`, summed over samples, and `penalty`."""
+        """Return the loss on `problem`, summed over samples, plus `penalty`."""
         prediction = self.predict(problem.X)
         if prediction.shape != problem.y.shape:
             raise InvalidInputError(f"problem must have targets of shape {prediction.shape}; got {problem.y.shape}")
@@ -179,26 +179,26 @@ class FloatNetwork(TwoLayerNetwork):
         Parameters
         ----------
         levels : int, default=2
-            M + 1.
+            Number of levels, M + 1.
         scale : {"auto", "neuron", "layer", "shared", "paper"}, default="auto"
-            Where the size of the weights goes.
+            How the scale of the weights is represented.
 
-            * "neuron": each row w becomes s q, nearest to it (see `round_to_levels`), and the scales multiply the
-              output weight: :math:`\alpha_j s_{u_j} s_{v_j}` or :math:`\alpha_j s_j^2`. One float a neuron. Not for
-              activations with a linear or constant part, which are not homogeneous.
-            * "layer": one scale for all rows of a factor; for activations that are not homogeneous it goes into their
-              coefficients :math:`(a s^2, b s, c)`, which is exact as well.
-            * "shared": one magnitude an output, the c with least :math:`\|c \hat Z - Z\|_F`,
+            * "neuron": each row w becomes the nearest s q (see `round_to_levels`), and the scales multiply the output
+              weight, :math:`\alpha_j s_{u_j} s_{v_j}` or :math:`\alpha_j s_j^2`. This takes one float per neuron. It is
+              impossible for activations with a linear or constant part, which are not homogeneous.
+            * "layer": one scale for all rows of a factor. For activations that are not homogeneous, it goes into their
+              coefficients :math:`(a s^2, b s, c)`, which is also exact.
+            * "shared": one magnitude per output, the c with least :math:`\|c \hat Z - Z\|_F`,
               :math:`c = \langle \hat Z, Z\rangle / \langle \hat Z, \hat Z\rangle`, where
-              :math:`Z = \sum_j \alpha_j u_j v_j^T` (symmetrised) and :math:`\hat Z` is the same of the levels and of
-              the signs of :math:`\alpha`: as many bits as a network sampled from the relaxation. For output weights
-              of one magnitude an output.
-            * "paper": the same with the ratio as the paper prints it,
-              :math:`\langle \hat Z, Z\rangle / \langle Z, Z\rangle`, and matrices not symmetrised.
-            * "auto": "neuron" where that is possible, else "layer".
+              :math:`Z = \sum_j \alpha_j u_j v_j^T` (symmetrised), and :math:`\hat Z` is the same for the levels and
+              the signs of :math:`\alpha`. It takes as many bits as a network sampled from the relaxation, and needs
+              output weights of one magnitude per output.
+            * "paper": the same with the ratio as printed in the paper,
+              :math:`\langle \hat Z, Z\rangle / \langle Z, Z\rangle`, and without symmetrised matrices.
+            * "auto": "neuron" if that is possible, else "layer".
         corrected : bool, default=True
-            For "neuron" and "layer": multiply the outputs by the factor, one each, that brings the network's matrix
-            nearest to the trained one's. Scales nearest for each row are too small for the sum: where
+            For "neuron" and "layer": multiply each output by the factor that brings the network's matrix nearest to
+            that of the trained network. Scales that are nearest for each row are too small for the sum: if
             :math:`u_j, v_j` are Gaussian with weak correlations, :math:`\sum_j \alpha_j u_j v_j^T` keeps
             :math:`(2/\pi)^2` of itself.
 
@@ -208,7 +208,7 @@ class FloatNetwork(TwoLayerNetwork):
 
         Notes
         -----
-        Section 5.1 of Bartan and Pilanci. `qsdp.refit` chooses output weights by the data instead.
+        See section 5.1 of Bartan and Pilanci. `qsdp.refit` chooses output weights from the data instead.
         """
         levels = check_levels(levels)
         check_choice("scale", scale, SCALES)
@@ -245,12 +245,12 @@ class FloatNetwork(TwoLayerNetwork):
         a, b, c = self.activation.coefficients
         s = float(rounding.scales[0])
         if s == 0.0:
-            # All weights are zero: sigma is its constant part, which is no network's first layer.
+            # All weights are zero: sigma is its constant part, which no first layer can represent.
             return PolynomialNetwork(rounding.weights, 0.0 * self.alpha, self.activation, c * self.alpha.sum(axis=0))
         return PolynomialNetwork(rounding.weights, self.alpha, PolynomialActivation(a * s * s, b * s, c))
 
     def _nearest(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
-        """Return a network with every output times the factor that brings its matrix nearest to ours."""
+        """Return a network with every output times the factor that brings its matrix nearest to this one's."""
         exact, rounded = (
             form.lifted().reshape(-1, form.n_inputs + 1, form.n_inputs + 1)
             for form in (self.to_quadratic_form(), network.to_quadratic_form())
@@ -258,7 +258,7 @@ class FloatNetwork(TwoLayerNetwork):
         return _multiplied(network, _ratio(exact, rounded, rounded))
 
     def _as_printed(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
-        """Return a network of signs with the paper's number for each output."""
+        """Return a network of signs with each output times the paper's ratio."""
         if isinstance(network, BilinearNetwork):
             first, last = network.U, network.V
         else:
@@ -284,7 +284,7 @@ class FloatNetwork(TwoLayerNetwork):
 
 
 def _ratio(first: FloatArray, second: FloatArray, divisor: FloatArray) -> FloatArray:
-    """Return <first, second> / <divisor, divisor>, one an output; 0 for zero matrices."""
+    """Return <first, second> / <divisor, divisor>, one per output; 0 for zero matrices."""
     along, size = np.einsum("kij,kij->k", first, second), np.einsum("kij,kij->k", divisor, divisor)
     ratios: FloatArray = np.divide(along, size, out=np.zeros_like(along), where=size > 0.0)
     return ratios
@@ -293,7 +293,7 @@ def _ratio(first: FloatArray, second: FloatArray, divisor: FloatArray) -> FloatA
 def _multiplied(
     network: BilinearNetwork | PolynomialNetwork, factors: FloatArray
 ) -> BilinearNetwork | PolynomialNetwork:
-    """Return a network with its outputs times factors."""
+    """Return a network with its outputs multiplied by factors."""
     by = factors if network.alpha.ndim == 2 else factors[0]
     if isinstance(network, PolynomialNetwork):
         return replace(network, alpha=network.alpha * by, bias=network.bias * by)

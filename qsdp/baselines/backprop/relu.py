@@ -34,13 +34,13 @@ __all__ = ["QuantizedReLUNetwork", "ReLUNetwork", "ReLUNetworkClassifier", "ReLU
 
 
 class _ReLUs(TwoLayerNetwork):
-    """What networks of real and of quantized first-layer weights share."""
+    """Base class of networks with real and with quantized first-layer weights."""
 
     bias: FloatArray
     intercept: FloatArray
 
     def _set_others(self) -> None:
-        """Check all but the first layer."""
+        """Check and store all parameters but the first layer."""
         m = len(self._first_layer)
         alpha = check_alpha(self.alpha, m)
         object.__setattr__(self, "alpha", alpha)
@@ -169,7 +169,7 @@ class ReLUNetwork(_ReLUs):
         See section D.1 of Bartan and Pilanci: "the second layer weights are only scaled".
         """
         found = self.rounding(levels, scale=scale)
-        # Rows of zeros have scale zero: a constant, which belongs to the intercept.
+        # Neurons with a row of zeros have scale zero and are constant; they belong to the intercept.
         live = found.scales > 0.0
         column = found.scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
         bias = np.divide(self.bias, found.scales, out=np.zeros_like(self.bias), where=live)
@@ -196,9 +196,9 @@ def _calibrated(network: QuantizedReLUNetwork, X: Any, targets: FloatArray) -> Q
 
 
 class _ReLUTraining(GradientTraining):
-    r"""The network :math:`f' = \tfrac{1}{\sqrt m} \sum_j a_j \max(0, x'^T w'_j + b_j) + b_0`.
+    r"""Training of the network :math:`f' = \tfrac{1}{\sqrt m} \sum_j a_j \max(0, x'^T w'_j + b_j) + b_0`.
 
-    Weights are standard normal to start with: steps change the function as much for any width.
+    Weights start standard normal, so that a step changes the function by as much for any width.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class _ReLUTraining(GradientTraining):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReLU(GradientTrained):
-    r"""What regressor and classifier share.
+    r"""Base class of regressor and classifier.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rounding of trained weights to levels: the nearest multiples, with the scale that makes them nearest."""
+"""Rounding of trained weights to the nearest multiples of levels, with the best scales."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SCALES = ("neuron", "layer")
 
 @dataclass(frozen=True, eq=False)
 class Rounding(Summarized):
-    """Weights of true levels and the scales that go with them.
+    """Weights rounded to levels, and their scales.
 
     Attributes
     ----------
     weights : ndarray of shape (m, d), int8
         Levels -M, -M + 2, ..., M.
     scales : ndarray of shape (m,)
-        Non-negative; all equal for one scale a layer.
+        Non-negative; all equal with one scale per layer.
     relative_error : float
-        Of ``scales[:, None] * weights`` from what was rounded, in the Frobenius norm; 0 for zero weights.
+        Error of ``scales[:, None] * weights`` relative to the given weights, in the Frobenius norm; 0 for zero weights.
     """
 
     weights: npt.NDArray[np.int8]
@@ -57,11 +57,11 @@ def round_to_levels(W: Any, levels: int = 2, *, scale: str = "neuron") -> Roundi
     Parameters
     ----------
     W : array-like of shape (m, d)
-        One row a neuron.
+        One row per neuron.
     levels : int, default=2
-        M + 1. With two, :math:`q = \mathrm{sign}(w)` (+1 for 0) and :math:`s = \|w\|_1 / d`.
+        Number of levels, M + 1. With two, :math:`q = \mathrm{sign}(w)` (+1 for 0) and :math:`s = \|w\|_1 / d`.
     scale : {"neuron", "layer"}, default="neuron"
-        A scale for every row, or one for all.
+        One scale for every row, or one for all rows.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def round_to_levels(W: Any, levels: int = 2, *, scale: str = "neuron") -> Roundi
     M = check_levels(levels) - 1
     check_choice("scale", scale, SCALES)
     rows = weights if scale == "neuron" else weights.reshape(1, -1)
-    # Divided first: squares of extreme weights would leave the range of double precision.
+    # Scale first, because squares of extreme weights would leave the range of double precision.
     unit = float(np.abs(rows).max()) or 1.0
     sizes = np.abs(rows) / unit
     levels_of, scales = np.empty(rows.shape, dtype=np.int8), np.empty(len(rows))

@@ -1,8 +1,8 @@
 """Back-propagating least squares (BPLS): a network trained without gradients, layer by layer, from the outputs down.
 
 Tomic, Matos-Carvalho, Beko, "A Closed-form Solution for Weight Optimization in Fully-connected Feed-forward Neural
-Networks", arXiv:2401.06699, 2024; with repairs where the printed algorithms are ambiguous or numerically unsafe, and
-``literal=True`` for what is printed. In NumPy and LAPACK: closed forms have no gradients that PyTorch could find.
+Networks", arXiv:2401.06699, 2024; with repairs where the printed algorithms are ambiguous or numerically unsafe;
+``literal=True`` follows the print. NumPy and LAPACK suffice, as closed forms need no gradients from PyTorch.
 """
 
 from __future__ import annotations

@@ -29,26 +29,26 @@ from qsdp.baselines.bpls._training import BPLSReport, BPLSTraining, Classificati
 __all__ = ["RIDGE", "BPLSBase", "BPLSClassifier", "BPLSRegressor"]
 
 
-#: Losses that other systems train with, and why this one does not.
+#: Losses that other systems support, and why this one does not.
 _EXCLUDED_LOSSES = dict.fromkeys(
     ("absolute", "cross_entropy", "cross-entropy", "epsilon-insensitive", "hinge", "huber", "logistic", "log_loss"),
     "every layer is solved in closed form as linear least squares, and it has no closed form",
 )
 
-#: Ridge where none is given: of networks that are not linear, and of those with a hidden softmax layer, whose outputs,
-#: about one over the width, have squares far below 1e-3. Test accuracies of softmax with 1e-3, 1e-6 and none, in
-#: percent: MNIST (20 000 images, two seeds) 78, 87, 86; digits 86, 91, 93; iris 91, 97, 75; wine 99, 98, 98; breast
-#: cancer 95, 94, 94.
+#: Default ridges of networks that are not linear, and of those with a hidden softmax layer, whose outputs are about one
+#: over the width, so that their squares are far below 1e-3. Test accuracies with softmax and a ridge of 1e-3, 1e-6 and
+#: none, in percent: MNIST (20 000 images, two seeds) 78, 87, 86; digits 86, 91, 93; iris 91, 97, 75; wine 99, 98, 98;
+#: breast cancer 95, 94, 94.
 RIDGE, SOFTMAX_RIDGE = 1e-3, 1e-6
 
-#: Distance at which the paper as printed, which never mentions the matter, has desired hidden values cut.
+#: Distance at which desired hidden values are cut with ``literal=True``; the paper does not mention cutting.
 _LITERAL_EPS = 1e-6
 
 _SUGGESTION = "a larger ridge, a larger eps_hidden or standardised inputs"
 
 
 class _FittedBPLS:
-    """What `fit` leaves on both estimators."""
+    """Attributes that `fit` sets on both estimators."""
 
     _layers: Sequence[TrainedLayer]
     network_: Network
@@ -122,7 +122,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         return self._layers
 
     def _settings(self, *, linear_ridge: float) -> BPLSSettings:
-        """Return the checked hyper-parameters; `linear_ridge` is the default of a network without activations."""
+        """Return the checked hyper-parameters; `linear_ridge` is the default ridge of a linear network."""
         check_choice("loss", self.loss, ["squared"], _EXCLUDED_LOSSES)
         literal = checked(self, "literal", "references", "verbose")["literal"]
         widths = check_hidden(self.hidden)
@@ -156,7 +156,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         )
 
     def _literal_default(self, name: str, value: bool | None) -> bool:
-        """Return a repair's flag: on by default, and off in the paper as printed."""
+        """Return the flag of a repair: on by default, and off with ``literal=True``."""
         return not self.literal if value is None else check_flag(name, value)
 
     def _start(self, settings: BPLSSettings, X: FloatArray, n_outputs: int, rng: np.random.Generator) -> Network:
@@ -164,7 +164,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         return Network(random_weights(X.shape[1], widths, settings.bias, rng), settings)
 
     def _run(self, training: BPLSTraining, n_passes: int, history: History) -> None:
-        """Train, and keep the network and the report; a callback finds those so far."""
+        """Train and keep the network and the report; callbacks see the network and report so far."""
         if self.references:
             training.report.references.update(references(training))
 

@@ -1,4 +1,4 @@
-"""The network that back-propagating least squares trains, and what its training depends on."""
+"""Network and hyper-parameters of back-propagating least squares."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BIASES = ("input", "all", "none")
 
 @dataclass(frozen=True)
 class BPLSSettings:
-    """Hyper-parameters as in `BPLSRegressor`, checked: `activations` and `eps_hidden` have one a hidden layer."""
+    """Checked hyper-parameters of `BPLSRegressor`; `activations` and `eps_hidden` have one entry per hidden layer."""
 
     activations: tuple[InvertibleActivation, ...]
     output: InvertibleActivation
@@ -42,7 +42,7 @@ class Network:
     Attributes
     ----------
     weights : list of ndarray
-        One matrix a layer; a layer with a bias has it as its last row.
+        One matrix per layer; its last row is the bias if the layer has one.
     settings : BPLSSettings
         Activations and bias.
     """
@@ -56,26 +56,26 @@ class Network:
         return sum(W.size for W in self.weights)
 
     def inputs(self, X: FloatArray) -> FloatArray:
-        """Return the design matrix of the first layer: the data, with a column of ones where there is a bias."""
+        """Return the design matrix of the first layer: the data, with a column of ones if there is a bias."""
         return X if self.settings.bias == "none" else append_constant(X)
 
     def designs(self, inputs: FloatArray) -> list[FloatArray]:
-        """Return the design matrix of every layer, given that of the first."""
+        """Return the design matrices of all layers, given the first one."""
         found = [inputs]
         for W, activation in zip(self.weights[:-1], self.settings.activations, strict=True):
             found.append(self.hidden_design(activation(found[-1] @ W)))
         return found
 
     def hidden_design(self, H: FloatArray) -> FloatArray:
-        """Return hidden outputs, with a column of ones where every layer has a bias."""
+        """Return hidden outputs, with a column of ones if every layer has a bias."""
         return append_constant(H) if self.settings.bias == "all" else H
 
     def preactivations(self, X: FloatArray) -> FloatArray:
-        """Return what the output activation is given, of shape (n, J)."""
+        """Return the pre-activations of the outputs, of shape (n, J)."""
         return self.designs(self.inputs(X))[-1] @ self.weights[-1]
 
     def layers(self, *, scalar: bool, activated: bool) -> list[TrainedLayer]:
-        """Return the chain; its last layer of shape (n,) if `scalar`, and with its activation if `activated`."""
+        """Return the layers; the last one has outputs (n,) if `scalar`, and its activation only if `activated`."""
         forms = []
         for number, W in enumerate(self.weights):
             has_bias = self.settings.bias == "all" or (self.settings.bias == "input" and number == 0)
@@ -89,6 +89,6 @@ class Network:
 
 
 def random_weights(n_inputs: int, widths: Sequence[int], bias: str, rng: np.random.Generator) -> Weights:
-    """Draw weights uniformly from [-1, 1], layer by layer from the inputs (without the column of ones) on."""
+    """Draw weights uniformly from [-1, 1], layer by layer; `n_inputs` does not count the column of ones."""
     rows = [n_inputs + (bias != "none"), *(width + (bias == "all") for width in widths[:-1])]
     return [rng.uniform(-1.0, 1.0, shape) for shape in zip(rows, widths, strict=True)]

@@ -1,8 +1,8 @@
 r"""One pass of back-propagating least squares: solves, desired hidden outputs, reports, and the blend of two networks.
 
 The paper's equation 5 solves the layer equation :math:`T \approx H W` for one neuron i and one output j with all other
-neurons held: :math:`n_i = h_i + e_j / w_{ij}` with the residual :math:`E = T - H W`. It leaves open what to do with
-several outputs, and whether neurons move one after the other or at once; every rule of `hidden_target` is one reading.
+neurons fixed: :math:`n_i = h_i + e_j / w_{ij}` with the residual :math:`E = T - H W`. It does not say how to treat
+several outputs, or whether neurons move one after the other or at once. Each rule of `hidden_target` is one reading.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from qsdp._utils.parallel import in_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._network import BPLSSettings, Network, Weights
 
-#: Share of the largest squared row norm of W below which a neuron has no influence, and is left as it is.
+#: Share of the largest squared row norm of W below which a neuron has no influence and is not changed.
 _TINY = 1e-12
 
 _Rule = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def _reciprocal(W: FloatArray) -> FloatArray:
-    """Return 1 / W, zero where W is."""
+    """Return 1 / W, and zero where W is zero."""
     return np.divide(1.0, W, out=np.zeros_like(W), where=W != 0.0)
 
 
 def _steps(W: FloatArray) -> FloatArray:
-    r"""Return :math:`w_i / \|w_i\|^2` as rows, zero for a neuron without influence: its least-squares step for E."""
+    r"""Return the least-squares steps for E, rows :math:`w_i / \|w_i\|^2`, zero for a neuron without influence."""
     squares = np.einsum("ij,ij->i", W, W)
     alive = squares > _TINY * squares.max(initial=0.0)
     scales: FloatArray = np.divide(1.0, squares, out=np.zeros_like(squares), where=alive)
@@ -39,7 +39,7 @@ def _steps(W: FloatArray) -> FloatArray:
 
 
 def _gauss_seidel(H: FloatArray, W: FloatArray, E: FloatArray) -> FloatArray:
-    """Solve for one neuron after the other, each by least squares on the residual that those before it left."""
+    """Solve for one neuron after the other, each by least squares on the residual left by the previous ones."""
     N, E, steps = H.copy(), E.copy(), _steps(W)
     for i, (w, step) in enumerate(zip(W, steps, strict=True)):
         move = E @ step
@@ -71,20 +71,20 @@ def hidden_target(H: FloatArray, W: FloatArray, T: FloatArray, rule: str = "rela
     ``"ls"``            :math:`n_i = h_i + E w_i / \|w_i\|^2`; overshoots, by a gain of n / J on average.
     ``"relax"``         the same with the step times :math:`\min(1, J / n)`, which makes the average gain 1.
     ``"damped"``        the same with the step times :math:`1 / n`.
-    ``"gauss-seidel"``  one neuron after the other, with E brought up to date in between.
+    ``"gauss-seidel"``  one neuron after the other, with E updated in between.
     ``"minnorm"``       :math:`H + E W^+`, the smallest change that fits.
     ==================  =======================================================================================
 
-    A neuron without outgoing weight keeps its values.
+    A neuron without outgoing weights keeps its values.
 
     Parameters
     ----------
     H : ndarray of shape (S, n)
-        Outputs of the layer, one sample a row.
+        Outputs of the layer, one row per sample.
     W : ndarray of shape (n, J)
-        Weights after it.
+        Weights of the next layer.
     T : ndarray of shape (S, J)
-        Desired pre-activations after it.
+        Desired pre-activations of the next layer.
     rule : str, default="relax"
 
     Returns
@@ -103,26 +103,26 @@ def hidden_target(H: FloatArray, W: FloatArray, T: FloatArray, rule: str = "rela
     return HIDDEN_TARGETS[rule](H, W, T - H @ W)
 
 
-#: Singular values below this times the larger side of A, relative to the largest, are rounding errors of the outputs
-#: that A holds: the hidden layer of a linear network has rank of its inputs, and the rest is 1e-16.
+#: Singular values below this times the larger side of A, relative to the largest, count as rounding errors in A: the
+#: hidden outputs of a linear network have the rank of its inputs, and their other singular values are 1e-16.
 _RANK_TOLERANCE = 10 * float(np.finfo(np.float64).eps)
 
-#: Columns solved by one thread at a time; a constant, so that the result is the same for any number of threads.
+#: Columns that a thread solves at a time; constant, so that the result is the same for any number of threads.
 _COLUMNS = 16
 
 
 @dataclass(frozen=True)
 class Design:
-    """What a layer's least-squares problem looked like.
+    """Properties of a layer's least-squares problem.
 
     Attributes
     ----------
     n_samples, n_columns : int
         Shape of the design matrix A.
     rank : int
-        Its numerical rank; with a ridge it is found from the Gram matrix, to half the digits.
+        Numerical rank of A; with a ridge, it is found from the Gram matrix, to half the digits.
     condition : float
-        Largest singular value over the smallest one that is not zero.
+        Largest singular value divided by the smallest one that is not zero.
     """
 
     n_samples: int
@@ -138,16 +138,16 @@ class LayerReport:
     Attributes
     ----------
     number : int
-        From 1, at the inputs.
+        Number of the layer, from 1 at the inputs.
     designs : tuple of Design
-        Size, rank and condition of the design matrix; of both, where a second solve or a refit was made.
+        Size, rank and condition of the design matrix, or of both if there was a second solve or a refit.
     n_solves : int
-        Weight vectors that were solved for.
+        Number of weight vectors solved for.
     clipped : float or None
-        Share of the desired outputs of the hidden layer before this one that had no pre-activation and were cut; None
-        for the first layer.
+        Share of the desired outputs of the previous hidden layer that had no pre-activation and were cut; None for the
+        first layer.
     seconds : float
-        Of solves and desired values; finding ranks and conditions is not counted, in a pass neither.
+        Time for solves and desired values. As for a whole pass, finding ranks and conditions is not counted.
     """
 
     number: int
@@ -157,19 +157,19 @@ class LayerReport:
     seconds: float
 
 
-#: Finds out about a design matrix, outside of the time of its solve.
+#: Function that analyses a design matrix outside the time of its solve.
 Diagnosis = Callable[[], Design]
 
 
 class Factorisation:
-    r"""Solves :math:`\min_W \|A W - B\|_F^2 + r S \|W\|_F^2` for any B, by one factorisation.
+    r"""Solver of :math:`\min_W \|A W - B\|_F^2 + r S \|W\|_F^2` for any B, by one factorisation.
 
     Parameters
     ----------
     A : ndarray of shape (S, n)
     ridge : float
-        r. At 0 the solution of minimum norm, by a singular-value decomposition (of the triangular factor, if
-        S > n); above 0 by Cholesky's decomposition of :math:`A^T A + r S I`.
+        Coefficient r. At 0, a singular-value decomposition (of the triangular factor, if S > n) gives the solution of
+        minimum norm; above 0, the solver uses Cholesky's decomposition of :math:`A^T A + r S I`.
 
     Notes
     -----
@@ -186,7 +186,7 @@ class Factorisation:
             self._decompose()
 
     def _factorise(self, gram: FloatArray) -> bool:
-        """Take Cholesky's decomposition, unless the ridge is below the rounding errors of the Gram matrix."""
+        """Compute Cholesky's decomposition; return False if the ridge is below the Gram matrix's rounding errors."""
         self._gram = gram.copy()
         gram.flat[:: len(gram) + 1] += self._ridge * len(self._A)
         try:
@@ -196,7 +196,7 @@ class Factorisation:
         return True
 
     def _decompose(self) -> None:
-        """Take the singular-value decomposition, by way of the triangular factor of a tall A."""
+        """Compute the singular-value decomposition, through the triangular factor if A is tall."""
         A = self._A
         if A.shape[0] > A.shape[1]:
             Q, R = scipy.linalg.qr(A, mode="economic", check_finite=False)
@@ -212,7 +212,7 @@ class Factorisation:
         self._right = (kept, Vt[kept].T / (values + self._ridge * len(A) / values))
 
     def diagnosis(self) -> Diagnosis:
-        """Return what finds size, rank and condition of A, and does not hold A: solutions do not need them."""
+        """Return a function that finds size, rank and condition of A later, without holding A; solves do without."""
         shape = self._A.shape
         if self._cholesky is None:
             spectrum, cutoff = self._spectrum, self._cutoff
@@ -222,7 +222,7 @@ class Factorisation:
         def from_gram() -> Design:
             values = scipy.linalg.eigvalsh(gram, check_finite=False)
             spectrum = np.sqrt(np.clip(values, 0.0, None))[::-1]
-            # A squared singular value is known to the rounding of the largest one.
+            # Squared singular values are known up to the rounding error of the largest one.
             return _design(shape, spectrum, math.sqrt(max(shape) * np.finfo(np.float64).eps) * spectrum[0])
 
         return from_gram
@@ -255,7 +255,7 @@ def _design(shape: tuple[int, ...], spectrum: FloatArray, cutoff: float) -> Desi
 
 
 def solve_layer(A: FloatArray, B: FloatArray, ridge: float, n_jobs: int = 1) -> tuple[FloatArray, Diagnosis]:
-    """Return W of `Factorisation`, and what finds out about A; where A or B is not finite, neither is W."""
+    """Return W of `Factorisation` and the diagnosis of A; if A or B is not finite, W is nan."""
     if np.isfinite(A).all() and np.isfinite(B).all():
         try:
             factorisation = Factorisation(A, ridge)
@@ -268,7 +268,7 @@ def solve_layer(A: FloatArray, B: FloatArray, ridge: float, n_jobs: int = 1) -> 
 
 @dataclass(frozen=True)
 class LayerSolve:
-    """The solve of one layer, of which `report` finds out the rest; fields as in `LayerReport`."""
+    """The solve of one layer, to which `report` adds ranks and conditions; fields as in `LayerReport`."""
 
     number: int
     diagnoses: tuple[Diagnosis, ...]
@@ -277,7 +277,7 @@ class LayerSolve:
     seconds: float
 
     def joined(self, other: LayerSolve) -> LayerSolve:
-        """Return this solve and another one of the same layer as one."""
+        """Return this solve merged with another one of the same layer."""
         diagnoses, n_solves = self.diagnoses + other.diagnoses, self.n_solves + other.n_solves
         return LayerSolve(self.number, diagnoses, n_solves, self.clipped, self.seconds + other.seconds)
 
@@ -292,13 +292,13 @@ def backward_pass(
 ) -> tuple[Weights, list[LayerSolve]]:
     r"""Solve all layers by least squares, the last one first.
 
-    In every layer :math:`W = \arg\min \|H W - T\|_F^2`; then the rule `hidden_target` says which outputs N the layer
-    before should have had, and :math:`a^{-1}(N)` is the T of that layer.
+    In every layer, :math:`W = \arg\min \|H W - T\|_F^2`. The rule `hidden_target` then gives the desired outputs N of
+    the layer before, whose T is :math:`a^{-1}(N)`.
 
-    Only the settings are used of the network, whose design matrices `designs` are; T (S, J) are the desired
-    pre-activations of the outputs. With `second_solve` every layer but the first is solved once more on N in place of H
-    (the paper's Algorithm 2, lines 8 and 9); N is taken before it is cut to the activation's range, and the rows of a
-    softmax layer are not made to sum to one. Returned are the weights and the solves in the order of the layers.
+    Only the settings of the network are used; `designs` are its design matrices. T (S, J) are the desired
+    pre-activations of the outputs. With `second_solve`, every layer but the first is solved once more on N in place of
+    H (the paper's Algorithm 2, lines 8 and 9). There, N is not yet cut to the activation's range, and the rows of a
+    softmax layer are not made to sum to one. The weights and the solves are returned in the order of the layers.
     """
     settings = network.settings
     weights: Weights = []

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2: passes of least squares, the refit after them, what is kept of them, and what they report."""
+"""Algorithms 1 and 2: least-squares passes, the refit after them, the choice of the pass to keep, and reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qsdp.estimators.classes import choose_classes
 
 __all__ = ["BPLSReport", "BPLSTraining", "Classification", "PassReport", "Reference", "Regression", "references"]
 
-#: Layers that a summary lists at most.
+#: Maximum number of layers in a summary.
 _LISTED = 8
 
 
@@ -32,13 +32,13 @@ class PassReport:
     Attributes
     ----------
     n_samples : int
-        Samples that the pass was made on.
+        Number of samples in the pass.
     share : float
-        With which its weights were blended into those before; 1 in a pass over all samples.
+        Share with which the new weights were blended into the old ones; 1 in a pass over all samples.
     loss, score : float
-        After the pass, on all training data; as in the history.
+        Loss and score on all training data after the pass, as in the history.
     misses : int or None
-        Samples of the wrong class after the pass; None for a regressor.
+        Number of misclassified samples after the pass; None for a regressor.
     seconds : float
     layers : tuple of LayerReport
     """
@@ -53,12 +53,12 @@ class PassReport:
 
     @property
     def n_solves(self) -> int:
-        """Weight vectors that were solved for: fixed by the widths, whatever the data."""
+        """Number of weight vectors solved for; it depends on the widths, not on the data."""
         return sum(layer.n_solves for layer in self.layers)
 
     @property
     def clipped(self) -> float:
-        """Share of the desired hidden values that were cut, averaged over hidden layers; 0 where there are none."""
+        """Share of the desired hidden values that were cut, averaged over hidden layers; 0 if there are none."""
         shares = [layer.clipped for layer in self.layers if layer.clipped is not None]
         return sum(shares) / len(shares) if shares else 0.0
 
@@ -71,7 +71,7 @@ class Reference:
     ----------
     network : Network
     loss, score : float
-        On the training data; as in the history.
+        Loss and score on the training data, as in the history.
     seconds : float
     """
 
@@ -83,19 +83,19 @@ class Reference:
 
 @dataclass(eq=False)
 class BPLSReport(Summarized):
-    """Course of a training by back-propagating least squares.
+    """Report on a training run of back-propagating least squares.
 
     Attributes
     ----------
     passes : list of PassReport
-        One an epoch of the history, and one more if the last diverged.
+        One per epoch of the history, and one more if the last pass diverged.
     clipped_targets : float
         Share of the targets that the output activation cannot reach and that were cut.
     best : int
         Number, from 1, of the pass whose weights are those of the network; 0 for the random weights.
     references : dict of Reference
-        "linear least squares", in regression without ridge, and "random hidden layers" with a fitted last layer, by
-        the training's ridge; empty unless asked for.
+        "linear least squares" (in regression, without ridge) and "random hidden layers" with a last layer fitted with
+        the training's ridge; empty unless requested.
     """
 
     passes: list[PassReport] = field(default_factory=list)
@@ -113,7 +113,7 @@ class BPLSReport(Summarized):
         return Summary("BPLSReport", rows)
 
     def _best_rows(self) -> Rows:
-        """Return what the best pass came to, and its layers' solves."""
+        """Return the results of the best pass and its layers' solves."""
         shown = max(self.best, 1)
         best = self.passes[shown - 1]
         rows: Rows = [
@@ -130,7 +130,7 @@ class BPLSReport(Summarized):
         return [*rows, ("cut", f"{targets} of the targets, {hidden} of the hidden values")]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as numbers, lists and text, for JSON; the references without their weights."""
+        """Return the report as numbers, lists and text, for JSON; references are without their weights."""
         return {
             "passes": [dataclasses.asdict(each) for each in self.passes],
             "clipped_targets": self.clipped_targets,
@@ -144,10 +144,10 @@ class BPLSReport(Summarized):
 
 @dataclass(eq=False)
 class BPLSTraining(ABC):
-    """State of a training; networks are replaced, never written to, so a reference to one is a copy of it.
+    """State of a training run; networks are replaced, never changed, so that a reference serves as a copy.
 
-    `score_of` returns the score of pre-activations of the outputs; with `keep_best` the network of the best pass is
-    kept, not that of the last.
+    `score_of` returns the score of the outputs' pre-activations. With `keep_best`, the network of the best pass is
+    kept instead of the last one.
     """
 
     network: Network
@@ -165,7 +165,7 @@ class BPLSTraining(ABC):
         self._outputs: FloatArray = np.empty((0, self.T.shape[1]))
 
     def train(self, epoch: int) -> str | None:
-        """Make one pass; return why there is nothing left to do, or None."""
+        """Make one pass; return the reason to stop, or None."""
         start = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             n_samples, share, layers, reason = self._pass(epoch)
@@ -173,7 +173,7 @@ class BPLSTraining(ABC):
         return reason
 
     def measure(self) -> Mapping[str, float]:
-        """Return what the history records of the pass, and report it."""
+        """Return the measurements of the pass for the history, and add the pass to the report."""
         n_samples, share, layers, seconds = self._current
         loss = self.loss(self._outputs)
         score = self.score(self._outputs) if math.isfinite(loss) else math.nan
@@ -189,12 +189,12 @@ class BPLSTraining(ABC):
 
     @property
     def kept(self) -> Network:
-        """The network to keep: of the pass `report.best`."""
+        """The network to keep, from the pass `report.best`."""
         return self._kept
 
     @abstractmethod
     def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
-        """Replace `network` and its outputs; return samples, share, reports, and why it was the last if it was."""
+        """Replace `network` and its outputs; return samples, share, solves, and the reason to stop or None."""
 
     def _misses(self) -> int | None:
         return None
@@ -204,7 +204,7 @@ class BPLSTraining(ABC):
         return self.score_of(preactivations) if np.isfinite(preactivations).all() else math.nan
 
     def preactivations(self, network: Network) -> FloatArray:
-        """Return those of the outputs, on the training data."""
+        """Return the pre-activations of the outputs on the training data."""
         with np.errstate(over="ignore", invalid="ignore"):
             return network.designs(self.inputs)[-1] @ network.weights[-1]
 
@@ -234,16 +234,16 @@ class Regression(BPLSTraining):
             outputs = designs[-1] @ weights[-1]
             if not self.loss(self._outputs) <= self.loss(outputs):
                 self.network, self._outputs = Network([*old.weights[:-1], weights[-1]], old.settings), outputs
-                # From the same hidden layers, the next pass would be this one again.
+                # With the same hidden layers, the next pass would repeat this one.
                 reason = "no improvement"
         return len(self.Y), 1.0, layers, reason
 
 
 @dataclass(eq=False)
 class Classification(BPLSTraining):
-    """Algorithm 2: a pass over all samples, then passes over those that are misclassified, blended in by their share.
+    """Algorithm 2: a pass over all samples, then passes over the misclassified ones, blended in by their share.
 
-    `codes` are class numbers; `stop` and `miss_forward` are those of `BPLSClassifier`.
+    `codes` are class numbers; `stop` and `miss_forward` are as in `BPLSClassifier`.
     """
 
     codes: npt.NDArray[np.intp]
@@ -280,10 +280,10 @@ class Classification(BPLSTraining):
 
 
 def references(training: BPLSTraining) -> dict[str, Reference]:
-    """Return the simpler models of a report, of a `training` that has not begun.
+    """Return the reference models of a `training` that has not begun.
 
-    "linear least squares" has no hidden layer, and no ridge in regression; "random hidden layers" keeps those of the
-    start and solves the last, with the training's ridge.
+    "linear least squares" has no hidden layer, and no ridge in regression. "random hidden layers" keeps the initial
+    hidden layers and solves the last layer with the training's ridge.
     """
     network, found = training.network, {}
     ridge = 0.0 if isinstance(training, Regression) else network.settings.ridge

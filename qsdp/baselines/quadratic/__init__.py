@@ -1,9 +1,9 @@
 """Networks of quadratic neurons, trained by vectorised back-propagation in NumPy.
 
-Quadratic logistic regression, full (QNN) and reduced (RPQNN) quadratic layers of M. M. Noel, V. Muthiah-Nakarajan and
-Y. D. Oswal, "Efficient vectorized backpropagation algorithms for training feedforward networks composed of quadratic
-neurons"; and the forward pass, gradients and conversion to quadratic forms of all families of F.-L. Fan, M. Li,
-F. Wang, R. Lai and G. Wang, "On Expressivity and Trainability of Quadratic Networks".
+Contents are quadratic logistic regression and the full (QNN) and reduced (RPQNN) quadratic layers of M. M. Noel,
+V. Muthiah-Nakarajan and Y. D. Oswal, "Efficient vectorized backpropagation algorithms for training feedforward networks
+composed of quadratic neurons"; and the forward pass, gradients and conversion to quadratic forms of all families of
+F.-L. Fan, M. Li, F. Wang, R. Lai and G. Wang, "On Expressivity and Trainability of Quadratic Networks".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent for networks of quadratic layers, all starts advancing together."""
+"""Stochastic gradient descent for networks of quadratic layers, with all starts trained together."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Descent", "right"]
 
-#: Samples of a block, at the end of which the input layer is updated: where starts share them, and where not.
+#: Samples in a block, at the end of which the input layer is updated: if all starts share them, and if not.
 _SHARED_BLOCK, _OWN_BLOCK = 64, 16
 
-#: Numbers that a temporary array of the first term may hold.
+#: Maximum number of entries in a temporary array for the first term in `DeferredLayer`.
 _LARGEST = 2**21
 
 
 class DeferredLayer:
-    r"""The first layer during one block of K samples, its weights updated at the end of the block.
+    r"""The first layer during one block of K samples; its weights are updated at the end of the block.
 
     The inputs of the first layer are known beforehand. Its maps are linear in their parameters,
     :math:`v(x) = \langle \theta, \phi(x) \rangle`, and step t adds :math:`e_t \otimes \phi(x_t)` to them, with
@@ -33,12 +33,12 @@ class DeferredLayer:
     .. math:: v(x_s) = \langle \theta_0, \phi(x_s) \rangle + \sum_{t<s} k(x_s, x_t)\, e_t,
               \qquad k(x, x') = \langle \phi(x), \phi(x') \rangle,
 
-    the same numbers as those of one update a sample, up to rounding. The first term and the update of
-    :math:`\theta` at the end are matrix products; a product with a matrix of weights for every sample, which waits
-    for memory, becomes one with the few numbers :math:`e_t`.
+    the same values as with one update per sample, up to rounding. The first term and the update of :math:`\theta` at
+    the end are matrix products. For every sample, a product with a matrix of weights, which waits for memory, becomes
+    a product with the few numbers :math:`e_t`.
 
-    `parameters` have one leading axis, of S starts, and are changed by `flush` only; `X` are the samples in the order
-    in which they are visited, (K, n) shared by all starts or (S, K, n) of each.
+    `parameters` have one leading axis of S starts and are changed only by `flush`. `X` holds the samples in the order
+    in which they are visited, (K, n) if all starts share them, else (S, K, n).
     """
 
     def __init__(self, family: Family, parameters: Parameters, X: FloatArray) -> None:
@@ -50,7 +50,7 @@ class DeferredLayer:
         self.steps = [np.zeros_like(base) for base in self.base]
 
     def _starting_values(self) -> list[FloatArray]:
-        """Return the values of every map before the block, (S, K, m), in pieces of bounded memory."""
+        """Return the values of every map before the block, (S, K, m), computed in pieces of bounded memory."""
         cached = sum(part.n_cached(self.X.shape[-1], self.m) for part in self.family.maps)
         rows = max(1, _LARGEST // max(1, cached * self.n_starts))
         parts: list[list[FloatArray]] = [[] for _ in self.family.maps]
@@ -61,15 +61,15 @@ class DeferredLayer:
         return [np.concatenate(values, axis=1) for values in parts]
 
     def _kept(self, value: FloatArray) -> FloatArray:
-        """Return (S, B, m) as (B, S m) where starts share samples: one product for all is quicker than one for each."""
+        """Return (S, B, m) as (B, S m) if starts share samples; one product for all is faster than one for each."""
         return np.swapaxes(value, 0, 1).reshape(value.shape[1], -1) if self.shared else value
 
     def _starts_first(self, kept: FloatArray) -> FloatArray:
-        """Return what is kept as (S, B, m)."""
+        """Return kept values as (S, B, m)."""
         return np.swapaxes(kept.reshape(len(kept), self.n_starts, self.m), 0, 1) if self.shared else kept
 
     def values(self, start: int, stop: int) -> list[FloatArray]:
-        """Return the values of every map for samples start..stop after all steps recorded, (S, B, m)."""
+        """Return the values of every map for samples start..stop after all recorded steps, (S, B, m)."""
         current = []
         for base, kernel, steps in zip(self.base, self.kernels, self.steps, strict=True):
             value = base[..., start:stop, :]
@@ -79,7 +79,7 @@ class DeferredLayer:
         return current
 
     def record(self, start: int, stop: int, steps: Sequence[FloatArray]) -> None:
-        """Keep minus rate times the derivatives by the values, (S, B, m) for every map."""
+        """Store minus the rate times the derivatives by the values, (S, B, m) for every map."""
         for kept, step in zip(self.steps, steps, strict=True):
             kept[..., start:stop, :] = self._kept(step)
 
@@ -89,7 +89,7 @@ class DeferredLayer:
 
 
 def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which samples decisions (..., n, C) classify as targets (n, C) do: the largest, or a single sign."""
+    """Return which samples are classified as in targets (n, C), by the largest of decisions (..., n, C) or a sign."""
     if Y.shape[-1] == 1:
         signs: npt.NDArray[np.bool_] = (decisions[..., 0] > 0.0) == (Y[..., 0] > 0.5)
         return signs
@@ -101,14 +101,14 @@ def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
 class Descent:
     r"""Algorithms A0, A1 and A2 (batches of one sample), and mini-batches with the mean loss.
 
-    Every step subtracts rate times the gradient of the mean loss of the batch, all deltas computed before any weight
-    changes. The updates of the input layer are deferred to the end of a block, which changes nothing but rounding;
-    see `DeferredLayer`.
+    Every step subtracts the learning rate times the gradient of the mean loss of the batch. All deltas are computed
+    before any weight changes. The updates of the input layer are deferred to the end of a block, which changes only
+    rounding; see `DeferredLayer`.
 
     Parameters
     ----------
     network : QuadraticNetwork
-        With an axis of S starts; trained in place.
+        Network with an axis of S starts; trained in place.
     X : ndarray of shape (n, d)
     Y : ndarray of shape (n, C)
         Targets, 0 or 1.
@@ -118,8 +118,8 @@ class Descent:
 
     Notes
     -----
-    In NumPy, as steps on single samples are faster so: on 64 inputs 41 us of one thread for ten "qnn" neurons, 117 us
-    with 30 linear ones before them, where automatic gradients of PyTorch take 656 and 623 us.
+    NumPy is used because its steps on single samples are faster. On 64 inputs, they take one thread 41 us for ten "qnn"
+    neurons, and 117 us with 30 linear neurons before them. Automatic gradients of PyTorch take 656 and 623 us.
     """
 
     network: QuadraticNetwork
@@ -135,24 +135,24 @@ class Descent:
         self.n_starts = self.network.n_starts
 
     def epoch(self, order: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-        """Visit the samples in an order.
+        """Train on all samples in a given order.
 
         Parameters
         ----------
         order : ndarray of shape (n,) or (S, n)
-            Numbers of samples: one order for all starts, which is quicker, or one for each.
+            Indices of samples: one order for all starts, which is faster, or one for each.
 
         Returns
         -------
         loss, accuracy : ndarray of shape (S,)
-            Means over the samples, each as it is before the step on its batch.
+            Means over the samples, each evaluated before the step on its batch.
         """
         length = _SHARED_BLOCK if order.ndim == 1 or self.n_starts == 1 else _OWN_BLOCK
         block = self.batch_size * max(1, length // self.batch_size)
         order = order[0] if order.ndim == 2 and self.n_starts == 1 else order
         n = order.shape[-1]
         loss, hits = np.zeros((2, self.n_starts))
-        # A start that diverges must not stop the others, and its parameters tell.
+        # A start that diverges must not stop the others; its parameters show the divergence.
         with np.errstate(all="ignore"):
             for start in range(0, n, block):
                 rows = order[..., start : start + block]
@@ -175,12 +175,12 @@ class Descent:
         return decisions
 
     def _step(self, deferred: DeferredLayer, start: int, stop: int, Y: FloatArray) -> FloatArray:
-        """Train on one batch of a block, and return its decisions before."""
+        """Train on one batch of a block, and return its decisions before the step."""
         first, *rest = self.network.layers
         values = deferred.values(start, stop)
         Z = first.family.combine(values)
         Z, passed = forward(rest, first.activation(Z) if rest else Z)
-        # Gradients are linear in the deltas: scaled once here, they are the steps.
+        # Gradients are linear in the deltas, so that scaled deltas give the steps.
         D = self.loss.delta(Z, Y) * (-self.learning_rate / (stop - start))
         for number in range(len(rest) - 1, -1, -1):
             layer, (A, evaluated) = rest[number], passed[number]

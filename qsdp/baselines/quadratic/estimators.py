@@ -65,12 +65,12 @@ class DescentClassifier(BaselineClassifier):
     shuffle: bool = True
     patience: int | None = None
 
-    #: Networks trained side by side, and whether they see samples in the same order; `MultiStart` sets them.
+    #: Number of networks trained together, and whether they see samples in the same order; set by `MultiStart`.
     _n_starts = 1
     _shared_order = True
 
     def _hidden(self) -> list[Hidden]:
-        """Return the hidden layers, checked."""
+        """Return the checked hidden layers."""
         return []
 
     def _head(self) -> str:
@@ -95,12 +95,12 @@ class DescentClassifier(BaselineClassifier):
         self._diverged: dict[int, int] = {}
         self._run(given["n_epochs"], history)
         if self._n_starts == 1:
-            # Holds the training data, which a fitted estimator has no business to keep.
+            # The descent holds the training data, which a fitted estimator should not keep.
             self.network_ = self._descent.network.start(0)
             del self._descent, self._order_rng, self._diverged
 
     def _start(self, n: int, n_outputs: int, rng: np.random.Generator) -> QuadraticNetwork:
-        """Return as many networks as there are starts, with random weights."""
+        """Return a stack of networks with random weights, one per start."""
         hidden = self._hidden()
         names = [family for family, _, _ in hidden] + [self._head()]
         families = [get_family(name, self.coupling) for name in names]
@@ -117,7 +117,7 @@ class DescentClassifier(BaselineClassifier):
         return QuadraticNetwork.stack(networks)
 
     def _run(self, n_epochs: int, history: History) -> None:
-        """Train for some epochs more."""
+        """Train for more epochs."""
         descent, rng = self._descent, self._order_rng
         samples = np.arange(len(descent.X))
         passed: dict[str, FloatArray] = {}

@@ -15,8 +15,8 @@ form_only          :math:`x^T Q x`                                        n(n+1)
 square_act         :math:`(w \cdot x + b)^2`                              n + 1
 =================  =====================================================  ======================
 
-"qnn" and "rpqnn" are those of Noel, Muthiah-Nakarajan and Oswal; "fan" and "fan_compact" of Fan, Li, Wang, Lai and
-Wang, who call "rpqnn" parabolic; the others are those the latter compare with.
+"qnn" and "rpqnn" are from Noel, Muthiah-Nakarajan and Oswal; "fan" and "fan_compact" are from Fan, Li, Wang, Lai and
+Wang, who call "rpqnn" parabolic and compare their networks with the others.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Family:
     factors : () or (i, j)
         The two affine maps that are multiplied; (i, i) is a square.
     linear_start : mapping of str to float, or None
-        Values of parameters that make the layer linear in the others; None where none do.
+        Values of parameters with which the layer is a linear layer of the others; None if there are none.
     identity : str or None
-        The parameter that, set to ones or the identity matrix, adds :math:`|x|^2` to the linear start.
+        Parameter that adds :math:`|x|^2` to the linear start if it is set to ones or to the identity matrix.
     why_not_linear, why_not_identity : str
-        Reasons where they are None.
+        Reasons why `linear_start` and `identity` are None.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Family:
         return sum(m * n * (n + 1) // 2 if len(shape) == 3 else math.prod(shape) for shape in shapes)
 
     def n_cached(self, n: int, m: int) -> int:
-        """Return the numbers kept for the backward pass of one sample, besides the layer's inputs and z."""
+        """Return how many numbers are kept for the backward pass of one sample, besides the layer's inputs and z."""
         return sum(part.n_cached(n, m) for part in self.maps) + m * len(set(self.factors))
 
     # -- forward and backward --------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Family:
         return sum(rest, start=values[i] * values[j])
 
     def split(self, D: FloatArray, values: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return the derivative by the values of every map, from `D`, that by z."""
+        """Return the derivative by the values of every map, from `D`, the derivative by z."""
         E = [D] * len(self.maps)
         if self.factors:
             i, j = self.factors
@@ -125,7 +125,7 @@ class Family:
         return {name: gradient for part, e in pairs for name, gradient in part.gradients(e, A).items()}
 
     def add(self, P: Parameters, E: Sequence[FloatArray], A: FloatArray) -> None:
-        """Add the gradient to the parameters in place; `E`, by the values of the maps, is scaled to be a step."""
+        """Add a step to the parameters in place; `E` are derivatives by the values of the maps, scaled to a step."""
         for part, e in zip(self.maps, E, strict=True):
             part.add(P, e, A)
 
@@ -163,7 +163,7 @@ class Family:
 
 _INDEFINITE = "a product of two affine functions is never definite for n >= 2: its quadratic part has two eigenvalues"
 
-#: Every family, with the coupling "tied" where it has a symmetric matrix.
+#: All families, with the coupling "tied" if they have a symmetric matrix.
 FAMILIES = {
     family.name: family
     for family in (
@@ -213,7 +213,7 @@ FAMILIES = {
 
 
 def get_family(name: str, coupling: str = "tied") -> Family:
-    """Return a family by name, "parabolic" being "rpqnn"; `coupling` is that of its symmetric matrix, if it has one.
+    """Return a family by name; "parabolic" means "rpqnn", and `coupling` applies to a symmetric matrix.
 
     Raises
     ------
@@ -235,12 +235,12 @@ def get_family(name: str, coupling: str = "tied") -> Family:
     return dataclasses.replace(family, maps=maps)
 
 
-#: Starts of the quadratic part.
+#: Initial values of the quadratic part.
 INITS = ("random", "identity", "zero")
 
 
 def check_init(family: Family, init: object, scale: object = None) -> None:
-    """Raise unless a family can start so and be trained from there; the message says why."""
+    """Raise an error that says why if a family cannot have a start or be trained from it."""
     init = check_choice("init", init, INITS)
     if scale is not None:
         check_real("init_scale", scale)
@@ -260,7 +260,7 @@ def check_init(family: Family, init: object, scale: object = None) -> None:
 def starting_parameters(
     family: Family, n: int, m: int, rng: np.random.Generator, *, init: str = "random", scale: float | None = None
 ) -> Parameters:
-    r"""Return parameters of m neurons of n inputs.
+    r"""Return the initial parameters of m neurons with n inputs.
 
     Parameters
     ----------
@@ -268,11 +268,11 @@ def starting_parameters(
     n, m : int
     rng : Generator
     init : {"random", "identity", "zero"}
-        Of the quadratic part. "zero" is a linear layer: Q = 0, or the second of two factors equal to one.
-        "identity" adds :math:`|x|^2`. Biases are zero, except that of a factor equal to one.
+        Initial value of the quadratic part. "zero" gives a linear layer: Q = 0, or the second of two factors equal to
+        one. "identity" adds :math:`|x|^2`. Biases are zero, except the bias of a factor equal to one.
     scale : float, optional
-        Standard deviation of all random numbers: :math:`n^{-1/2}` for weights and :math:`1/n` for matrices and
-        powers by default.
+        Standard deviation of all random numbers. The default is :math:`n^{-1/2}` for weights and :math:`1/n` for
+        matrices and powers.
     """
     check_init(family, init, scale)
     P: Parameters = {}

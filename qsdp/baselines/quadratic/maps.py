@@ -1,6 +1,6 @@
-r"""The maps that quadratic layers are put together from: affine, power and quadratic-form maps of a layer's input.
+r"""Maps from which quadratic layers are built: affine, power and quadratic-form maps of a layer's input.
 
-Every array may have leading axes, as of several starts trained at a time: inputs (..., B, n), weights (..., m, n),
+Every array may have leading axes, such as several starts trained at a time: inputs (..., B, n), weights (..., m, n),
 values (..., B, m). `E` is always the derivative of the loss by the map's values.
 """
 
@@ -27,11 +27,11 @@ _TOLERANCE = 1e-12
 
 @functools.lru_cache(maxsize=64)
 def step_weights(coupling: str, n: int) -> FloatArray:
-    r"""Return T of shape (n, n): a sample a moves Q by a multiple of :math:`T \circ aa^T`.
+    r"""Return T of shape (n, n), where a sample a changes Q by a multiple of :math:`T \circ aa^T`.
 
-    The diagonal of T is one. Off it stands 2 if :math:`q_{ij} = q_{ji}` is one tied number, the convention of
-    the paper, :math:`M(a) = 2aa^T - \mathrm{diag}(a \circ a)`, A(16); 1 if all n² entries are free; and 1/2 if
-    the coefficients :math:`u_{ij} = 2 q_{ij}`, i < j, of the monomials are.
+    The diagonal of T is one. The other entries are 2 if :math:`q_{ij} = q_{ji}` is one tied number, the convention of
+    the paper, :math:`M(a) = 2aa^T - \mathrm{diag}(a \circ a)`, A(16). They are 1 if all n² entries are free, and 1/2 if
+    the coefficients :math:`u_{ij} = 2 q_{ij}`, i < j, of the monomials are free.
     """
     factor = COUPLINGS[check_choice("coupling", coupling, COUPLINGS)]
     weights = np.full((n, n), factor)
@@ -41,7 +41,7 @@ def step_weights(coupling: str, n: int) -> FloatArray:
 
 
 def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
-    """Return matrices of shape (..., n, n) made symmetric to the last bit, or raise if they are not nearly so."""
+    """Return matrices (..., n, n) made exactly symmetric; raise an error if they are not nearly symmetric."""
     matrices = check_numbers(name, Q, "(..., n, n)")
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
         raise InvalidInputError(f"{name} must have shape (..., n, n); got {matrices.shape}")
@@ -57,10 +57,10 @@ def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
 #: Arrays of a layer by name.
 Parameters = dict[str, FloatArray]
 
-#: Canonical triple (Q, w, b) of a map; Q is None where it is zero.
+#: Canonical triple (Q, w, b) of a map; Q is None if it is zero.
 Triple = tuple[FloatArray | None, FloatArray, FloatArray]
 
-#: Numbers that a temporary array of a gradient may hold.
+#: Maximum number of entries in a temporary array of a gradient.
 _LARGEST = 2**18
 
 
@@ -82,13 +82,13 @@ class Map(ABC):
 
     @abstractmethod
     def values(self, A: FloatArray, P: Parameters) -> tuple[FloatArray, FloatArray | None]:
-        """Return the values (..., B, m), and what `input_gradient` can reuse."""
+        """Return the values (..., B, m), and a cache for `input_gradient`."""
 
     @abstractmethod
     def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
-        """Add the derivative by every parameter to it, for symmetric matrices as their coupling weighs it.
+        """Add the derivative by every parameter to the parameter, weighted by the coupling for symmetric matrices.
 
-        With `E` scaled it is a step.
+        With a scaled `E`, this is a step.
         """
 
     def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
@@ -104,7 +104,7 @@ class Map(ABC):
 
     @abstractmethod
     def kernel(self, A: FloatArray) -> FloatArray:
-        r"""Return k(a_s, a_t) of shape (..., B, B): a step on sample t moves value s by -k times rate times E_t.
+        r"""Return k(a_s, a_t) of shape (..., B, B): a step on sample t changes value s by -k times rate times E_t.
 
         Values are linear in the parameters, :math:`\langle \theta, \phi(a) \rangle`, so k is the inner product of
         :math:`\phi(a_s)` with the weighted :math:`\phi(a_t)`; see `DeferredLayer`.
@@ -115,7 +115,7 @@ class Map(ABC):
         r"""Return (Q, w, b) with values :math:`x^T Q x + w \cdot x + b`."""
 
     def n_cached(self, n: int, m: int) -> int:
-        """Return the numbers kept for the backward pass of one sample besides the values."""
+        """Return how many numbers are kept for the backward pass of one sample, besides the values."""
         return 0
 
     def _add_bias(self, values: FloatArray, P: Parameters) -> FloatArray:
@@ -132,7 +132,7 @@ class Map(ABC):
 def outer(E: FloatArray, A: FloatArray) -> FloatArray:
     """Return the sum over samples of the outer products, (..., m, n)."""
     turned = np.swapaxes(E, -1, -2)
-    # A product of one column and one row is no work for BLAS.
+    # A product of one column and one row is too little work for BLAS.
     return turned * A if E.shape[-2] == 1 else turned @ A
 
 
@@ -200,7 +200,7 @@ class PowerMap(AffineMap):
         return weights[..., :, None] * np.eye(weights.shape[-1]), np.zeros_like(weights), self._constant(P)
 
     def n_cached(self, n: int, m: int) -> int:
-        """Return n, the squares."""
+        """Return n, the number of squares."""
         return n
 
 
@@ -233,16 +233,16 @@ class QuadraticFormMap(Map):
         """Return b + (W + V) x, and V = x'Q."""
         Q = P[self.weight]
         m, n = Q.shape[-3:-1]
-        # Symmetry makes rows of the stack serve as columns: one product for all neurons.
+        # Because of symmetry, rows of the stack serve as columns, and one product is enough for all neurons.
         V = A @ np.swapaxes(Q.reshape(*Q.shape[:-3], m * n, n), -1, -2)
         V = V.reshape(*V.shape[:-1], m, n)
         total = V if self.linear is None else V + P[self.linear][..., None, :, :]
         return self._add_bias((total @ A[..., :, :, None])[..., 0], P), V
 
     def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
-        """Add the weighted sums of E x x' of some neurons after the other, and those of an affine map."""
+        """Add the weighted sums of E x x', some neurons at a time, and those of an affine map."""
         (B, m), n = E.shape[-2:], A.shape[-1]
-        # So many that temporary arrays are of bounded size.
+        # As many neurons at a time as the bound on temporary arrays allows.
         length = max(1, _LARGEST // (E.size // (B * m) * n * max(B, n)))
         for start in range(0, m, length):
             some = slice(start, start + length)
@@ -271,7 +271,7 @@ class QuadraticFormMap(Map):
         return (E[..., :, None, :] @ slope)[..., 0, :]
 
     def kernel(self, A: FloatArray) -> FloatArray:
-        """Return a polynomial in x.x' and (x * x).(x' * x'), as the coupling has it."""
+        """Return a polynomial in x.x' and (x * x).(x' * x') that depends on the coupling."""
         factor = COUPLINGS[self.coupling]
         products = _products(A)
         kernel: FloatArray = factor * products * products + (1.0 - factor) * _products(A * A)
@@ -286,5 +286,5 @@ class QuadraticFormMap(Map):
         return Q, linear, np.zeros(Q.shape[:-2]) if self.bias is None else P[self.bias]
 
     def n_cached(self, n: int, m: int) -> int:
-        """Return mn, the products V."""
+        """Return mn, the number of products V."""
         return m * n

@@ -1,4 +1,4 @@
-"""Many random starts of one estimator, trained as one computation, and what their scores are like."""
+"""Many random starts of one estimator, trained as one computation, and statistics of their scores."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["MultiStart", "StartStatistics"]
 
 @dataclass(frozen=True)
 class StartStatistics(Summarized):
-    """Scores of several starts; those that diverged are counted and left out of the figures.
+    """Statistics of the scores of several starts; diverged starts are counted, but left out of the figures.
 
     Attributes
     ----------
     mean, sd, best, worst : float
-        `sd` is the deviation of the sample, with n - 1; nan where there are too few starts.
+        `sd` is the standard deviation of the sample, with n - 1; values are nan if there are too few starts.
     n_starts, n_diverged : int
     """
 
@@ -39,7 +39,7 @@ class StartStatistics(Summarized):
 
     @classmethod
     def of(cls, scores: Any) -> StartStatistics:
-        """Return the statistics of scores (S,), nan standing for a start that diverged."""
+        """Return the statistics of scores (S,), where nan means that the start diverged."""
         values = np.asarray(scores, dtype=np.float64)
         kept = values[np.isfinite(values)]
         if not kept.size:
@@ -68,25 +68,25 @@ class StartStatistics(Summarized):
 
 @dataclass(eq=False, repr=False)
 class MultiStart(Summarized):
-    """Train an estimator from many random starts at once: the weights of all are one array for every layer.
+    """Training of an estimator from many random starts at once, with the weights of all starts in one array per layer.
 
     Parameters
     ----------
     estimator : QuadraticLogisticRegression or QuadraticNetworkClassifier
-        Its parameters; it is not changed.
+        Estimator with the parameters of the training; it is not changed.
     n_starts : int, default=25
     shared_order : bool, default=False
-        Show samples to all starts in the same order, so that they differ by their starting weights only.
+        Show samples to all starts in the same order, so that they differ only in their initial weights.
     random_state : int, Generator, RandomState or None
-        In place of the estimator's.
+        Used in place of the estimator's.
     verbose : bool, default=False
-        Show a bar of the epochs, as the estimator's own `verbose` does.
+        Show a progress bar of the epochs, as the estimator's own `verbose` does.
 
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
     network_ : QuadraticNetwork
-        With an axis of starts.
+        Network with an axis of starts.
     history_ : History
         Loss and accuracy of every sample just before its step, averaged over samples and starts.
 
@@ -128,13 +128,13 @@ class MultiStart(Summarized):
         return self
 
     def train(self, n_epochs: int) -> MultiStart:
-        """Train all starts for some epochs more."""
+        """Train all starts for more epochs."""
         self._check_fitted()._run(check_integer("n_epochs", n_epochs, minimum=1), self.history_)
         return self
 
     @property
     def diverged_(self) -> dict[int, int]:
-        """Numbers of the starts that diverged, each with its epoch."""
+        """Numbers of the diverged starts, each with its epoch."""
         return dict(self._check_fitted()._diverged)
 
     def _check_fitted(self) -> DescentClassifier:
@@ -163,13 +163,13 @@ class MultiStart(Summarized):
             return self.network_.decision(model._checked(X))
 
     def scores(self, X: Any, y: Any, readout: str = "argmax") -> FloatArray:
-        """Return the accuracy of every start, (S,), nan for one that diverged.
+        """Return the accuracy of every start, (S,), with nan for diverged starts.
 
         Parameters
         ----------
         X, y : array-like
         readout : {"argmax", "code"}, default="argmax"
-            The largest decision, or the right sign of every neuron.
+            Score the largest decision, or the correct sign of every neuron.
         """
         check_choice("readout", readout, ["argmax", "code"])
         decisions = self.decision(X)

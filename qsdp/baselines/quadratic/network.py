@@ -37,7 +37,7 @@ class OutputLoss:
 
 
 def _binary_cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
-    r"""Return :math:`-\sum_k y_k \ln \hat y_k + (1 - y_k) \ln(1 - \hat y_k)`, A(27), so that nothing overflows."""
+    r"""Return :math:`-\sum_k y_k \ln \hat y_k + (1 - y_k) \ln(1 - \hat y_k)`, A(27), without overflow."""
     losses: FloatArray = (np.logaddexp(0.0, Z) - Y * Z).sum(axis=-1)
     return losses
 
@@ -52,7 +52,7 @@ def _cross_entropy(Z: FloatArray, Y: FloatArray) -> FloatArray:
     return losses
 
 
-#: Sigmoid outputs with the sum of their losses, and softmax outputs.
+#: Losses by name: of sigmoid outputs, summed over them, and of softmax outputs.
 LOSSES = {
     loss.name: loss
     for loss in (
@@ -74,7 +74,7 @@ def check_loss(value: object) -> OutputLoss:
     return LOSSES[check_choice("loss", value, LOSSES, _EXCLUDED_LOSSES)]
 
 
-#: Numbers that the temporary arrays of an evaluation may hold.
+#: Maximum number of entries in the temporary arrays of an evaluation.
 _LARGEST = 2**22
 
 _FLAT = "its derivative g' is 0 wherever it exists, and every delta of the layers before is a multiple of g'"
@@ -100,8 +100,8 @@ class Layer:
     ----------
     family : Family or str
     parameters : dict of str to array-like
-        As `Family.shapes` names and shapes them, all with the same leading axis of starts, or none. Matrices must
-        be symmetric.
+        Arrays with the names and shapes of `Family.shapes`, all with the same leading axis of starts or without one.
+        Matrices must be symmetric.
     activation : Activation or str, default="identity"
 
     Raises
@@ -111,7 +111,7 @@ class Layer:
 
     Examples
     --------
-    XOR by one neuron, a hyperbola:
+    One neuron, a hyperbola, represents XOR:
 
     >>> from qsdp.baselines.quadratic import Layer, QuadraticNetwork
     >>> neuron = Layer("qnn", {"Q": [[[0.0, -0.5], [-0.5, 0.0]]], "W": [[0.0, 0.0]], "b": [0.0]})
@@ -148,7 +148,7 @@ class Layer:
         for name, shape in self.family.shapes(n, m).items():
             if given[name].shape != (*leading, *shape):
                 raise InvalidInputError(f"{name} must have shape {(*leading, *shape)}; got {given[name].shape}")
-            # A copy of its own: training changes the arrays in place.
+            # Copy, because training changes the arrays in place.
             given[name] = check_symmetric(name, given[name]) if len(shape) == 3 else given[name].copy()
         self.parameters = given
 
@@ -179,10 +179,10 @@ def forward(layers: Sequence[Layer], A: FloatArray) -> tuple[FloatArray, list[tu
 
 
 class QuadraticNetwork:
-    """A chain of layers, each of a family and an activation of its own; or S networks of one shape.
+    """Chain of layers, each with its own family and activation; or S such networks of one shape.
 
-    In NumPy, with the paper's back-propagation written out; `qsdp.baselines.relinear.ReLinearNetwork` is a PyTorch
-    module.
+    It is implemented in NumPy, with the paper's back-propagation written out. The PyTorch module is
+    `qsdp.baselines.relinear.ReLinearNetwork`.
 
     Parameters
     ----------
@@ -203,23 +203,23 @@ class QuadraticNetwork:
 
     @property
     def n_starts(self) -> int | None:
-        """Number of networks, None for one without the leading axis."""
+        """Number of networks; None without the leading axis."""
         return self.layers[0].n_starts
 
     @property
     def n_parameters(self) -> int:
-        """Number of parameters of one network, n(n+1)/2 for a symmetric matrix."""
+        """Number of parameters of one network; a symmetric matrix has n(n+1)/2."""
         return sum(layer.family.n_parameters(*layer.size) for layer in self.layers)
 
     @property
     def n_cached(self) -> int:
-        """Numbers kept for the backward pass of one sample: inputs and z of every layer, and its products."""
+        """Number of values kept for the backward pass of one sample: inputs, z and products of every layer."""
         return sum(sum(layer.size) + layer.family.n_cached(*layer.size) for layer in self.layers)
 
     # -- computation -----------------------------------------------------------------------------------
 
     def decision(self, X: Any) -> FloatArray:
-        """Return the pre-activations of the last layer, (..., n, C), in pieces of bounded memory."""
+        """Return the pre-activations of the last layer, (..., n, C), computed in pieces of bounded memory."""
         X = check_matrix("X", X, n_columns=self.layers[0].size[0])
         rows = max(1, _LARGEST // (self.n_cached * (self.n_starts or 1)))
         parts = [forward(self.layers, X[start : start + rows])[0] for start in range(0, len(X), rows)]
@@ -228,8 +228,8 @@ class QuadraticNetwork:
     def gradients(self, X: FloatArray, Y: FloatArray, loss: OutputLoss) -> tuple[FloatArray, list[Parameters]]:
         """Return the mean loss over samples, (...,), and its gradient by every parameter, layer by layer.
 
-        Gradients of a symmetric matrix are by its tied entries where its coupling is "tied", by all its entries
-        where "full"; where "packed", they are minus the step on Q at rate one.
+        For a symmetric matrix, the gradient is by its tied entries if its coupling is "tied", and by all its entries if
+        it is "full". If it is "packed", the gradient is minus the step on Q at rate one.
         """
         Z, passed = forward(self.layers, X)
         value: FloatArray = loss.values(Z, Y).mean(axis=-1)
@@ -256,7 +256,7 @@ class QuadraticNetwork:
                 layer.parameters[name][...] = value
 
     def finite(self) -> Any:
-        """Return whether all parameters are finite: a boolean, or one a start."""
+        """Return whether all parameters are finite: a boolean, or one per start."""
         kept: Any = True
         for layer in self.layers:
             leading = 0 if layer.n_starts is None else 1
@@ -265,7 +265,7 @@ class QuadraticNetwork:
         return kept
 
     def start(self, number: int) -> QuadraticNetwork:
-        """Return one of several networks, with arrays of its own."""
+        """Return one of several networks, with its own arrays."""
         if self.n_starts is None:
             raise InvalidInputError("the network has no axis of starts")
         chosen = [
@@ -276,7 +276,7 @@ class QuadraticNetwork:
 
     @classmethod
     def stack(cls, networks: Sequence[QuadraticNetwork]) -> QuadraticNetwork:
-        """Return networks of one shape as one with an axis of starts."""
+        """Return networks of one shape as one network with an axis of starts."""
         layers = [
             Layer(
                 same[0].family,
@@ -290,7 +290,7 @@ class QuadraticNetwork:
     def to_layers(self) -> list[TrainedLayer]:
         """Return the network as a chain of quadratic (or affine) layers, the last one without activation.
 
-        A single neuron at the end is one function, with values (n,).
+        A last layer of a single neuron becomes one function with values (n,).
         """
         if self.n_starts is not None:
             raise InvalidInputError(f"the network stands for {self.n_starts}: take one with start(number)")

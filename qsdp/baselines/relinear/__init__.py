@@ -1,7 +1,7 @@
-"""Fan's quadratic networks trained by ReLinear: neurons, update rules, networks, estimators, theory.
+"""Fan's quadratic networks trained by ReLinear: neurons, update rules, networks, estimators.
 
-Fan, Li, Wang, Lai and Wang, "On Expressivity and Trainability of Quadratic Networks". What needs PyTorch imports it
-when it is asked for.
+Fan, Li, Wang, Lai and Wang, "On Expressivity and Trainability of Quadratic Networks". PyTorch is imported when a name
+that needs it is requested.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _EXCLUDED_LOSSES = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReLinear(Baseline):
-    r"""What classifier and regressor share: parameters, training, outputs.
+    r"""Base class of classifier and regressor, with parameters, training and outputs.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class _ReLinear(Baseline):
         self.network_, self.transfer_history_, self.best_epoch_ = fitted
 
     def _loss_name(self) -> str:
-        """Return the loss, checked."""
+        """Return the checked loss."""
         return self._losses[0] if self.loss is None else check_choice("loss", self.loss, self._losses, _EXCLUDED_LOSSES)
 
     def _outputs(self, X: FloatArray) -> FloatArray:

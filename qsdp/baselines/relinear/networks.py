@@ -1,4 +1,4 @@
-"""Fully connected networks of quadratic layers, with or without ReZero, and weights carried into them."""
+"""Fully connected networks of quadratic layers, with or without ReZero, and transfer of weights into them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qsdp.networks import QuadraticForm
 
 __all__ = ["ReLinearNetwork", "ReZero", "count_trainable", "start_conventional", "start_random", "transfer_weights"]
 
-#: Activations of these networks; PyTorch's functions have the same names. And why others are refused.
+#: Activations of these networks, with the names of PyTorch's functions; and reasons why others are refused.
 _ACTIVATIONS = ("relu", "identity", "tanh")
 _EXCLUDED = {
     **dict.fromkeys(
@@ -38,12 +38,12 @@ class ReZero(nn.Module):
     Parameters
     ----------
     inner : torch.nn.Module
-        F, with outputs of the inputs' shape.
+        Module F, whose outputs have the shape of its inputs.
 
     Notes
     -----
-    At :math:`\zeta = 0` the map is the identity, the gradients of F's parameters are 0, and that of
-    :math:`\zeta` is not: the block wakes up first.
+    At :math:`\zeta = 0`, the map is the identity. The gradients of F's parameters are then 0, but that of
+    :math:`\zeta` is not, so that :math:`\zeta` moves first.
     """
 
     def __init__(self, inner: nn.Module) -> None:
@@ -61,7 +61,7 @@ class ReZero(nn.Module):
 class ReLinearNetwork(nn.Module):
     r"""Layers :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of quadratic neurons.
 
-    A PyTorch module; `qsdp.baselines.quadratic.QuadraticNetwork` is one in NumPy.
+    This is a PyTorch module; `qsdp.baselines.quadratic.QuadraticNetwork` is implemented in NumPy.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ReLinearNetwork(nn.Module):
         Neurons of all layers, or of each: "fan", "fan_compact", "parabolic" (or "rpqnn"), "poly2", "linear" or
         "square_act". With one name, "square_act" leaves the last layer linear: its square would keep outputs positive.
     activation : {"relu", "identity", "tanh"}, default="relu"
-        Between layers; the last one has none.
+        Activation between layers; the last layer has none.
     rezero : bool, default=False
         Layers between hidden layers of equal widths become :math:`x + \zeta q(x)`.
     device, dtype
@@ -79,7 +79,7 @@ class ReLinearNetwork(nn.Module):
 
     Notes
     -----
-    New networks have the ReLinear start: they are conventional networks, until their quadratic parameters move.
+    New networks have the ReLinear start: they are conventional networks until their quadratic parameters change.
 
     Examples
     --------
@@ -160,10 +160,10 @@ def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:
 
 
 def start_conventional(model: nn.Module, generator: torch.Generator | None = None) -> None:
-    r"""Draw all quadratic and linear layers of a model anew, as in the ReLinear start; blocks of ReZero are shut.
+    r"""Redraw all quadratic and linear layers of a model, as in the ReLinear start, and make ReZero blocks identities.
 
-    Weights are Kaiming-normal, :math:`N(0, 2/n)`, biases uniform on :math:`\pm 1/\sqrt n`; what is quadratic is
-    switched off.
+    Weights are Kaiming-normal, :math:`N(0, 2/n)`, and biases uniform on :math:`\pm 1/\sqrt n`. Quadratic parameters get
+    the values of conventional neurons.
     """
     for module in model.modules():
         if isinstance(module, QuadraticNeurons):
@@ -175,9 +175,9 @@ def start_conventional(model: nn.Module, generator: torch.Generator | None = Non
 
 
 def start_random(model: nn.Module, scale: float | None, generator: torch.Generator | None = None) -> None:
-    r"""Draw what a conventional network does not have from :math:`N(0, scale^2)`: the start of regular training.
+    r"""Draw the quadratic parameters from :math:`N(0, scale^2)`, the start of regular training.
 
-    None is the variance of weights, :math:`2/n`. Conventional weights and biases stay as they are.
+    None means the variance of weights, :math:`2/n`. Conventional weights and biases are not changed.
     """
     for module in model.modules():
         if isinstance(module, QuadraticNeurons):
@@ -190,16 +190,16 @@ def transfer_weights(source: nn.Module | Sequence[tuple[Any, Any]], target: nn.M
     Parameters
     ----------
     source : torch.nn.Module or sequence of (weights, bias)
-        The conventional model: the same modules in the same order, with `torch.nn.Linear` or `torch.nn.Conv2d` where
-        `target` has quadratic layers; all else, batch norms for one, is copied. Or the weights (m, n) and biases (m,)
-        of every layer.
+        Conventional model with the same modules in the same order, but with `torch.nn.Linear` or `torch.nn.Conv2d` in
+        place of quadratic layers. All other modules, such as batch norms, are copied. Alternatively, the weights (m, n)
+        and biases (m,) of every layer.
     target : torch.nn.Module
-        Changed in place: its quadratic parameters get the ReLinear start.
+        Quadratic model, changed in place; its quadratic parameters get the ReLinear start.
 
     Raises
     ------
     InvalidInputError
-        The two do not fit each other.
+        The two models do not match.
     """
     if isinstance(source, nn.Module):
         givers, takers = _holders(source), _holders(target)
@@ -239,7 +239,7 @@ def _copy_state(source: nn.Module, target: nn.Module) -> None:
 
 @torch.no_grad()
 def _linear(weights: FloatArray, bias: FloatArray, like: Tensor) -> nn.Linear:
-    """Return the conventional layer of weights (m, n) and biases (m,)."""
+    """Return the conventional layer with weights (m, n) and biases (m,)."""
     m, n = weights.shape
     layer = nn.Linear(n, m, device="meta", dtype=like.dtype).to_empty(device=like.device)
     layer.weight.copy_(torch.as_tensor(weights))
@@ -248,7 +248,7 @@ def _linear(weights: FloatArray, bias: FloatArray, like: Tensor) -> nn.Linear:
 
 
 def check_pairs(pairs: Any) -> list[tuple[FloatArray, FloatArray]]:
-    """Return weights (m, n) and biases (m,) of layers."""
+    """Return the checked weights (m, n) and biases (m,) of layers."""
     checked = []
     try:
         for weights, bias in pairs:
@@ -261,5 +261,5 @@ def check_pairs(pairs: Any) -> list[tuple[FloatArray, FloatArray]]:
 
 
 def count_trainable(model: nn.Module) -> int:
-    """Return the number of trainable numbers of a module; on the device "meta" it takes no memory."""
+    """Return the number of trainable parameters of a module; on the device "meta", it takes no memory."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

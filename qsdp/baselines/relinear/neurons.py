@@ -1,7 +1,7 @@
 r"""Quadratic neurons as PyTorch modules: dense layers and convolutions of Fan's neuron and its special cases.
 
-Families that are none, or hold no conventional neuron to start from ("qnn", "form_only", "power_only",
-"product_linear"), are in NumPy only: `qsdp.baselines.quadratic`.
+Families that are not special cases, or contain no conventional neuron to start from ("qnn", "form_only", "power_only",
+"product_linear"), exist only in NumPy; see `qsdp.baselines.quadratic`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 
-#: Names of a family's parameters, in the order of its maps: those of a conventional neuron end in r, those of a second
-#: factor in g, those of powers in b.
+#: Names of a family's parameters, in the order of its maps. Names end in r for a conventional neuron, in g for a second
+#: factor, and in b for powers.
 _NAMES = {
     "fan": ("wr", "br", "wg", "bg", "wb", "c"),
     "fan_compact": ("wr", "wb", "c"),
@@ -68,7 +68,7 @@ class QuadraticNeurons(nn.Module):
     Parameters
     ----------
     weight_shape : tuple of int
-        Of every weight array; the first entry is the number m of neurons, that of every bias.
+        Shape of every weight array; the first entry is the number m of neurons, the length of every bias.
     device, dtype
         As in PyTorch.
 
@@ -78,7 +78,7 @@ class QuadraticNeurons(nn.Module):
     roles : dict of str
         Group of every parameter: "r" (the conventional neuron), "g" (second factor) or "b" (powers).
     start : dict of float
-        Constants that parameters outside of group "r" have where the neuron is a conventional one.
+        Values of parameters outside of group "r" with which the neuron is a conventional one.
     """
 
     family: ClassVar[str]
@@ -86,12 +86,12 @@ class QuadraticNeurons(nn.Module):
     start: ClassVar[Mapping[str, float]]
     #: The two parameters that are the conventional neuron's weights and bias.
     conventional: ClassVar[tuple[str, str]]
-    #: Why there is no conventional start; empty where there is one.
+    #: Why there is no conventional start; empty if there is one.
     no_start: ClassVar[str] = ""
-    #: The family in NumPy, and the names here of its parameters.
+    #: The family in NumPy, and the names of its parameters in this class.
     _family: ClassVar[Family]
     _named: ClassVar[Mapping[str, str]]
-    #: Of every map: whether it is of squares, its weights, its bias or None, and what is added to that.
+    #: For every map: whether its inputs are squared, its weights, its bias or None, and a number added to the bias.
     _parts: ClassVar[tuple[tuple[bool, str, str | None, float], ...]]
 
     def __init_subclass__(cls) -> None:
@@ -111,7 +111,7 @@ class QuadraticNeurons(nn.Module):
             )
             for part in family.maps
         )
-        # A bias that takes the part of the conventional one learns at its rate.
+        # A bias that replaces the conventional one learns at its rate.
         cls.roles = {name: "r" if name in cls.conventional else {"c": "b"}.get(name, name[-1]) for name in names}
         cls.start = {named[name]: value for name, value in (family.linear_start or {}).items()}
         if family.linear_start is None:
@@ -126,7 +126,7 @@ class QuadraticNeurons(nn.Module):
 
     @property
     def n_inputs(self) -> int:
-        """Numbers a neuron sees: its fan-in."""
+        """Number of inputs of a neuron, its fan-in."""
         return math.prod(self._conventional_parameters()[0].shape[1:])
 
     @property
@@ -151,7 +151,7 @@ class QuadraticNeurons(nn.Module):
         return outputs
 
     def to_quadratic_form(self) -> QuadraticForm:
-        r"""Return the pre-activations as :math:`x^T Q x + w^T x + b`; of a convolution, on its flattened patch."""
+        r"""Return the pre-activations as :math:`x^T Q x + w^T x + b`; for a convolution, on its flattened patch."""
         arrays = {}
         for name, own in self._named.items():
             array = getattr(self, own).detach().cpu().double().numpy()
@@ -164,19 +164,19 @@ class QuadraticNeurons(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw the conventional part, and make the rest the ReLinear start."""
+        """Draw the conventional part, and give the other parameters the ReLinear start."""
         draw_conventional(*self._conventional_parameters(), generator)
         for name, value in self.start.items():
             getattr(self, name).fill_(value)
 
     @torch.no_grad()
     def start_conventional(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        """Become the conventional neurons of given weights and bias (none: zeros), exactly.
+        """Make the layer equal to conventional neurons with given weights and bias (zeros by default), exactly.
 
         Raises
         ------
         InvalidInputError
-            A shape is not that of the layer, or the family holds no conventional neuron.
+            A shape does not match the layer, or the family contains no conventional neuron.
         """
         if self.no_start:
             raise InvalidInputError(f"{type(self).__name__} has no conventional start: {self.no_start}")
@@ -191,13 +191,13 @@ class QuadraticNeurons(nn.Module):
 
     @torch.no_grad()
     def start_random(self, scale: float | None, generator: torch.Generator | None = None) -> None:
-        r"""Draw all parameters of groups "g" and "b" from :math:`N(0, scale^2)`; None is :math:`2/n`, as of weights."""
+        r"""Draw all parameters of groups "g" and "b" from :math:`N(0, scale^2)`; None: variance :math:`2/n`."""
         deviation = math.sqrt(2.0 / self.n_inputs) if scale is None else scale
         for name in self.start:
             fill_normal(getattr(self, name), deviation, generator)
 
     def extra_repr(self) -> str:
-        """Return what PyTorch prints between the brackets."""
+        """Return the text that PyTorch prints between the brackets."""
         return f"{self.n_inputs}, {self.n_neurons}"
 
 
@@ -218,7 +218,7 @@ class QuadraticLinear(QuadraticNeurons):
         super().__init__((m, n), device, dtype)
 
     def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Return ``x @ weight.T + bias``; with weights (R, m, n), as in `Replicas`, for R layers at once."""
+        """Return ``x @ weight.T + bias``; with weights (R, m, n), for R layers at once."""
         if weight.ndim == 2:
             return functional.linear(x, weight, bias)
         x = x.expand(len(weight), *x.shape[-2:])
@@ -226,7 +226,7 @@ class QuadraticLinear(QuadraticNeurons):
 
 
 class QuadraticConv2d(QuadraticNeurons):
-    r"""A convolution of quadratic neurons: Fan's is :math:`conv_r(x)\,conv_g(x) + conv_b(x \odot x)`.
+    r"""A convolution of quadratic neurons; with Fan's neurons, it is :math:`conv_r(x)\,conv_g(x) + conv_b(x \odot x)`.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class QuadraticConv2d(QuadraticNeurons):
     kernel_size : int
         Side of the square patch.
     stride, padding : int
-        As in `torch.nn.Conv2d`; zeros are padded.
+        As in `torch.nn.Conv2d`; the padding is with zeros.
     device, dtype
         As in PyTorch.
     """
@@ -321,7 +321,7 @@ class FanConv2d(QuadraticConv2d):
 
 
 class CompactConv2d(QuadraticConv2d):
-    r"""Compact neurons on patches, :math:`conv_r(x) + conv_b(x \odot x)`; one bias, that of the powers is left out."""
+    r"""Compact neurons on patches, :math:`conv_r(x) + conv_b(x \odot x)`, with one bias in all."""
 
     family = "fan_compact"
 
@@ -344,7 +344,7 @@ FAMILIES: dict[str, type[nn.Module]] = {
     **{layer.family: layer for layer in QuadraticLinear.__subclasses__()},
 }
 
-#: Families without a conventional neuron w.x + b to start from, or that are no special case of Fan's neuron.
+#: Families without a conventional neuron w.x + b to start from, or that are not special cases of Fan's neuron.
 _ELSEWHERE = dict.fromkeys(
     ("form_only", "power_only", "product_linear", "qnn"),
     "ReLinear is of special cases of Fan's neuron that can start as w.x + b; "
@@ -353,7 +353,7 @@ _ELSEWHERE = dict.fromkeys(
 
 
 def check_family(name: Any, families: Iterable[str] = FAMILIES) -> str:
-    """Return the name of a family, by default of dense layers; "rpqnn" is parabolic."""
+    """Return the checked name of a family, by default of dense layers; "rpqnn" means "parabolic"."""
     return "parabolic" if name == "rpqnn" else check_choice("family", name, families, _ELSEWHERE)
 
 

@@ -56,28 +56,28 @@ class _ResidualBlock(nn.Module):
 class QResNet(nn.Module):
     r"""A residual network of depth 6k + 2 for images such as those of CIFAR, with quadratic neurons in its blocks.
 
-    A conventional 3 x 3 convolution, three stages of k blocks with 1, 2 and 4 times `width` channels, the mean over
-    pixels, a conventional classifier. Both convolutions of a block are of the family; batch norm follows each.
+    It has a conventional 3 x 3 convolution, three stages of k blocks with 1, 2 and 4 times `width` channels, the mean
+    over pixels and a conventional classifier. Both convolutions of a block are of the family, each with batch norm.
 
     Parameters
     ----------
     depth : int
-        6k + 2.
+        Depth, of the form 6k + 2.
     family : {"fan", "fan_compact", "parabolic", "poly2", "linear"}, default="fan"
-        QResNet, Compact-QResNet, Parabolic-ResNet, PolyResNet, ResNet; "rpqnn" is "parabolic".
+        Network family: QResNet, Compact-QResNet, Parabolic-ResNet, PolyResNet or ResNet; "rpqnn" means "parabolic".
     n_classes : int, default=10
     width : int, default=16
-        Channels of the first stage.
+        Number of channels of the first stage.
     in_channels : int, default=3
     rezero : bool, default=False
-        One number :math:`\zeta`, 0 at the start, before the convolutions of every block.
+        Multiply the convolutions of every block by one number :math:`\zeta`, 0 at the start.
     device, dtype
         As in PyTorch.
 
     Notes
     -----
-    Fan et al., section V; quadratic where the authors' network is: in the blocks only. New networks have the
-    ReLinear start; `transfer_weights` takes them from a trained one of family "linear", and `parameter_groups` gives
+    See Fan et al., section V. As in the authors' network, only the blocks are quadratic. New networks have the ReLinear
+    start. `transfer_weights` starts them from a trained network of family "linear", and `parameter_groups` gives
     learning rates.
 
     Examples

@@ -15,18 +15,18 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["VARIANTS", "ReLinear", "parameter_groups", "quadratic_parameters"]
 
-#: Regular training, smaller rates for the quadratic parameters, and weights shrunk in three ways: see `ReLinear`.
+#: Regular training, smaller rates for quadratic parameters, and three ways of shrinking weights; see `ReLinear`.
 VARIANTS = ("none", "sg", "sw-l1", "sw-l2", "sw-soft")
 
-#: Shrinkage where none is given, the papers' value for Runge's function.
+#: Default shrinkage, the paper's value for Runge's function.
 SHRINKAGE = 1e-4
 
-#: Quadratic groups, and the group whose parameters are the conventional network's.
+#: Groups of quadratic parameters.
 _QUADRATIC = ("g", "b")
 
 
 def quadratic_parameters(model: nn.Module) -> Iterator[tuple[str, str, Tensor, float]]:
-    """Yield role ("g" or "b"), name, tensor and conventional value of the quadratic neurons' own parameters."""
+    """Yield role ("g" or "b"), name, tensor and conventional value of every quadratic parameter."""
     for module in model.modules():
         if isinstance(module, QuadraticNeurons):
             for name, reference in module.start.items():
@@ -47,27 +47,27 @@ def parameter_groups(
     Parameters
     ----------
     model : torch.nn.Module
-        Any model that holds layers of this package.
+        Any model that contains layers of this package.
     gamma_r : float
         Rate :math:`\gamma_r` of conventional weights and of all other parameters of the model.
     gamma_g, gamma_b : float, optional
         Rates :math:`\gamma_g` of the second factors and :math:`\gamma_b` of the powers; `gamma_r` by default.
     weight_decay : float, default=0
-        The optimiser's own, added to gradients by most.
+        The optimiser's own weight decay, which most optimisers add to the gradients.
     decay : {"linear", "all"}, default="linear"
-        Whether it applies to the conventional weights only, or to everything; "all" pulls ``bg``, too, to zero,
-        which takes the linear path away.
+        Whether it applies only to the conventional weights, or to all parameters. "all" also pulls ``bg`` to zero,
+        which removes the linear path.
 
     Returns
     -------
     list of dict
-        Besides what PyTorch reads, a group has ``role`` ("r", "g" or "b") and, in the order of its parameters,
+        Besides PyTorch's own entries, a group has ``role`` ("r", "g" or "b") and, in the order of its parameters,
         ``are_weights`` (weights, not biases) and ``references`` (conventional values).
 
     Notes
     -----
-    Rates are scaled, not gradients: Adam does not notice a scaled gradient. A schedule of PyTorch multiplies the
-    three rates alike.
+    Rates are scaled instead of gradients, because scaled gradients have no effect on Adam. A PyTorch schedule
+    multiplies the three rates alike.
     """
     gamma_r = check_real("gamma_r", gamma_r)
     rates = {
@@ -119,21 +119,21 @@ class ReLinear:
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
-        Made from `parameter_groups`.
+        Optimiser made from `parameter_groups`.
     variant : {"none", "sg", "sw-l1", "sw-l2", "sw-soft"}, default="sg"
         The rates of ``none`` and ``sg`` are those of the optimiser's groups; this class then only checks them.
     alpha_g, alpha_b : float, optional
         Amounts for ``sw-l1`` and ``sw-soft``; 1e-4 by default.
     beta_g, beta_b : float, optional
-        Factors in [0, 1] for ``sw-l2``; 1e-4 by default. At 1, weights are one gradient step, and jitter around 0.
+        Factors in [0, 1] for ``sw-l2``; 1e-4 by default. At 1, weights are one gradient step and jitter around 0.
     shrink : {"weights", "all"}, default="weights"
-        Whether biases shrink, too: ``c`` to 0, and ``bg`` to the conventional 1. To 0, as a footnote of the paper has
-        it, would take the linear path away.
+        Whether biases also shrink: ``c`` to 0, and ``bg`` to the conventional 1. Shrinking ``bg`` to 0, as in a
+        footnote of the paper, would remove the linear path.
 
     Attributes
     ----------
     optimizer : torch.optim.Optimizer
-        For learning-rate schedules.
+        The given optimiser, for learning-rate schedules.
 
     Notes
     -----
@@ -182,7 +182,7 @@ class ReLinear:
                     ]
 
     def _check_rates(self) -> None:
-        """Raise if the rates are not those of the variant."""
+        """Raise an error if the rates do not fit the variant."""
         base = max((group["lr"] for group in self.optimizer.param_groups if group["role"] == "r"), default=math.inf)
         for group in self.optimizer.param_groups:
             if group["role"] in _QUADRATIC:
@@ -195,19 +195,19 @@ class ReLinear:
                     )
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         self.optimizer.zero_grad()
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take the optimiser's step, and shrink."""
+        """Make the optimiser's step, and shrink the weights."""
         if self.variant == "sw-soft":
             self.optimizer.step()
             for tensor, reference, amount in self._shrunk:
                 away = tensor - reference
                 tensor.copy_(reference + torch.sign(away) * (away.abs() - amount).clamp_(min=0.0))
             return
-        # What is subtracted belongs to the parameters before the step, as the direction does.
+        # Like the direction, the subtracted shrinkage is computed from the parameters before the step.
         pulls = [self._pull(*entry) for entry in self._shrunk]
         self.optimizer.step()
         for (tensor, _, _), pull in zip(self._shrunk, pulls, strict=True):
@@ -221,7 +221,7 @@ class ReLinear:
 def check_shrinkage(
     variant: object, alpha_g: object, alpha_b: object, beta_g: object, beta_b: object
 ) -> tuple[str, dict[str, float]]:
-    """Return the variant, and the shrinkage of groups "g" and "b"; what the variant does not use must be None."""
+    """Return the variant and the shrinkage of groups "g" and "b"; parameters it does not use must be None."""
     variant = check_choice("variant", variant, VARIANTS)
     used = {"sw-l1": "alpha", "sw-soft": "alpha", "sw-l2": "beta"}.get(variant)
     given = {"alpha_g": alpha_g, "alpha_b": alpha_b, "beta_g": beta_g, "beta_b": beta_b}

@@ -35,7 +35,7 @@ def fit_network(
 ) -> tuple[ReLinearNetwork, History | None, int]:
     """Check an estimator's parameters, then train.
 
-    Returned are the network, the history of the conventional one it started from, and the epoch it is of.
+    Return the network, the history of the conventional network it started from, and the epoch of its parameters.
     """
     classes = given._loss_name() == "cross_entropy"
     plan = plan_of(given)
@@ -87,7 +87,7 @@ def fit_network(
 
 
 def plan_of(given: Any) -> Plan:
-    """Return the training that an estimator's parameters describe, checked."""
+    """Return the checked plan that an estimator's parameters describe."""
     amounts = {name: getattr(given, name) for name in ("alpha_g", "alpha_b", "beta_g", "beta_b")}
     variant, _ = check_shrinkage(given.variant, **amounts)
     numbers = checked(given, "n_epochs", "momentum", "weight_decay", "drop")
@@ -115,7 +115,7 @@ def plan_of(given: Any) -> Plan:
 
 
 def _check_square(start: str, variant: str, transfer: Any) -> None:
-    """Raise unless a network of squared affine functions is trained as it can be."""
+    """Raise an error unless the settings allow training a network of squared affine functions."""
     reason = "family 'square_act': a squared affine function is never affine, so there is no conventional start"
     if start != "random":
         raise InvalidInputError(f"start must be 'random' with {reason}; got {start!r}")
@@ -129,7 +129,7 @@ def _check_square(start: str, variant: str, transfer: Any) -> None:
 
 
 def plan_of_stages(plan: Plan, stage: int) -> Plan:
-    """Return the training of a conventional network up to the end of a stage of constant rates."""
+    """Return the plan for training a conventional network up to the end of a stage of constant rates."""
     ends = (*plan.milestones, plan.n_epochs)
     rate = plan.rates[0]
     return replace(
@@ -143,7 +143,7 @@ def plan_of_stages(plan: Plan, stage: int) -> Plan:
 
 
 def plan_after_transfer(plan: Plan, stage: int) -> Plan:
-    """Return the training through stages `stage`, ...: it begins at the rates of the first of them."""
+    """Return the plan for training through stages `stage`, ..., beginning at the rates of the first one."""
     begin = (0, *plan.milestones)[stage - 1]
     first, second, third = (rate * plan.drop ** (stage - 1) for rate in plan.rates)
     return replace(
@@ -162,19 +162,19 @@ def predict(network: ReLinearNetwork, X: FloatArray) -> FloatArray:
     return outputs
 
 
-#: What to try after a divergence, by variant; the others have one in common.
+#: Suggestions after a divergence, by variant; the other variants share one.
 _SUGGESTIONS = {
     "none": "start='relinear' with variant='sg', or a smaller gamma_r",
     "sg": "smaller gamma_g and gamma_b, or a smaller gamma_r",
 }
 
-#: Rows a pass takes at a time.
+#: Number of rows that a pass takes at a time.
 _BLOCK = 8192
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Checked settings of a training; names as in the estimators."""
+    """Checked settings of a training run, with names as in the estimators."""
 
     loss: str
     variant: str
@@ -191,7 +191,7 @@ class Plan:
     drop: float = 0.1
 
     def rule(self, network: nn.Module) -> ReLinear:
-        """Return optimiser and variant for a network's parameters."""
+        """Return the optimiser of a network's parameters with the variant's rule."""
         groups = parameter_groups(network, *self.rates, weight_decay=self.weight_decay, decay=self.decay)
         optimizer: torch.optim.Optimizer
         if self.optimizer == "adam":
@@ -202,12 +202,12 @@ class Plan:
         return ReLinear(optimizer, self.variant, shrink=self.shrink, **self.shrinkage)
 
     def error(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss, a mean over samples (and outputs, of squares)."""
+        """Return the loss, averaged over samples (and over outputs for the squared loss)."""
         mean: Tensor = mean_loss(self.loss)(outputs, targets)
         return mean if self.loss == "cross_entropy" else mean / outputs.shape[1]
 
     def batches(self, n: int, generator: torch.Generator) -> Iterable[Tensor | None]:
-        """Return the samples of every step of an epoch; None is all of them."""
+        """Return the samples of every step of an epoch; None means all samples."""
         if self.optimizer == "gd" or self.batch_size is None or self.batch_size >= n:
             return [None]
         return minibatches(n, self.batch_size, generator)
@@ -226,10 +226,10 @@ def train(
     verbose: bool = False,
     name: str = "ReLinear",
 ) -> int:
-    """Train in place, and return the number of the epoch, from 1, whose parameters the network has.
+    """Train in place, and return the number, from 1, of the epoch whose parameters the network has.
 
-    Data are inputs and targets, (n, d) and (n, C), or class numbers (n,) for the cross-entropy. With validation data
-    the epoch is that of the highest score on them, else the last one.
+    `data` has inputs (n, d) and targets (n, C), or class numbers (n,) for the cross-entropy. With validation data, it
+    is the epoch with the highest score on them, else the last one.
     """
     inputs, targets = data.tensors
     rule = plan.rule(network)
@@ -237,7 +237,7 @@ def train(
 
     def backward(chosen: Tensor | None) -> None:
         batch = data.tensors if chosen is None else data[chosen]
-        # Gradients of large batches add up, so that memory stays that of a block.
+        # Gradients of large batches are summed over blocks, so that a block bounds the memory.
         for block, wanted in zip(*(torch.split(part, _BLOCK) for part in batch), strict=True):
             torch.autograd.backward(len(block) / len(batch[0]) * plan.error(network(block), wanted))
 
@@ -273,6 +273,6 @@ def train(
 
 @torch.no_grad()
 def _quadratic_norm(network: nn.Module) -> float:
-    """Return the Frobenius norm of all that a conventional network does not have."""
+    """Return the Frobenius norm of the quadratic parameters minus their conventional values."""
     away = [float((tensor - reference).square().sum()) for _, _, tensor, reference in quadratic_parameters(network)]
     return float(np.sqrt(sum(away)))

@@ -1,7 +1,7 @@
 """Recursive least squares with the average approximation: an optimiser for PyTorch, and estimators without it.
 
-`RLS` trains fully connected, convolutional, recurrent and LSTM layers, alone or together with another optimiser;
-it and what compares optimisers need PyTorch, ``pip install torch``. The rest does not.
+`RLS` trains fully connected, convolutional, recurrent and LSTM layers, alone or together with another optimiser.
+`RLS`, the export of modules and the comparison of optimisers need PyTorch (``pip install torch``); the rest does not.
 """
 
 from __future__ import annotations

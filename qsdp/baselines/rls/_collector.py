@@ -1,4 +1,4 @@
-"""Mean inputs, taken from forward passes that are then differentiated."""
+"""Collection of mean inputs from forward passes that are then differentiated."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _Means = list[tuple[LinearMap, Mean]]
 
 
 class Collector:
-    """Keeps the mean inputs of all maps between two steps.
+    """Store of the mean inputs of all maps between two steps.
 
-    A forward pass in training mode leaves a note that its outputs carry; the note counts once a gradient comes back
-    to one of them. So evaluations between forward pass and step are not counted, whatever their mode, and every
-    minibatch of an accumulated gradient is.
+    A forward pass in training mode attaches a note to its outputs; the note counts once a gradient reaches one of them.
+    Evaluations between forward pass and step are therefore not counted, whatever their mode. Every minibatch of an
+    accumulated gradient is counted.
     """
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class Collector:
         self._numbers = itertools.count()
 
     def watch(self, layers: list[LayerMaps]) -> list[Any]:
-        """Set hooks into the layers' modules, and return the handles."""
+        """Register hooks on the layers' modules, and return the handles."""
         return [layer.module.register_forward_hook(_Hook(self, layer), with_kwargs=True) for layer in layers]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete all notes."""
         self._notes.clear()
 
     def mean(self, one: LinearMap) -> Mean | None:
@@ -62,7 +62,7 @@ class Collector:
 
 
 class _Hook:
-    """What a module calls after its forward pass; copies of the module and pickled ones have it without effect."""
+    """Hook that a module calls after its forward pass; it has no effect in copied and pickled modules."""
 
     def __init__(self, collector: Collector, layer: LayerMaps) -> None:
         self.collector: weakref.ref[Collector] | None = weakref.ref(collector)
@@ -84,7 +84,7 @@ class _Hook:
 def forward_inputs(
     model: nn.Module, layers: list[LayerMaps], inputs: Sequence[Any]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return all rows that every layer sees in one forward pass in evaluation mode; calls of one layer add up."""
+    """Return the input rows of every layer in one forward pass in evaluation mode, over all calls of the layer."""
     seen: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
 
     def note(layer: LayerMaps, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -106,7 +106,7 @@ def forward_inputs(
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Return the input and, of recurrent modules, the first state."""
+    """Return the input and, for recurrent modules, the initial state."""
     return [*args, *(kwargs[name] for name in ("input", "hx") if name in kwargs)]
 
 

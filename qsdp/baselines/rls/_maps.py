@@ -1,7 +1,7 @@
-"""What the optimiser takes from a model: its linear maps as matrices, means of their inputs, rates, and the rest.
+"""The optimiser's view of a model: linear maps as matrices, means of their inputs, rates, and other parameters.
 
-A fully connected or convolutional layer is one map, a recurrent one two: of its inputs, and of its own outputs one
-step earlier. The four gates of an LSTM stand side by side, so their order is of no matter.
+A fully connected or convolutional layer is one map. A recurrent layer has two, of its inputs and of its own outputs one
+step earlier. The four gates of an LSTM are side by side, so that their order does not matter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 @dataclass(frozen=True)
 class LinearMap:
-    """Weights (n_out, ...) and a bias (n_out,), or none (not trained), as one matrix (n_out, side)."""
+    """Weights (n_out, ...) and a bias (n_out,), or None if it is not trained, as one matrix (n_out, side)."""
 
     name: str
     weight: nn.Parameter
@@ -39,12 +39,12 @@ class LinearMap:
 
     @property
     def n_in(self) -> int:
-        """Number of inputs, the bias's constant not counted."""
+        """Number of inputs, without the constant of the bias."""
         return self.weight.numel() // self.n_out
 
     @property
     def side(self) -> int:
-        """Rows of P."""
+        """Number of rows of P."""
         return self.n_in + (self.bias is not None)
 
     def matrix(self) -> Tensor:
@@ -69,7 +69,7 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean input (n_in,) of a map over the rows of a forward pass; the factor k T counts the rows of a sample."""
+    """Mean input (n_in,) of a map over the rows of a forward pass; T in the factor k T is the rows per sample."""
 
     value: Tensor
     rows: int
@@ -96,7 +96,7 @@ class LayerMaps(ABC):
         """Return all inputs of the module's affine function, (rows, side), for a forward pass."""
 
     def affine(self) -> tuple[Tensor, Tensor]:
-        """Return weights (outputs, side) and biases (outputs,) of that function; of all maps, side by side."""
+        """Return weights (outputs, side) and biases (outputs,) of that function, with all maps side by side."""
         own = dict(self.module.named_parameters(recurse=False))
         weights = [own[name].detach().flatten(start_dim=1) for name in own if name.startswith("weight")]
         biases = [own[name].detach() for name in own if name.startswith("bias")]
@@ -115,7 +115,7 @@ class LayerMaps(ABC):
 
 
 class DenseMaps(LayerMaps):
-    """`torch.nn.Linear`; leading dimensions beyond the batch are time steps."""
+    """Maps of `torch.nn.Linear`; leading dimensions beyond the batch are time steps."""
 
     module: nn.Linear
 
@@ -132,14 +132,14 @@ class DenseMaps(LayerMaps):
 
 
 class ConvolutionMaps(LayerMaps):
-    """`torch.nn.Conv2d`: every position of the output is one more row."""
+    """Maps of `torch.nn.Conv2d`; every position of the output is one more row."""
 
     module: nn.Conv2d
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
         """Return the mean over samples and positions of the flattened receptive fields.
 
-        It is that over positions of the mean image, since receptive fields are linear in the image.
+        It equals the mean over positions of the mean image, since receptive fields are linear in the image.
         """
         x = inputs[0].detach()
         images = 1 if x.dim() == 3 else len(x)
@@ -161,7 +161,7 @@ class ConvolutionMaps(LayerMaps):
 
 
 class RecurrentMaps(LayerMaps):
-    """`torch.nn.RNN` and `torch.nn.LSTM` of one layer: a map of the inputs and one of the outputs before."""
+    """Maps of `torch.nn.RNN` and `torch.nn.LSTM` with one layer: of the inputs and of the previous outputs."""
 
     module: nn.RNN | nn.LSTM
 
@@ -205,7 +205,7 @@ class RecurrentMaps(LayerMaps):
 
 
 def layer_of(name: str, module: nn.Module, batch_first: bool) -> LayerMaps | None:
-    """Return a module as a layer, or None if its kind is not covered; raise if it is, but not with these options."""
+    """Return a module as a layer, or None if its kind is not covered; raise an error if its options are not."""
     own = set(dict(module.named_parameters(recurse=False)))
     if isinstance(module, nn.Linear) and "weight" in own:
         return DenseMaps(name, module, batch_first)
@@ -249,7 +249,7 @@ _REST: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
 
 
 def excluded_names(exclude: str | Iterable[str], model: nn.Module) -> list[str]:
-    """Return the names of modules to leave out."""
+    """Return the checked names of modules to leave out."""
     names = [exclude] if isinstance(exclude, str) else list(exclude)
     known = [name for name, _ in model.named_modules()]
     return [check_choice("exclude", name, known) for name in names]
@@ -273,7 +273,7 @@ def layers_of(model: nn.Module, excluded: list[str], batch_first: bool) -> list[
 
 
 def check_maps(maps: list[LinearMap], memory_limit: int) -> None:
-    """Raise unless every map has weights of its own, of a precision that is allowed, and a P that is not too large."""
+    """Raise an error unless every map has its own weights, an allowed precision and a P that is not too large."""
     owners: dict[int, str] = {}
     for one in maps:
         if one.weight.dtype not in {torch.float32, torch.float64}:

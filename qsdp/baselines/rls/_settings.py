@@ -1,4 +1,4 @@
-"""Hyper-parameters of recursive least squares, and what to try after a divergence."""
+"""Hyper-parameters of recursive least squares, and the suggestion after a divergence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["SUGGESTION", "RLSParameters", "RLSSettings"]
 
-#: What to try after a divergence; the order is that of what was measured to help.
+#: Suggestion after a divergence; the remedies are in the order in which they were measured to help.
 SUGGESTION = "inputs in [0, 1] or standardised, clip=5.0, a smaller learning_rate, forgetting=1.0 or trace_guard=True"
 
 
@@ -51,7 +51,7 @@ class RLSParameters:
 
 @dataclass(kw_only=True)
 class RLSSettings(RLSParameters, CheckedSettings):
-    """What one layer's update depends on besides its learning rate; checked.
+    """Checked parameters of one layer's update, without its learning rate.
 
     Raises
     ------

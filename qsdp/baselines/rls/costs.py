@@ -1,7 +1,7 @@
-"""Multiply-adds and numbers kept of a layer, under gradient descent and under recursive least squares.
+"""Multiply-adds and stored numbers of a layer, under gradient descent and under recursive least squares.
 
-Leading terms only, biases not counted: tables I and II of Zhang et al. (2021). Gradient descent's time is that of one
-of its products with the minibatch, as there; forward and backward pass have three.
+As in tables I and II of Zhang et al. (2021), only leading terms are counted, without biases. The time of gradient
+descent is that of one of its products with the minibatch; forward and backward pass have three.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["LayerCost", "convolutional_cost", "dense_cost", "recurrent_cost"]
 
 @dataclass(frozen=True)
 class LayerCost:
-    """Costs of a layer and step.
+    """Costs of a layer in one step.
 
     Attributes
     ----------
     sgd_time, rls_time : int
-        Multiply-adds.
+        Number of multiply-adds.
     sgd_space, rls_space : int
-        Numbers: parameters, and those of P.
+        Stored numbers: parameters and, with recursive least squares, P.
     """
 
     sgd_time: int
@@ -32,17 +32,17 @@ class LayerCost:
 
     @property
     def time_ratio(self) -> float:
-        """Of recursive least squares to gradient descent."""
+        """Time of recursive least squares divided by that of gradient descent."""
         return self.rls_time / self.sgd_time
 
     @property
     def space_ratio(self) -> float:
-        """Of recursive least squares to gradient descent."""
+        """Space of recursive least squares divided by that of gradient descent."""
         return self.rls_space / self.sgd_space
 
 
 def dense_cost(n_in: int, n_out: int, batch_size: int, times: int = 1) -> LayerCost:
-    r"""Return the costs of a fully connected layer: :math:`N (M T + N) N'` for :math:`N M T N'`.
+    r"""Return the costs of a fully connected layer: :math:`N (M T + N) N'` instead of :math:`N M T N'`.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def dense_cost(n_in: int, n_out: int, batch_size: int, times: int = 1) -> LayerC
 def convolutional_cost(
     in_channels: int, out_channels: int, kernel: tuple[int, int], positions: int, batch_size: int
 ) -> LayerCost:
-    r"""Return the costs of a convolution: :math:`\hat C (M U V + \hat C) C'` for :math:`\hat C M U V C'`.
+    r"""Return the costs of a convolution: :math:`\hat C (M U V + \hat C) C'` instead of :math:`\hat C M U V C'`.
 
     Examples
     --------

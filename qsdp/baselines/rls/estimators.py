@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _RLSNetwork(Baseline, RLSParameters):
-    r"""What classifier and regressor share.
+    r"""Base class of classifier and regressor.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class _RLSNetwork(Baseline, RLSParameters):
             steps, clipped = trainer.n_steps, trainer.n_clipped
             return {"loss": value, "score": self._score(output(outputs), columns), "clipped": share}
 
-        # What overflows is found by its not being finite, and ends the training.
+        # An overflow is detected as a number that is not finite, and ends the training.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             train_epochs(
                 train,
@@ -135,7 +135,7 @@ class _RLSNetwork(Baseline, RLSParameters):
         self.network_, self._flat, self.n_outputs_ = trainer.network, targets.ndim == 1, columns.shape[1]
 
     def _trainer(self, n_inputs: int, n_outputs: int, rng: np.random.Generator) -> NumpyRLS:
-        """Check the parameters, and return the training of a random network."""
+        """Check the parameters, and return the trainer of a random network."""
         widths = check_hidden(self.hidden)
         get_differentiable("activation", self.activation, {})
         given = checked(self, "hybrid", "clip", "adam_learning_rate", "n_epochs", "batch_size", "dtype", "verbose")
@@ -167,7 +167,7 @@ class _RLSNetwork(Baseline, RLSParameters):
         )
 
     def _rates(self, n_hidden: int) -> list[float]:
-        """Return the learning rate of every layer that RLS trains; of one number the output layer, not alone, has 1."""
+        """Return the rates of the layers that RLS trains; given one number, an output layer after hidden ones has 1."""
         rates = one_a_layer("learning_rate", self.learning_rate, n_hidden + (not self.hybrid), "layer that RLS trains")
         rates = [check_real("learning_rate", rate, strict=True) for rate in rates]
         return [*rates[:-1], 1.0] if np.isscalar(self.learning_rate) and n_hidden and not self.hybrid else rates

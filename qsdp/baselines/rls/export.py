@@ -1,4 +1,4 @@
-"""Trained convolutional, recurrent and LSTM networks as the affine functions that quantization takes."""
+"""Export of trained convolutional, recurrent and LSTM networks as the affine functions that quantization takes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["ExportedModule", "export_modules"]
 
 @dataclass(frozen=True, eq=False)
 class ExportedModule:
-    """A module as one affine function of rows, each of them a use of its weights.
+    """A module as one affine function of rows; each row is one use of its weights.
 
     Attributes
     ----------
     name : str
-        Of the module.
+        Name of the module.
     layer : TrainedLayer
-        Of a `Linear` module its affine function; of a convolution that of a flattened receptive field; of recurrent
-        modules that of inputs and the outputs one step earlier, side by side, with their own activation. The gates of
-        an LSTM are its pre-activations, in PyTorch's order.
+        Affine function of the inputs of a `Linear` module; for a convolution, of a flattened receptive field; for
+        recurrent modules, of inputs and outputs one step earlier, side by side, with their own activation. The
+        pre-activations of an LSTM are its gates, in PyTorch's order.
     inputs : ndarray of shape (rows, d)
-        What the module sees of the data: of all samples, and of all positions or time steps.
+        Inputs of the module for the data: for all samples, and for all positions or time steps.
     """
 
     name: str
@@ -41,22 +41,22 @@ class ExportedModule:
 def export_modules(model: nn.Module, *inputs: Any, exclude: str | Iterable[str] = ()) -> list[ExportedModule]:
     """Return every module that recursive least squares trains as an affine function, with its inputs on data.
 
-    For `qsdp.distill`, `qsdp.baselines.quantize_layers` and certificates, which take weights as functions of data:
-    weights shared among positions or time steps are one function, of as many rows.
+    The result suits `qsdp.distill`, `qsdp.baselines.quantize_layers` and certificates, which treat weights as functions
+    of data. Weights shared among positions or time steps are one function, of as many rows.
 
     Parameters
     ----------
     model : torch.nn.Module
-        As for `RLS`; run once, in evaluation mode.
+        Model as for `RLS`; it is run once, in evaluation mode.
     *inputs
-        Of the model: the data, as tensors.
+        Inputs of the model: the data, as tensors.
     exclude : str or iterable of str, default=()
         Names of modules to leave out.
 
     Returns
     -------
     list of ExportedModule
-        In the order of the model's modules; double precision.
+        Modules in the order of the model, in double precision.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Comparison of optimisers from the same first parameters, on the same minibatches and loss."""
+"""Comparison of optimisers from the same initial parameters, on the same minibatches and loss."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["LOSSES", "METHODS", "Data", "Method", "compare_optimizers", "squared_loss", "train_network"]
 
-#: Samples that are evaluated at a time.
+#: Number of samples that are evaluated at a time.
 _BLOCK = 1000
 
 
 def squared_loss(outputs: Tensor, targets: Tensor, batch_dim: int = 0) -> Tensor:
-    r"""Return :math:`\frac{1}{2M} \|Z - Z^*\|_F^2`: the sum over outputs and time steps, halved, the mean over samples.
+    r"""Return :math:`\frac{1}{2M} \|Z - Z^*\|_F^2`: half the sum over outputs and time steps, averaged over samples.
 
     Parameters
     ----------
     outputs, targets : Tensor of shape (M, ...)
-        Linear outputs, and the desired ones.
+        Linear outputs and desired linear outputs.
     batch_dim : int, default=0
-        Where the M samples are.
+        Dimension of the M samples.
 
     Notes
     -----
-    Zhang et al. (2021), equations (57) and (87). `torch.nn.MSELoss` is 2 / n_outputs of it.
+    Zhang et al. (2021), equations (57) and (87). `torch.nn.MSELoss` is 2 / n_outputs times this loss.
     """
     return torch.sum((outputs - targets) ** 2) / (2 * outputs.shape[batch_dim])
 
 
-#: Losses of the linear outputs, normalised as by `loss_and_gradient`, and the mean over elements for comparisons.
+#: Losses of the linear outputs, normalised as in `loss_and_gradient`, and the mean over elements for comparisons.
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "squared": squared_loss,
     **{name: mean_loss(name) for name in ("cross_entropy", "absolute", "huber")},
@@ -50,14 +50,14 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class Method:
-    """How a model is trained.
+    """Method to train a model.
 
     Attributes
     ----------
     make : callable
         ``make(model, **options)`` returns the optimiser.
     squared_only : bool
-        Whether the output layer is trained by recursive least squares, whose derivation knows no other loss.
+        Whether the output layer is trained by recursive least squares, whose derivation covers no other loss.
     clips : bool
         Whether the optimiser clips the gradients itself.
     """
@@ -85,7 +85,7 @@ def _hrls(**defaults: Any) -> Method:
 _M, _R = {"momentum": 0.5}, {"l1": 1e-5}
 _IMPROVEMENTS: dict[str, dict[str, Any]] = {"": {}, "+m": _M, "+r": _R, "+m+r": {**_M, **_R}}
 
-#: Optimisers by name, with the paper's settings, and PyTorch's where it has none.
+#: Optimisers by name, with the paper's settings, or PyTorch's if the paper has none.
 METHODS: dict[str, Method] = {
     "sgd": _on_parameters(torch.optim.SGD, lr=0.1),
     "nag": _on_parameters(torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True),
@@ -105,16 +105,16 @@ def _last_linear(model: nn.Module) -> str:
 
 @dataclass(frozen=True)
 class Data:
-    """Inputs and targets to train on, and to test on.
+    """Inputs and targets for training and for testing.
 
     Attributes
     ----------
     X, targets : Tensor
-        Targets are what the linear outputs are compared with: rows such as one-hot ones, or class numbers for the
+        The linear outputs are compared with the targets: rows, such as one-hot rows, or class numbers for the
         cross-entropy, which takes either.
     X_test, targets_test : Tensor
     score : callable
-        ``score(outputs, targets)``, recorded of both parts.
+        ``score(outputs, targets)``, recorded for both parts.
     """
 
     X: Tensor
@@ -145,12 +145,12 @@ def train_network(
     name: str | None = None,
     **options: Any,
 ) -> History:
-    """Train a model by one method, and record its course.
+    """Train a model by one method, and record its history.
 
     Parameters
     ----------
     make_model : callable
-        Returns a new model; PyTorch's generator is set to `seed` before.
+        Function that returns a new model; PyTorch's generator is seeded with `seed` before the call.
     data : Data
     method : str or Method
         One of `METHODS`.
@@ -160,17 +160,17 @@ def train_network(
     clip : float or None, default=5.0
         Largest norm of all gradients together, for every method.
     seed : int
-        Of first parameters and minibatches, whatever the method.
+        Seed of the initial parameters and minibatches, whatever the method.
     callback, verbose, name
         See `train_epochs`.
     **options
-        Of the optimiser.
+        Options of the optimiser.
 
     Returns
     -------
     History
-        Training loss and score; ``extra["test"]`` is the score on the test part, ``extra["test_loss"]`` its loss, and
-        ``extra["cpu_seconds"]`` the processor's seconds of an epoch's training, of all threads.
+        Training loss and score. ``extra["test"]`` is the score on the test part, ``extra["test_loss"]`` its loss, and
+        ``extra["cpu_seconds"]`` the CPU time of an epoch's training, over all threads.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def compare_optimizers(
     methods: Iterable[str] | Mapping[str, Method],
     **options: Any,
 ) -> dict[str, History]:
-    """Train a model by each of several methods, from the same first parameters on the same minibatches.
+    """Train a model by each of several methods, from the same initial parameters on the same minibatches.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Recursive least squares without PyTorch: the update of a layer, and networks of fully connected ones.
+"""Recursive least squares without PyTorch: the update of a layer, and fully connected networks.
 
-The paper's own back-propagation, whose steps take half to the whole time of those of `RLS` on the same network.
+With the paper's own back-propagation, a step takes half to the whole time of a step of `RLS` on the same network.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class LayerState:
-    """What a layer keeps between steps.
+    """State of a layer between steps.
 
     Attributes
     ----------
     P : ndarray of shape (n_in + 1, n_in + 1)
-        Approximate inverse of the inputs' autocorrelation, the bias's constant input last.
+        Approximate inverse of the inputs' autocorrelation, with the constant input of the bias last.
     velocity : ndarray of shape (n_in + 1, n_out) or None
-        Of the momentum; None before the first step with one.
+        Velocity of the momentum; None before the first step with momentum.
     steps : int
     resets : int
-        How often P had lost definiteness, and was set back.
+        Number of times that P lost its definiteness and was reset.
     """
 
     P: Array
@@ -52,7 +52,7 @@ class LayerState:
         return cls(settings.initial_inverse * np.eye(side, dtype=dtype))
 
     def copy(self) -> LayerState:
-        """Return a state that shares nothing with this one."""
+        """Return a copy that shares no arrays with this state."""
         velocity = None if self.velocity is None else self.velocity.copy()
         return LayerState(self.P.copy(), velocity, self.steps, self.resets)
 
@@ -68,25 +68,25 @@ def update_layer(
     times: int = 1,
     name: str = "a layer",
 ) -> float:
-    r"""Make one step of recursive least squares, in place, and return h; `RLS` has the equations.
+    r"""Make one step of recursive least squares in place, and return h; see `RLS` for the equations.
 
     Parameters
     ----------
     theta : ndarray of shape (n_in + 1, n_out)
-        Weights over bias; changed.
+        Weights over bias; changed in place.
     state : LayerState
-        Changed.
+        State of the layer; changed in place.
     gradient : ndarray of shape (n_in + 1, n_out)
-        G, of the minibatch's loss.
+        Gradient G of the minibatch's loss.
     mean_input : ndarray of shape (n_in + 1,)
-        :math:`\bar x` over the minibatch; its last entry is 1.
+        Mean input :math:`\bar x` of the minibatch; its last entry is 1.
     settings : RLSSettings
     learning_rate : float
-        :math:`\eta`.
+        Learning rate :math:`\eta`.
     times : int
-        T, the number of time steps a sample has.
+        Number of time steps per sample, T.
     name : str
-        Of the layer, for messages.
+        Name of the layer, for messages.
 
     Raises
     ------
@@ -112,9 +112,9 @@ def _step(
     times: int,
     name: str,
 ) -> tuple[float, Callable[[], None]]:
-    """Return the h of the step that `update_layer` makes, and what makes it; until that is called nothing changes.
+    """Return h of the step of `update_layer`, and a function that makes the step; before its call, nothing changes.
 
-    So the steps of all layers are known to be finite before the first of them is made.
+    The steps of all layers are thus known to be finite before the first one is made.
     """
     signs = np.sign(theta) if settings.l1 else theta[:, :0]
     if not settings.regularize_bias:
@@ -131,7 +131,7 @@ def _step(
         excitation = float(mean_input @ product[:, n_out])
     if not (np.isfinite(product).all() and math.isfinite(excitation)):
         raise DivergedError(f"the step of {name} is not finite after {state.steps} steps")
-    # Rounding has cost P its definiteness: h would fall below lambda, and steps would go uphill.
+    # Rounding errors have made P indefinite: h would fall below lambda, and steps would go uphill.
     reset = excitation < 0.0
     if reset:
         scale, product = 1.0, settings.initial_inverse * columns
@@ -150,7 +150,7 @@ def _step(
                 change += settings.momentum * state.velocity
             state.velocity = change
         if settings.l1:
-            # Of the new P, and the signs of the old parameters.
+            # The shrinkage uses the new P and the signs of the old parameters.
             shrinkage = product[:, n_out + 1 :] - np.outer((gain / h) * u, u @ signs)
             change = change - (settings.l1 / forgetting) * shrinkage
         if scale != forgetting:
@@ -165,12 +165,12 @@ def _step(
 def _subtract_square(P: Array, v: Array) -> None:
     """Subtract v v' in place; the products of one vector with itself keep P exactly symmetric."""
     (ger,) = get_blas_funcs(("ger",), (P,))
-    # P is symmetric, so its transpose, in the order of columns that BLAS wants, is the same matrix.
+    # P is symmetric, so that its transpose, in the column order that BLAS expects, is the same matrix.
     ger(-1.0, v, v, a=P.T, overwrite_x=False, overwrite_y=False, overwrite_a=True)
 
 
 def initial_parameters(sizes: Sequence[int], rng: np.random.Generator, dtype: Any = np.float64) -> list[Array]:
-    """Return a matrix (n_in + 1, n_out) a layer, weights over bias, uniform in ±1/sqrt(n_in) as PyTorch has them."""
+    """Return one matrix (n_in + 1, n_out) per layer, weights over bias, uniform in ±1/sqrt(n_in) as in PyTorch."""
     return [
         rng.uniform(-1.0 / math.sqrt(n_in), 1.0 / math.sqrt(n_in), (n_in + 1, n_out)).astype(dtype)
         for n_in, n_out in itertools.pairwise(sizes)
@@ -178,10 +178,10 @@ def initial_parameters(sizes: Sequence[int], rng: np.random.Generator, dtype: An
 
 
 def loss_and_gradient(loss: str, outputs: Array, targets: Array) -> tuple[float, Array]:
-    r"""Return a loss per sample and its gradient in the linear outputs.
+    r"""Return the loss per sample and its gradient with respect to the linear outputs.
 
-    The squared loss is :math:`\frac{1}{2M} \|Z - Z^*\|_F^2`: halved, summed over outputs, mean over samples; all
-    others are sums over outputs and means over samples.
+    The squared loss is :math:`\frac{1}{2M} \|Z - Z^*\|_F^2`: half the sum over outputs, averaged over samples.
+    All others are summed over outputs and averaged over samples.
     """
     share = (0.5 if loss == "squared" else 1.0) / len(outputs)
     function = LOSSES[loss]()
@@ -195,9 +195,9 @@ class NumpyNetwork:
     Parameters
     ----------
     thetas : list of ndarray of shape (n_in + 1, n_out)
-        Weights over bias, a matrix a layer; not copied.
+        Weights over bias, one matrix per layer; they are not copied.
     activation : {"relu", "tanh", "sigmoid", "identity"}
-        Of the hidden layers.
+        Activation of the hidden layers.
 
     Examples
     --------
@@ -241,9 +241,9 @@ class NumpyNetwork:
         Parameters
         ----------
         inputs : list of ndarray
-            Of `forward`.
+            Inputs of the layers, from `forward`.
         delta : ndarray of shape (n, C)
-            Gradient in the linear outputs.
+            Gradient with respect to the linear outputs.
         """
         gradients = []
         for number in reversed(range(len(self.thetas))):
@@ -254,7 +254,7 @@ class NumpyNetwork:
 
 
 class NumpyAdam:
-    """Adam of one matrix, with the usual constants."""
+    """Adam for one matrix, with the usual constants."""
 
     def __init__(self, like: Array, learning_rate: float = 1e-3) -> None:
         self.learning_rate = learning_rate
@@ -273,15 +273,15 @@ class NumpyAdam:
 
 @dataclass(eq=False, repr=False)
 class NumpyRLS:
-    r"""Trains a `NumpyNetwork` by minibatches: algorithm 1 of Zhang et al., with its improvements and the hybrid.
+    r"""Trainer of a `NumpyNetwork` on minibatches: algorithm 1 of Zhang et al., with its improvements and the hybrid.
 
     Parameters
     ----------
     network : NumpyNetwork
-        Changed by `step`.
+        Network, changed by `step`.
     settings : RLSSettings
     learning_rates : sequence of float
-        :math:`\eta_l`, one a layer; the paper has 1 for all.
+        Learning rates :math:`\eta_l`, one per layer; the paper has 1 for all.
     clip : float or None
         Largest norm of all gradients together.
     adam_learning_rate : float, optional
@@ -302,7 +302,7 @@ class NumpyRLS:
         self.n_steps = self.n_clipped = 0
 
     def step(self, X: Array, targets: Array, loss: str = "squared") -> float:
-        """Make one step on a minibatch, and return its loss before it.
+        """Make one step on a minibatch, and return the loss before the step.
 
         Raises
         ------
@@ -314,7 +314,7 @@ class NumpyRLS:
         gradients = self.network.gradients(inputs, delta)
         clipped = self._clip(gradients)
         thetas = self.network.thetas
-        # All are computed from the old parameters, so the order of the layers does not matter.
+        # All steps are computed from the old parameters, so that the order of the layers does not matter.
         steps = [
             _step(theta, state, gradient, H.mean(axis=0), self.settings, rate, 1, f"layer {number}")
             for number, (theta, state, gradient, H, rate) in enumerate(

@@ -20,12 +20,12 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["RLS"]
 
-#: Bytes of the largest P: 11585 rows in single precision.
+#: Maximum number of bytes of the largest P by default: 11585 rows in single precision.
 _MEMORY_LIMIT = 2**29
 
 
 class RLS(torch.optim.Optimizer):
-    r"""Trains the layers of a model by recursive least squares with the average approximation.
+    r"""Optimiser that trains the layers of a model by recursive least squares with the average approximation.
 
     Every linear map with parameters :math:`\Theta`, weights over bias, keeps an approximate inverse P of its inputs'
     autocorrelation. Its step is a gradient descent step with the matrix :math:`\frac{\eta}{h} P` as the learning
@@ -227,7 +227,7 @@ class RLS(torch.optim.Optimizer):
             raise StorageError(f"the state has P of {sides} rows; this model needs {[one.side for one in self._maps]}")
         super().load_state_dict(state)
         for kept in self.state.values():
-            # P and velocity change in place; the saved ones are to stay.
+            # P and velocity change in place; the saved ones must not change with them.
             kept.update({name: value.clone() for name, value in kept.items() if isinstance(value, Tensor)})
         if self.rest is not None:
             self.rest.load_state_dict(rest)
@@ -242,13 +242,13 @@ class RLS(torch.optim.Optimizer):
         return mean
 
     def _clip(self) -> Tensor:
-        """Clip all gradients, and return their norm before."""
+        """Clip all gradients, and return their norm before clipping."""
         groups = self.param_groups + ([] if self.rest is None else self.rest.param_groups)
         parameters = [parameter for group in groups for parameter in group["params"]]
         return nn.utils.clip_grad_norm_(parameters, math.inf if self.clip is None else self.clip)
 
     def _check(self, steps: list[_Step], norm: Tensor) -> None:
-        """Raise unless all steps are finite; set back what has lost its definiteness. One transfer for all maps."""
+        """Raise an error unless all steps are finite, and reset each indefinite P; one transfer serves all maps."""
         flags = [norm] + [flag for step in steps for flag in (step.excitation, step.total)]
         size, *numbers = torch.stack([flag.to(norm.device, norm.dtype) for flag in flags]).tolist()
         if not math.isfinite(size):
@@ -266,7 +266,7 @@ class RLS(torch.optim.Optimizer):
 
 
 class _Step:
-    """One map's step: the product with P that all of it needs, then, once it is known to be finite, the update."""
+    """Step of one map: the product with P that the whole step needs, then, if it is finite, the update."""
 
     def __init__(self, one: LinearMap, group: dict[str, Any], state: dict[str, Any], mean: Mean, times: float) -> None:
         self.map, self.group, self.state, self.gain = one, group, state, group["ratio"] * times
@@ -296,7 +296,7 @@ class _Step:
         self.total = self.product.sum()
 
     def reset(self) -> None:
-        """Set P back to its first value: rounding has cost it its definiteness."""
+        """Reset P to its initial value, because rounding errors have made it indefinite."""
         name, count = self.map.name, self.state["step"]
         warn(f"P of {name!r} lost its definiteness after {count} steps: it is set back to its first value")
         self.state["P"].zero_().fill_diagonal_(self.group["initial_inverse"])
@@ -306,7 +306,7 @@ class _Step:
         self.h = self.group["forgetting"] + self.gain * float(self.excitation)
 
     def finish(self) -> None:
-        """Change P, velocity and parameters."""
+        """Update P, velocity and parameters."""
         group, n_out, forgetting = self.group, self.map.n_out, self.group["forgetting"]
         change = self.product[:n_out] * (-group["lr"] / self.h)
         if group["momentum"]:
@@ -315,7 +315,7 @@ class _Step:
                 change.add_(velocity, alpha=group["momentum"])
             self.state["velocity"] = change
         if self.signs is not None:
-            # Of the new P, and the signs of the old parameters.
+            # The shrinkage uses the new P and the signs of the old parameters.
             shrinkage = self.product[n_out + 1 :].addr(self.signs @ self.u, self.u, alpha=-self.gain / self.h)
             change = change.add(shrinkage, alpha=-group["l1"] / forgetting)
         if self.scale is not None:

@@ -1,6 +1,6 @@
-r"""Exact recursive least squares of one linear layer, and what the average approximation makes of it.
+r"""Exact recursive least squares of one linear layer, and the form with the average approximation.
 
-They are references: for tests, and for layers small enough to pay an M x M system a step. For inputs
+They are references for tests, and for layers small enough to afford an M x M system per step. For inputs
 :math:`X_s` of shape (M, n), the column of ones included, and targets :math:`Z_s^*` of shape (M, C),
 
 .. math::
@@ -26,7 +26,7 @@ __all__ = ["averaged_step", "least_squares", "mean_ratio", "woodbury_step"]
 def woodbury_step(
     theta: FloatArray, P: FloatArray, X: FloatArray, targets: FloatArray, forgetting: float = 1.0
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return :math:`\Theta_s` and :math:`P_s` of one minibatch, by the inversion of an M x M matrix.
+    r"""Return :math:`\Theta_s` and :math:`P_s` after one minibatch, by the inversion of an M x M matrix.
 
     :math:`K = P X^T (\lambda M I + X P X^T)^{-1}`, then :math:`P \leftarrow (P - K X P) / \lambda` and
     :math:`\Theta \leftarrow \Theta - K (X \Theta - Z^*)`.
@@ -70,7 +70,7 @@ def least_squares(
     Parameters
     ----------
     theta, P : ndarray of shape (n, C) and (n, n)
-        The first ones.
+        Initial parameters and initial P.
     batches, targets : iterables of ndarray of shape (M, n) and (M, C)
     forgetting : float, default=1.0
     """
@@ -93,8 +93,8 @@ def averaged_step(
     r"""Return one step of the averaged form, whose gradient is the product of the minibatch's means.
 
     :math:`\Theta \leftarrow \Theta - \frac{k}{h} u (\bar z - \bar z^*)^T` with :math:`u = P \bar x` and
-    :math:`h = \lambda + k \bar x^T u`. The form that is trained with has :math:`X^T (Z - Z^*) / M` for
-    :math:`k \bar x (\bar z - \bar z^*)^T` instead.
+    :math:`h = \lambda + k \bar x^T u`. The form used for training has :math:`X^T (Z - Z^*) / M` in
+    place of :math:`k \bar x (\bar z - \bar z^*)^T`.
     """
     mean = X.mean(axis=0)
     u = P @ mean
@@ -105,10 +105,10 @@ def averaged_step(
 
 
 def mean_ratio(batches: Sequence[FloatArray]) -> float:
-    r"""Return the k for which both sides of the average approximation have one trace, at least 1.
+    r"""Return the k for which both sides of the average approximation have the same trace; it is at least 1.
 
-    :math:`\sum_s \frac{1}{M} \|X_s\|_F^2 / \sum_s \|\bar x_s\|^2`; by Jensen's inequality the recommended 0.1 is no
-    estimate of it.
+    It is :math:`\sum_s \frac{1}{M} \|X_s\|_F^2 / \sum_s \|\bar x_s\|^2`. By Jensen's inequality, the recommended 0.1
+    is not an estimate of it.
     """
     mean_squares = sum(float(np.sum(X * X)) / len(X) for X in batches)
     return mean_squares / sum(float(np.sum(X.mean(axis=0) ** 2)) for X in batches)
