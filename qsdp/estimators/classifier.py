@@ -259,7 +259,7 @@ def _is_multilabel(y: Any) -> bool:
     """Return whether the targets have one column for each of at least two labels."""
     if y is None:
         return False
-    # Missing labels are refused later, with a clearer message.
+    # Later checks refuse missing labels.
     with np.errstate(invalid="ignore"):
         kind = type_of_target(y, input_name="y")
     if kind.endswith("multioutput"):
