@@ -62,7 +62,7 @@ class Basis:
         return Basis(self.centre, np.where(far, self.exponent + excess, self.exponent)) if np.any(far) else self
 
     def recentred(self, columns: FloatArray) -> Basis:
-        """Return a basis with the same scales and centres that suit further rows, or this one if it is well centred."""
+        """Return a basis of the same scales with centres that suit further rows, or this one if it is well centred."""
         coordinates = self.apply(columns)
         shift = _rounded_means(coordinates.mean(axis=0), coordinates.std(axis=0))
         return Basis(self.centre + np.ldexp(shift, self.exponent), self.exponent) if np.any(shift) else self
@@ -79,7 +79,7 @@ class Basis:
 
 
 def _rounded_means(mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return means that are many deviations from zero, rounded to multiples of a power of two, and zero for others."""
+    """Round means many deviations from zero to multiples of a power of two near the deviation, others to zero."""
     grid = np.ldexp(1.0, _exponents(deviation))
     rounded: FloatArray = np.where(np.abs(mean) > _CENTRED * deviation, np.round(mean / grid) * grid, 0.0)
     return rounded

@@ -51,7 +51,7 @@ class RowSample(Generic[Rows]):
         self.seen = 0
 
     def add(self, rows: Rows, part: Iterable[int]) -> None:
-        """Add rows; the numbers `part` of their part of the stream give it other keys than the other parts."""
+        """Add rows; the numbers of their part of the stream make its keys differ from those of other parts."""
         self.seen += len(rows)
         if not self.size:
             return

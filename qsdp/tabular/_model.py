@@ -177,7 +177,7 @@ class TabularModel:
         )
 
     def split(self, table: DataTable) -> tuple[DataTable, DataTable]:
-        """Return the training and held-out rows of the table of training, without rows lacking target or weight."""
+        """Return the training and held-out rows, with target and weight, of the table the model was trained on."""
         table.require([self.target.name])
         labelled = table.known(self.target.name)
         training, held_out = (

@@ -193,7 +193,7 @@ class RunningScore:
         self.n_rows += len(known)
 
     def give_up(self) -> None:
-        """Stop scoring, and forget the rows so far."""
+        """Mark the score as unusable, and forget the rows so far."""
         self.n_rows, self.usable = 0, False
 
     @property
