@@ -130,7 +130,7 @@ def _summed(
     statistics = SufficientStatistics(**options, device=device)
     if len(block[0]) and len((parts := encode(number, *block))[0]):
         statistics.partial_fit(*parts)
-    # While they wait to be merged, they must not occupy the device, and the merging worker may have none.
+    # Statistics that wait to be merged must not occupy the device, and the merging worker may have none.
     return statistics if device is None else SufficientStatistics(**options).merge(statistics)
 
 

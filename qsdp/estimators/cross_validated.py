@@ -149,7 +149,7 @@ class _CrossValidated:
         if "sample_weight" in score:
             _check_weighs(scorer)
             score = {**score, "sample_weight": samples.weights}
-        # The problem drops rows of weight zero, and so splits must be renumbered.
+        # The problem drops rows of weight zero, so the rows of the splits are renumbered.
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
         path, folds = plan_paths(

@@ -93,7 +93,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" not in vars(cls):
-            # Without a copy of its own, errors of the constructor would name the base class.
+            # Copy the constructor, so that its errors name this class instead of the base class.
             cls.__init__ = named_copy(cls.__init__, cls.__qualname__)  # type: ignore[method-assign]
 
     def _keep(self, arguments: dict[str, Any]) -> None:
