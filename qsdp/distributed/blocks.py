@@ -1,4 +1,4 @@
-"""Dask arrays and data frames as blocks of rows, which are worked on where they lie."""
+"""Dask arrays and data frames as blocks of rows, which are processed where they are stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qsdp.statistics.sample import RowSample
 
 __all__ = ["RowBlocks", "Rows", "is_collection", "map_rows"]
 
-#: Results that one task merges: it holds two of them at a time, and waits for all.
+#: Number of results that one task merges. It waits for all of them and holds two at a time.
 _FAN = 8
 
 
@@ -63,14 +63,14 @@ class Rows:
 
     @property
     def repetitions(self) -> npt.NDArray[Any]:
-        """The positive weights, or ones without weights."""
+        """The positive weights, or ones if there are no weights."""
         return np.ones(len(self)) if self.weights is None else self.weights[self.weights > 0.0]
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, indices: Iterable[int]) -> Rows:
-        """Return some of the rows."""
+        """Return the rows with these indices."""
         chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.intp)
         return Rows(
             _safe_indexing(self.X, chosen), self.y[chosen], None if self.weights is None else self.weights[chosen]
@@ -253,7 +253,7 @@ def _row_blocks(name: str, collection: Any) -> list[Any]:
         raise InvalidTypeError(f"{name} must be a Dask array or data frame; got {type(collection).__name__}")
     numblocks = getattr(collection, "numblocks", None)
     if numblocks is None:
-        # Whole optimisation would fuse blocks of files, more of them for a series than for a frame of many columns.
+        # Full optimisation would fuse blocks of files, and more of them for a series than for a frame of many columns.
         simple = collection.simplify() if hasattr(collection, "simplify") else collection
         return list(simple.to_delayed(optimize_graph=False))
     if len(numblocks) == 2 and numblocks[1] > 1:
@@ -262,7 +262,7 @@ def _row_blocks(name: str, collection: Any) -> list[Any]:
 
 
 def _named(work: Callable[..., Any], number: int, *block: Any) -> Any:
-    """Return what the work makes of a block, whose number errors name; a task on a worker."""
+    """Return the result of `work` on a block, as a task on a worker; errors name the block number."""
     try:
         return work(number, *block)
     except (InvalidInputError, InvalidTypeError) as error:
@@ -274,7 +274,7 @@ def _computed(value: Any, kept: str) -> Any:
         return value.compute()
     except QSDPError:
         raise
-    except Exception as error:  # whatever a cluster that went away makes Dask raise
+    except Exception as error:  # Dask raises many kinds of errors if the cluster is lost
         reason = str(error).split("\n", 1)[0] or "no reason given"
         raise SolverError(f"Dask stopped with {type(error).__name__}: {reason}{kept}") from error
 

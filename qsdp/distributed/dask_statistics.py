@@ -1,4 +1,4 @@
-"""Statistics of Dask collections: each block is summed where it lies, and packed triangles are merged in a tree."""
+"""Statistics of Dask collections: blocks are summed where they are stored; packed triangles are merged in a tree."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ def _summed(
     *block: Any,
     encode: Callable[..., tuple[Any, ...]] = _as_it_is,
 ) -> SufficientStatistics:
-    """Return the statistics of one block, which are on the processor; a task on a worker."""
+    """Return the statistics of one block, on the CPU; this is a task on a worker."""
     statistics = SufficientStatistics(**options, device=device)
     if len(block[0]) and len((parts := encode(number, *block))[0]):
         statistics.partial_fit(*parts)
-    # Blocks that wait to be merged leave the device to others, and who merges them may have none.
+    # Statistics that wait to be merged must not occupy the device, and the merging worker may have none.
     return statistics if device is None else SufficientStatistics(**options).merge(statistics)
 
 
@@ -143,7 +143,7 @@ def _merged(parts: Sequence[SufficientStatistics]) -> SufficientStatistics:
 
 
 def _blocks_done(lengths: Sequence[int], n_samples: int, checkpoint: str) -> int:
-    """Return how many of the first blocks have so many rows."""
+    """Return how many of the first blocks have `n_samples` rows together."""
     total = 0
     for number, length in enumerate([*lengths, 0]):
         if total == n_samples:

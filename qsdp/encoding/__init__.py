@@ -1,4 +1,4 @@
-"""From the columns of a table to the inputs of a network: standardised, thresholds, categories, scales."""
+"""Encodings of the columns of a table as inputs of a network: numbers, thresholds, categories and scales."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Transformers bring scikit-learn; encodings do without.
+    # Transformers need scikit-learn, encodings do not.
     if name in __all__:
         from qsdp.encoding import scaler, transformers
 

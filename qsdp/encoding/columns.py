@@ -13,10 +13,10 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["as_numbers", "as_symbols", "chosen_columns", "is_frame", "is_symbolic"]
 
-#: Classes of missing entries of pandas, known by name: it need not be there.
+#: Classes of missing entries in pandas, known by name because pandas may not be installed.
 _PANDAS_MISSING = {"NAType", "NaTType"}
 
-#: Kinds of NumPy's types of times and of their differences.
+#: Kind codes of NumPy's types for times and time differences.
 _DATES = "Mm"
 
 
@@ -26,7 +26,7 @@ def is_frame(X: Any) -> bool:
 
 
 def is_symbolic(column: Any) -> bool:
-    """Return whether a column holds symbols by its type, or by its entries where the type does not tell."""
+    """Return whether a column holds symbols by its type, or by its entries if the type does not tell."""
     if _is_categorical_type(column):
         return True
     entries = np.asarray(column)
@@ -38,7 +38,7 @@ def is_symbolic(column: Any) -> bool:
 
 
 def as_numbers(column: Any, name: str) -> npt.NDArray[np.float64]:
-    """Return a column as floats, nan where missing."""
+    """Return a column as floats, with nan for missing entries."""
     entries = np.asarray(column)
     if entries.dtype.kind in _DATES and len(entries):
         raise _unknown(entries[0], name)
@@ -52,7 +52,7 @@ def as_numbers(column: Any, name: str) -> npt.NDArray[np.float64]:
 
 
 def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
-    """Return a column as texts, booleans and numbers of Python, None where missing."""
+    """Return a column as Python text, booleans and numbers, with None for missing entries."""
     entries = np.asarray(column, dtype=object)
     symbols = np.empty(len(entries), dtype=object)
     symbols[:] = [_symbol(entry, name) for entry in entries.tolist()]
@@ -60,7 +60,7 @@ def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
 
 
 def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which columns a mask, numbers or names choose."""
+    """Return a mask of the columns that a mask, numbers or names choose."""
     given = np.asarray(chosen)
     if given.ndim != 1 or given.dtype.kind not in "biuUTO":
         raise InvalidTypeError(
@@ -124,7 +124,7 @@ def _unknown(entry: Any, name: str) -> InvalidTypeError:
             f"column {name!r} of X holds dates, such as {entry!s:.60}: a network takes numbers or categories, such as "
             f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a day"
         )
-    # scikit-learn's own words, by which its checks know the error.
+    # The checks of scikit-learn recognise the error by these words.
     return InvalidTypeError(
         f"column {name!r} of X: every entry (argument) must be a string or a number; "
         f"got {type(entry).__name__}, such as {entry!r:.60}"

@@ -14,27 +14,27 @@ __all__ = ["STRATEGIES", "Distribution", "without_outliers"]
 
 STRATEGIES = ("quantile", "uniform")
 
-#: Tails of the quantiles that tell outliers, of which the first at a distance are taken, and by how many times that
-#: distance an outlier is beyond them: 6.6 standard deviations of normal entries from their mean.
+#: Tails of the quantiles that define outliers, and the multiple of their distance by which outliers lie beyond them,
+#: 6.6 standard deviations from the mean for normal entries. The first tail whose quantiles differ is used.
 _FENCES = ((0.25, 4.4), (0.05, 1.5), (0.01, 0.9))
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
-#: Share of the gap between two neighbouring values by which a threshold may leave its middle to be a short decimal.
+#: Share of the gap between neighbouring values by which a threshold may deviate from the middle to be a short decimal.
 _LEEWAY = 0.125
 
-#: Factor on the number of quantiles asked for up to which more are tried where some coincide.
+#: If quantiles coincide, more are tried, up to this multiple of the requested number.
 _MOST_QUANTILES = 1024
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distinct values of a column with the weight up to each.
+    """The distinct values of a column and their cumulative weights.
 
     Attributes
     ----------
     values : ndarray of shape (k,)
-        Ascending, finite, at least one.
+        Finite values in ascending order, at least one.
     below : ndarray of shape (k,)
         Weight of all entries that are not above the value.
     """
@@ -52,19 +52,19 @@ class Distribution:
         return cls(values, np.cumsum(np.bincount(position, weights)))
 
     def median(self) -> float:
-        """Return the median: the mean of two values where half of the weight lies below."""
+        """Return the median; it is the mean of two values if half of the weight lies below."""
         first, second = (int(np.searchsorted(2.0 * self.below, self.below[-1], side=side)) for side in _SIDES)
         return float(0.5 * self.values[first] + 0.5 * self.values[min(second, len(self.values) - 1)])
 
     def quantile(self, share: float) -> float:
-        """Return the smallest value that as much of the weight is not above."""
+        """Return the smallest value such that at least this share of the weight is not above it."""
         return float(self.values[min(np.searchsorted(self.below, share * self.below[-1]), len(self.values) - 1)])
 
     def fences(self, times: float = 1.0) -> tuple[float, float]:
-        """Return limits of which entries beyond are outliers; infinite where nearly all of the weight is on one value.
+        """Return limits beyond which entries are outliers; infinite if nearly all of the weight is on one value.
 
-        They bear outliers of up to a quarter of the weight on either side, if no half of it is on one value, and stand
-        so many times as far from the quantiles as is usual.
+        The limits resist outliers of up to a quarter of the weight on either side, unless half of it is on one value.
+        Their distance from the quantiles is multiplied by `times`.
         """
         for tail, factor in _FENCES:
             low, high = self.quantile(tail), self.quantile(1.0 - tail)
@@ -74,20 +74,20 @@ class Distribution:
         return -math.inf, math.inf
 
     def thresholds(self, most: int, strategy: str) -> list[float]:
-        """Return at most `most` ascending thresholds t, which divide the values x by x > t into nonempty parts.
+        """Return at most `most` ascending thresholds t, which divide the values x into nonempty parts by x > t.
 
         Parameters
         ----------
         most : int
         strategy : {"quantile", "uniform"}
-            Parts of equal weight, or of equal width between the smallest and the largest value. k values have all their
-            k - 1 thresholds where that is not too many.
+            Parts of equal weight, or of equal width between the smallest and the largest value. If k values have at
+            most that many thresholds, all k - 1 are returned.
 
         Notes
         -----
-        A threshold is the shortest decimal near the middle of the gap between two neighbouring values. Where much of
-        the weight is on one value, several quantiles fall into the same gap; then more of them are taken, so that the
-        rest of the values is divided too.
+        A threshold is the shortest decimal near the middle of the gap between two neighbouring values. If much of
+        the weight is on one value, several quantiles fall into the same gap. More of them are then taken, so that the
+        other values are divided too.
         """
         values = self.values
         if len(values) - 1 <= most:
@@ -95,7 +95,7 @@ class Distribution:
         elif strategy == "quantile":
             gaps = _quantile_gaps(self.below, most)
         else:
-            # As a convex combination: the difference of huge values would overflow.
+            # Use a convex combination, because the difference of huge values would overflow.
             shares = np.arange(1, most + 1) / (most + 1)
             gaps = np.searchsorted(values, (1.0 - shares) * values[0] + shares * values[-1], side="right") - 1
             gaps = np.unique(np.clip(gaps, 0, len(values) - 2))
@@ -103,14 +103,14 @@ class Distribution:
 
 
 def without_outliers(entries: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return entries (n,) or columns (n, C), of which those beyond the fences of their distribution are moved there."""
+    """Return entries (n,) or columns (n, C), with outliers moved to the fences of their distribution."""
     columns = entries.reshape(len(entries), -1).T
     moved = np.stack([np.clip(one, *Distribution.of(one, weights).fences()) for one in columns], axis=1)
     return moved.reshape(entries.shape)
 
 
 def _quantile_gaps(below: FloatArray, n_thresholds: int) -> np.ndarray:
-    """Return the gaps nearest to as many equidistant quantiles as give no more than `n_thresholds` distinct ones."""
+    """Return the gaps nearest to equidistant quantiles, as many as give at most `n_thresholds` distinct gaps."""
 
     def gaps(count: int) -> np.ndarray:
         targets = below[-1] * (np.arange(1, count + 1) / (count + 1))

@@ -1,4 +1,4 @@
-"""Inputs that predict as well without the others, by quadratic ridge regression on rows held out."""
+"""Elimination of inputs without loss of accuracy, by quadratic ridge regression on held-out rows."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from qsdp.relaxation.rows import DistinctRows
 
 __all__ = ["useful_inputs"]
 
-#: Folds, and distinct rows below which no input is left out.
+#: Number of folds, and number of distinct rows below which no input is eliminated.
 _FOLDS, _LEAST_ROWS = 5, 20
 
-#: Share of the inputs that is left out at once, and how many stay at least.
+#: Share of the inputs that one step eliminates, and minimum number of inputs that stay.
 _LEFT_OUT, _LEAST_INPUTS = 0.25, 2
 
-#: Standard errors of paired differences by which errors must be larger than the least for the search to end.
+#: The search ends if errors exceed the least ones by more than this number of standard errors of paired differences.
 _HOPELESS = 3.0
 
-#: Standard errors of paired differences by which errors may be larger than the least for fewer inputs, and the share of
-#: the error that is rounding. With one, the usual rule, of ten sets three lost 0.4 to 0.8 points; with a half, as with
-#: none, changes of accuracy average zero, and bits are a seventh fewer than with none.
+#: Fewer inputs may exceed the least errors by this number of standard errors of paired differences; and the share of an
+#: error that is rounding. With one standard error, the usual rule, three of ten data sets lost 0.4 to 0.8 points. With
+#: a half, as with none, changes of accuracy average zero, and there are a seventh fewer bits than with none.
 _NEGLIGIBLE, _ROUNDING = 0.5, 1e-9
 
 
@@ -41,34 +41,34 @@ def useful_inputs(
 ) -> IntArray:
     r"""Return the fewest of the first `n_inputs` columns of a problem that predict as well as any number of them.
 
-    Recursive elimination, cross-validated: a quadratic ridge regression, as in `left_out_errors`, is fitted again and
-    again, each time without the quarter of the inputs that matters least to its predictions. How many of them stay is
-    decided on rows held out, fold by fold, outside of which the inputs are ranked too: inputs ranked on all rows
-    seem better there than they are. The fewest whose errors are larger than the least by no more than half a standard
-    error of the paired differences stay. Rows are dealt to the folds one by one, equal ones, too.
+    This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_errors`, is fitted
+    repeatedly, each time without the quarter of the inputs that matters least to its predictions. Held-out rows decide
+    how many inputs stay. In each fold, inputs are ranked on the training part: if ranked on all rows, they seem better
+    than they are. The fewest inputs stay whose errors exceed the least ones by at most half a standard error of the
+    paired differences. Rows are dealt to the folds one by one, including equal rows.
 
     Parameters
     ----------
     problem : TrainingProblem
-        Its beta does not matter. Columns after the first ones, such as a constant, stay.
+        Its beta does not matter. Columns after the first `n_inputs`, such as a constant, stay.
     rows : DistinctRows
-        Of the problem's samples, by these or other inputs; a thousand of them at most are used.
+        Distinct rows of the problem's samples, by these or other inputs; at most a thousand of them are used.
     n_inputs : int
     deadline : Deadline
-        When it has passed, what is best by then is returned.
+        Once it has passed, the best inputs so far are returned.
     fit : RidgeFit, optional
-        The regression of all inputs, if it is known.
+        Regression on all inputs, if known.
 
     Returns
     -------
     ndarray of int
-        Ascending.
+        Numbers of the columns, ascending.
     """
     everything = np.arange(n_inputs)
     if rows.count < _LEAST_ROWS or n_inputs <= _LEAST_INPUTS:
         return everything
     elimination = _Elimination.of(problem, rows, n_inputs, fit)
-    # Of all rows first, then of those outside of each fold.
+    # Inputs ranked on all rows come first, then those ranked on each training part.
     inputs = [everything] * (1 + _FOLDS)
     tried: list[tuple[IntArray, FloatArray]] = []
     while not deadline.over:
@@ -84,24 +84,24 @@ def useful_inputs(
 
 
 def _least(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
-    """Return the errors of the least sum."""
+    """Return the errors with the least sum."""
     return min((errors for _, errors in tried), key=lambda errors: float(errors.sum()))
 
 
 def _as_good(errors: FloatArray, least: FloatArray, standard_errors: float) -> bool:
-    """Return whether errors are larger than the least by so many standard errors at most, or by rounding."""
+    """Return whether errors exceed the least by at most this number of standard errors, or by rounding."""
     worse = errors - least
     return bool(worse.mean() <= standard_errors * standard_error(worse) + _ROUNDING * errors.mean())
 
 
 def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:
-    """Return so many inputs of the largest importances, ascending."""
+    """Return the `count` inputs with the largest importances, ascending."""
     return np.sort(inputs[np.argsort(-importances, kind="stable")[:count]])
 
 
 @dataclass(frozen=True, eq=False)
 class _Elimination:
-    """Distinct rows, and how their weights are divided between training parts and folds.
+    """Distinct rows and the division of their weights between training parts and folds.
 
     Attributes
     ----------
@@ -111,9 +111,9 @@ class _Elimination:
     activation : PolynomialActivation or None
     n_inputs : int
     strength : float
-        Of the ridge penalty, for all inputs.
+        Strength of the ridge penalty, for all inputs.
     held_out : ndarray of shape (folds, c)
-        The weight of every cell that a fold holds out.
+        Weight of each cell that a fold holds out.
     """
 
     left_out: LeftOut
@@ -127,12 +127,12 @@ class _Elimination:
     def of(
         cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None
     ) -> _Elimination:
-        """Return that of a problem, and of its regression."""
+        """Return the elimination for a problem and its regression."""
         left_out, fit = LeftOut.of(problem, rows), fit or left_out_fit(problem, rows)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
-        # Every fifth row, from number k on, of those of the cell.
+        # Fold k gets every fifth row of a cell, from number k on.
         later = np.arange(_FOLDS - 1, -1, -1)[:, None]
         dealt = (ends + later) // _FOLDS - (ends - left_out.counts + later) // _FOLDS
         held_out = dealt / left_out.counts * left_out.weights
@@ -140,12 +140,12 @@ class _Elimination:
         return cls(left_out, X, problem.activation, n_inputs, fit.strength, held_out)
 
     def measure(self, inputs: list[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
-        """Return the squared errors (k,) at rows held out, and the importances of the inputs, each ranked on its rows.
+        """Return squared errors (k,) on held-out rows, and the importances of all inputs on the rows that rank them.
 
         Parameters
         ----------
         inputs : list of ndarray of int
-            Those of all rows first, then those of each training part.
+            Inputs for all rows, then those for each training part.
         """
         left_out = self.left_out
         strength = self.strength
@@ -168,7 +168,7 @@ class _Elimination:
     def _fit(
         self, inputs: IntArray, cell_weights: FloatArray, targets: FloatArray, strength: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what a regression of some inputs on weighted cells predicts for all rows, and their importances."""
+        """Return predictions for all rows by a regression on some inputs and weighted cells, and the importances."""
         place, count = self.left_out.place, len(self.X)
         weights = np.bincount(place, cell_weights, minlength=count).astype(float)
         training = weights > 0.0
@@ -194,7 +194,7 @@ class _Elimination:
 
 
 def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:
-    """Add a multiple of the mean eigenvalue of so many rows to the diagonal, and return it."""
+    """Add a multiple of the mean eigenvalue of `n_rows` rows to the diagonal, and return it."""
     ridge = strength * (float(np.trace(gram)) / n_rows or 1.0)
     gram[np.diag_indices(len(gram))] += ridge
     return ridge
@@ -203,12 +203,12 @@ def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:
 def _importances(
     X: FloatArray, dual: FloatArray, weights: FloatArray, activation: PolynomialActivation | None
 ) -> FloatArray:
-    """Return by how much predictions change if a column is replaced by its mean, squared and summed over rows."""
+    """Return the squared changes of predictions, summed over rows, if a column is replaced by its mean."""
     a, b, _ = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
     deviations = X - np.average(X, axis=0, weights=weights)
     importances = np.zeros(X.shape[1])
     for one in dual.T:
-        # The predictions are x'Sx + s'x and a constant, S and s sums over rows.
+        # Predictions are x'Sx + s'x + a constant, where S and s are sums over rows.
         slopes = 2.0 * a**2 * np.linalg.multi_dot([X, X.T * one, X]) + 0.5 * b**2 * (one @ X)
         changes = deviations * (slopes - deviations * (a**2 * (one @ np.square(X))))
         importances += weights @ np.square(changes)

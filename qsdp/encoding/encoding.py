@@ -1,4 +1,4 @@
-"""The map from columns of a table to the inputs of a network: evaluated and stored without pickles."""
+"""The map from columns of a table to the inputs of a network, with its evaluation and storage without pickle."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Encoding"]
 
-#: Numbers of the categories of columns, by position.
+#: Numbers of the categories, by position of the column.
 _Codes = dict[int, dict[Symbol | None, int]]
 
-#: Encoded values of larger magnitude are refused: networks square them.
+#: Encoded values of larger magnitude are refused, since networks square them.
 _LARGEST = 1e100
 
 
@@ -30,14 +30,14 @@ _LARGEST = 1e100
 class Encoding(Summarized):
     """The map from columns of a table to the inputs of a network.
 
-    Needs no scikit-learn, compares by value, and travels as JSON: `to_state` and `from_state`.
+    It does not need scikit-learn, compares by value, and is stored as JSON with `to_state` and `from_state`.
 
     Attributes
     ----------
     columns : tuple of InputColumn
-        Of the table, in order.
+        Columns of the table, in order.
     expressions : tuple of Expression
-        Of the inputs, in order.
+        Definitions of the inputs, in order.
 
     Examples
     --------
@@ -79,12 +79,12 @@ class Encoding(Summarized):
 
     @property
     def all_bits(self) -> bool:
-        """Whether every input is a bit, whatever two numbers stand for it: for `qsdp.export.to_verilog`."""
+        """Whether every input is a bit, coded by any two numbers, as `qsdp.export.to_verilog` requires."""
         return all(expression.is_bit for expression in self.expressions)
 
     @property
     def is_integer(self) -> bool:
-        """Whether every input is an integer: a bit, shifted by a whole number of places at most."""
+        """Whether every input is an integer: a bit whose two values are integers."""
         values = [expression.bit_values for expression in self.expressions]
         return all(pair is not None and all(float(value).is_integer() for value in pair) for pair in values)
 
@@ -97,17 +97,17 @@ class Encoding(Summarized):
         return replace(self, expressions=tuple(replace(one, scale=one.scale / factor) for one, factor in pairs))
 
     def restricted(self, inputs: Sequence[int] | npt.NDArray[np.intp]) -> Encoding:
-        """Return the encoding of some of the inputs, by their numbers."""
+        """Return the encoding that has only the inputs with these numbers."""
         return replace(self, expressions=tuple(self.expressions[k] for k in inputs))
 
     def renamed(self, names: Sequence[str]) -> Encoding:
-        """Return the encoding of columns with other names."""
+        """Return the same encoding with other names of the columns."""
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
         named = tuple(replace(one, column=names[one.position]) for one in self.expressions)
         return Encoding(columns, named)
 
     def trimmed(self) -> Encoding:
-        """Return the encoding of a table that has only the columns in use."""
+        """Return the encoding for a table that has only the columns in use."""
         kept = self.used
         place = {position: new for new, position in enumerate(kept)}
         moved = tuple(replace(one, position=place[one.position]) for one in self.expressions)
@@ -116,15 +116,15 @@ class Encoding(Summarized):
     # -- evaluation ----------------------------------------------------------------------------------------
 
     def encode(self, table: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Return the inputs of shape (n, width); little more memory is used than for them.
+        """Return the inputs, of shape (n, width), using little more memory than they take.
 
         Parameters
         ----------
         table : sequence of ndarray of shape (n,)
-            The columns: float64 with nan where missing for numbers, objects with None where missing for symbols.
-            Those that are not `used` may hold anything.
+            The columns: float64 with nan for missing numbers, or objects with None for missing symbols.
+            Columns that are not `used` may hold anything.
         dtype : data type, default=numpy.float64
-            Of floats, or of integers, such as int8, where the encoding `is_integer`.
+            Floats, or integers, such as int8, if the encoding `is_integer`.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Encoding(Summarized):
         return encoded
 
     def unseen(self, table: Sequence[npt.NDArray[Any]]) -> dict[str, list[Any]]:
-        """Return the entries of the columns of symbols in use that are not among their categories, by column."""
+        """Return the entries of symbolic columns in use that are not among their categories, by column."""
         found = {}
         for position in self.used:
             column = self.columns[position]
@@ -159,7 +159,7 @@ class Encoding(Summarized):
     def _read(
         self, table: Sequence[npt.NDArray[Any]], rows: slice
     ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Return filled numbers, numbers of categories (-1 for none) and missingness of some rows, (k, columns)."""
+        """Return filled numbers, category numbers (-1 for none) and missing flags of some rows, each (k, columns)."""
         shape = (len(table[0][rows]), len(self.columns))
         numbers, codes, missing = np.zeros(shape), np.full(shape, -1, dtype=np.intp), np.zeros(shape, dtype=np.bool_)
         numeric = [position for position in self.used if self.columns[position].categories is None]
@@ -238,7 +238,7 @@ class Encoding(Summarized):
 
 
 class _Group:
-    """The expressions of a kind as arrays: their places among all, positions of their columns, and numbers."""
+    """The expressions of one kind as arrays: their places among all, positions of their columns, and constants."""
 
     def __init__(self, kind: str, at: list[int], expressions: list[Expression], codes: _Codes) -> None:
         self.kind, self.expressions, self.at = kind, expressions, np.array(at, dtype=np.intp)
@@ -255,7 +255,7 @@ class _Group:
         return inputs
 
     def standardised(self, numbers: FloatArray) -> FloatArray:
-        """Return the inputs for terms that are numbers, if their squares are representable."""
+        """Return the inputs for terms that are numbers, or raise if their squares are not representable."""
         with np.errstate(over="ignore"):
             inputs = self.scaled(np.clip(numbers, self.low, self.high))
         if not np.all(np.abs(inputs) <= _LARGEST):

@@ -1,4 +1,4 @@
-"""What the inputs of a network are: expressions in the columns of a table."""
+"""Definitions of the inputs of a network: expressions in the columns of a table."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ KINDS = ("value", "above", "equals", "missing")
 
 @dataclass(frozen=True)
 class InputColumn:
-    """A column of the table: of numbers, of symbols (text, booleans, categories), or one of which nothing is used.
+    """A column of the table: it holds numbers or symbols (text, booleans, categories), or is not used.
 
     Attributes
     ----------
     name : str
     fill : float or None
-        What a missing number stands for, the median of training; None unless the column is of numbers.
+        Replacement for missing numbers, the median of the training set; None unless the column holds numbers.
     categories : tuple or None
-        Symbols of training, with None if some were missing; None unless the column is of symbols.
+        Symbols in the training set, with None if some were missing; None unless the column holds symbols.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Expression:
     center, scale : float
         The scale is positive. Bits as 0 and 1 have center 0 and scale 1, bits as -1 and +1 have one half for both.
     low, high : float or None
-        A number below or above is taken for these; None, as for bits, if there is no limit.
+        Limits to which numbers are clipped; None, as for bits, if there is no limit.
 
     Notes
     -----
-    A missing number is replaced by the `fill` of its column before all terms but "missing"; a missing symbol equals
-    none.
+    A missing number is replaced by the `fill` of its column before all terms except "missing"; a missing symbol
+    equals no value.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """The term as text: what the input is called."""
+        """The term as text, which is the name of the input."""
         if self.kind == "value":
             return self.column
         if self.kind == "missing":
@@ -90,7 +90,7 @@ class Expression:
 
     @property
     def bit_values(self) -> tuple[float, float] | None:
-        """The two values of the input where the term is a bit, else None."""
+        """The two values of the input if the term is a bit, else None."""
         return ((0.0 - self.center) / self.scale, (1.0 - self.center) / self.scale) if self.is_bit else None
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class Expression:
 
 
 def _written(value: Any) -> str:
-    """Return a number as its shortest decimal, other symbols as they are."""
+    """Return a float as its shortest decimal, and other symbols as text."""
     if type(value) is not float:
         return str(value)
     short = f"{value:g}"

@@ -27,23 +27,23 @@ BITS = {"binary": (0.0, 1.0), "bipolar": (0.5, 0.5)}
 
 MISSING = ("indicator", "fill")
 
-#: Standard deviations beyond which numbers are cut. On ten data sets no accuracy was lost at 2 or 3, and that of sets
-#: with columns of rare categories rose by three points.
+#: Number of standard deviations at which numbers are clipped. On ten data sets, no accuracy was lost at 2 or 3. On data
+#: sets with columns of rare categories, accuracy rose by three points.
 CUT = 3.0
 
-#: Where numbers are cut, how many times as far away as outliers begin those are that have no say in units, 660 standard
-#: deviations: beside one of 1e20 all others were equal. Of 233 columns of 18 data sets one has such entries.
+#: If numbers are cut, those beyond this multiple of the outlier margin (594 standard deviations) do not set the units:
+#: with one entry of 1e20, all others were equal. Of 233 columns of 18 data sets, one has such entries.
 _EXTREME = 100.0
 
-#: Thresholds of a column that are chosen from, and what is taken unasked. On thirteen data sets 5 or 20 a column, where
-#: samples held out chose them, had half a point of accuracy more than 3, 6 or 12.
+#: Candidate numbers of thresholds per column, and the default. On thirteen data sets, 5 or 20 per column, chosen on
+#: held-out rows, had half a point more accuracy than 3, 6 or 12.
 _THRESHOLDS, _UNASKED = (5, 20), 3
 
-#: Thresholds of all columns together at most, and products of samples, outputs and squared inputs: of 26 letters by 16
-#: columns a quarter allows one threshold a column (82 % of new rows right, 42 s for a fit), this three (87 %, 60 s).
+#: Maximum number of all thresholds, and maximum product of samples, outputs and squared inputs. For 26 letters with 16
+#: columns, a quarter allows one threshold per column (82 % right on new rows, 42 s per fit), this three (87 %, 60 s).
 _MOST_BITS, _MOST_PRODUCTS = 240, 6e8
 
-#: The encoding that is chosen on samples left out.
+#: Name of the encoding that is chosen on held-out rows.
 AUTO = "auto"
 
 Column = npt.NDArray[Any]
@@ -51,7 +51,7 @@ Column = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingRule:
-    """How the encoding of a table is made: the parameters of `TableEncoder`, checked."""
+    """Rule for the encoding of a table: the checked parameters of `TableEncoder`."""
 
     encoding: str = "both"
     n_thresholds: int = 3
@@ -63,22 +63,22 @@ class EncodingRule:
 
     @classmethod
     def recommended(cls, encoding: str, n_columns: int) -> EncodingRule:
-        """Return the rule of estimators and of the command line for tables of so many columns."""
+        """Return the rule that estimators and the command line use for tables of `n_columns` columns."""
         most = _MOST_BITS // max(n_columns, 1)
         return cls(encoding=encoding, n_thresholds=min(max(most, 1), _UNASKED), cut=CUT)
 
     @classmethod
     def finer(cls, standard: Encoding, inputs: FloatArray, n_outputs: int, n_distinct: int) -> list[EncodingRule]:
-        """Return rules to choose from beside "standard", each of more inputs than the last: numbers and thresholds.
+        """Return the candidate rules besides "standard", each with more inputs than the last: numbers and thresholds.
 
         Parameters
         ----------
         standard : Encoding
-            By that rule.
+            Encoding by the rule "standard".
         inputs : ndarray of shape (n, width)
-            By it. Those of two values have no thresholds to choose from.
+            Inputs by that encoding. Inputs with two values have no candidate thresholds.
         n_outputs, n_distinct : int
-            Distinct rows of the inputs, since how often a row is repeated may not matter. They tell what is affordable.
+            Number of outputs, and of distinct rows, as repetitions may not matter. They limit the affordable inputs.
         """
         affordable = math.isqrt(int(_MOST_PRODUCTS / (min(n_distinct, MOST_SAMPLES) * n_outputs)))
         many = np.any((inputs > inputs.min(axis=0)) & (inputs < inputs.max(axis=0)), axis=0)
@@ -102,7 +102,7 @@ class EncodingRule:
     def fit(
         self, table: Sequence[Column], names: Sequence[str], weights: FloatArray | None = None
     ) -> tuple[Encoding, dict[str, str]]:
-        """Return the encoding of a table, and why columns without an input have none.
+        """Return the encoding of a table, and the reasons why columns have no input.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class EncodingRule:
             As for `Encoding.encode`: columns of objects are symbols, the others numbers.
         names : sequence of str
         weights : ndarray of shape (n,), optional
-            Of the rows, positive; None is one for each.
+            Positive weights of the rows; None means one for each.
         """
         symbols = {position for position, entries in enumerate(table) if entries.dtype == object}
         known = {position: ~np.isnan(entries) for position, entries in enumerate(table) if position not in symbols}
@@ -149,7 +149,7 @@ class EncodingRule:
         return Encoding(tuple(columns), tuple(expressions)), dropped
 
     def _usual(self, numbers: FloatArray, spread: Distribution) -> FloatArray:
-        """Return numbers to take the mean and deviation of: where they are cut, extreme ones are moved first."""
+        """Return numbers for the mean and deviation; if numbers are cut, extreme ones are moved first."""
         if self.cut is None:
             return numbers
         low, high = spread.fences(_EXTREME)
@@ -166,7 +166,7 @@ class EncodingRule:
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()
         center, scale = BITS[self.bits]
-        # The second of two says it all.
+        # For two categories, one bit is enough.
         for symbol in categories[1:] if len(categories) == 2 else categories if len(categories) > 2 else ():
             kind = "missing" if symbol is None else "equals"
             yield Expression(column.name, position, kind, symbol, center, scale)
@@ -179,7 +179,7 @@ class EncodingRule:
         if as_value and len(spread.values) > 1:
             limits = (None, None) if self.cut is None else (mean - self.cut * scale, mean + self.cut * scale)
             yield Expression(name, position, "value", None, mean, scale, *limits)
-        # The value of a column of two values is a bit itself.
+        # In a column with two values, the value is already a bit.
         if as_bits and len(spread.values) > 1 + as_value:
             for threshold in spread.thresholds(self.n_thresholds, self.strategy):
                 yield Expression(name, position, "above", threshold, center, step)
@@ -191,11 +191,11 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
     """Return the mean and the deviation, one if it is zero, of each column."""
     if not columns:
         return []
-    # Loaded here: everything else does without scikit-learn.
+    # Imported here, because nothing else in this module needs scikit-learn.
     from sklearn.preprocessing import StandardScaler
 
     X = np.stack(columns, axis=1)
-    # Powers of two, so that nothing is rounded: squares of huge and of tiny numbers are not representable.
+    # Squares of huge and tiny numbers are not representable. Scaling by powers of two does not round.
     exponents = np.frexp(np.abs(X).max(axis=0))[1]
     scaler = StandardScaler().fit(np.ldexp(X, -exponents), sample_weight=weights)
     constant = scaler.var_ == 0.0
@@ -204,7 +204,7 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
 
 
 def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:
-    """Return an input that is zero on all rows of training: a network needs one, and is left its constant."""
+    """Return an input that is zero on the training set: a network needs an input, and only its constant is left."""
     if column.categories is not None:
         first = column.categories[0]
         return column, Expression(column.name, 0, "missing" if first is None else "equals", first, center=1.0)

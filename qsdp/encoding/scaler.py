@@ -1,4 +1,4 @@
-"""The scaler of inputs as a transformer of scikit-learn."""
+"""The scaler of inputs as a scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     time_limit : float, optional
         Seconds for each solve.
     random_state : int, Generator, RandomState or None, default=0
-        For the choice of rows.
+        Random numbers for the choice of rows.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class SupervisedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
 
 def _coded(y: npt.NDArray[Any], loss: Loss, kind: str) -> npt.NDArray[Any]:
-    """Return targets for a loss: standardised numbers; classes as -1 and +1, one of many, or numbers."""
+    """Return targets for a loss: standardised numbers, or classes as -1 and +1, as rows of them, or as numbers."""
     if kind == "continuous" or (kind == "auto" and type_of_target(y).startswith("continuous")):
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be one of real targets for numbers; got {loss!r}")

@@ -1,4 +1,4 @@
-"""Scales of the inputs: powers of two, a shift each in hardware, from the data and from solved relaxations."""
+"""Scales of the inputs from data and solved relaxations: powers of two, which are shifts in hardware."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qsdp.relaxation import Relaxation, beta_max, solve_relaxation
 
 __all__ = ["fit_scales", "restricted_to", "row_scale", "scaled_to_rows", "supervised_scales"]
 
-#: Why a column whose inputs do not help has none.
+#: Reason why a column has no input if its inputs do not help.
 NO_GAIN = "no gain"
 
 
@@ -30,7 +30,7 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
     ----------
     X : array-like of shape (n, d)
     norm : float, default=1.5
-        > 0. With the activation "relu_like", 0.5 to 1.5 suit most data sets.
+        Wanted norm, > 0. With the activation "relu_like", 0.5 to 1.5 suit most data sets.
     sample_weight : array-like of shape (n,), optional
 
     Returns
@@ -59,7 +59,7 @@ def scaled_to_rows(encoding: Encoding, inputs: FloatArray, sample_weight: FloatA
 def restricted_to(
     encoding: Encoding, inputs: FloatArray, kept: IntArray, sample_weight: FloatArray | None = None
 ) -> tuple[Encoding, dict[str, str]]:
-    """Return the encoding with some of its inputs (n, width), scaled to rows anew, and why columns now have none."""
+    """Return the encoding with some of its inputs (n, width), rescaled, and why columns now have no input."""
     few = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
     unused = sorted(set(encoding.used) - set(few.used))
     return few, {encoding.columns[position].name: NO_GAIN for position in unused}
@@ -117,7 +117,7 @@ def supervised_scales(relaxation: Relaxation, *, exponent: float = 0.5, limit: f
     if not np.any(squares > 0.0):
         return np.ones(len(squares))
     shares = squares / squares.sum()
-    # Twice, since clipping changes what the first has balanced.
+    # Balance twice, since clipping changes the result of the first time.
     for _ in range(2):
         largest = logs.max()
         logs = logs - largest - 0.5 * math.log2(float(shares @ np.exp2(2.0 * (logs - largest))))
@@ -137,7 +137,7 @@ def fit_scales(
     tol: float = 1e-3,
     time_limit: float | None = None,
 ) -> FloatArray:
-    """Return a power of two for every column of a problem's data: first one for the rows, then one each in rounds.
+    """Return a power of two for each column of a problem's data: one for all columns, refined in rounds for each.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def fit_scales(
     exponent, limit : float
         See `supervised_scales`.
     tol, time_limit
-        For each solve, see `qsdp.solve_relaxation`.
+        Limits for each solve, see `qsdp.solve_relaxation`.
     """
     rounds, share = check_integer("n_rounds", n_rounds, minimum=0), check_real("fraction", fraction, strict=True)
     scales = np.full(problem.n_features, row_scale(problem.X, norm=norm, sample_weight=problem.sample_weight))
@@ -168,7 +168,7 @@ def fit_scales(
         )
         largest = beta_max(scaled)
         if largest == 0.0:
-            break  # zero is the best network whatever the scales
+            break  # the zero network is optimal for any scales
         relaxation = solve_relaxation(scaled.with_beta(share * largest), tol=tol, time_limit=time_limit)
         scales = scales * supervised_scales(relaxation, exponent=exponent, limit=limit)
     return scales

@@ -1,4 +1,4 @@
-"""Choice between encodings of the same rows, by quadratic ridge regression with each row left out in turn."""
+"""Choice between encodings of the same rows by the leave-one-out errors of quadratic ridge regression."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ __all__ = [
     "standard_error",
 ]
 
-#: Distinct rows used at most: a thousand tell gains of a hundredth from chance, in half a second for an encoding.
+#: Maximum number of distinct rows: a thousand tell gains of 1 % from chance, in half a second per encoding.
 _MOST_ROWS = 1000
 
-#: Distinct rows below which nothing can be told apart.
+#: Number of distinct rows below which encodings cannot be compared.
 _LEAST_ROWS = 8
 
 #: Strengths of the ridge penalty, as multiples of the mean eigenvalue: on 30 data sets the best ones were 1e-4 to 5.
 _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
 
-#: Scales of the inputs: products of them are dearer at the first, as cheap as the inputs themselves at the second. Most
-#: encodings of few inputs are best at the first, those of many bits at the second: at the first alone, bits that raise
-#: the accuracy of networks by 2 to 6 points on made problems of 5000 rows were no clear gain.
+#: Scales of the inputs. Their products are penalised more than inputs at the first scale, equally at the second. Most
+#: encodings of few inputs do best at the first, those of many bits at the second. At the first alone, bits that raise
+#: the accuracy of networks by 2 to 6 points on synthetic problems of 5000 rows were no clear gain.
 _SCALES = (1.0, 4.0)
 
-#: What an encoding of more inputs must gain: a share of the errors, and standard errors of their paired differences. On
-#: those sets accuracies did not depend on the second between 0.5 and 3, though bits were a fifth fewer at 2 than at 1;
-#: on 100 to 400 rows of made problems that bits help, gains between one and two were gains on new rows.
+#: Gain required of more inputs: a share of the errors, and a number of standard errors of their paired differences. On
+#: those data sets, accuracy did not depend on the latter from 0.5 to 3, but bits were a fifth fewer at 2 than at 1. On
+#: synthetic problems of 100 to 400 rows that bits help, gains of 1 to 2 standard errors were gains on new rows.
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 
-#: Eigenvalues below this share of the largest are rounding.
+#: Eigenvalues below this share of the largest are rounding errors.
 _RANK = 1e-13
 
 Candidate = TypeVar("Candidate")
@@ -54,7 +54,7 @@ Candidate = TypeVar("Candidate")
 
 @dataclass(frozen=True, eq=False)
 class RidgeFit:
-    """A quadratic ridge regression: the scale of its inputs, its strength over the mean eigenvalue, and its errors.
+    """A quadratic ridge regression: scale of the inputs, penalty strength over the mean eigenvalue, and errors.
 
     The errors, of shape (k,), are those of `left_out_errors`.
     """
@@ -65,74 +65,74 @@ class RidgeFit:
 
 
 def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
-    r"""Return the squared errors, of shape (k,), at distinct rows that a quadratic ridge regression was not fitted to.
+    r"""Return the squared leave-one-out errors of a quadratic ridge regression at distinct rows, shape (k,).
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
-    symmetric matrices S, one an output: the functions of the relaxation, with another norm. In terms of
+    symmetric matrices S, one per output: the functions of the relaxation, with another norm. Let
     :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
-    :math:`H = K (K + \lambda I)^{-1}`, over distinct rows, the error at a row left out that has a share s of the weight
-    of its distinct row is that of the fit to all rows, divided by :math:`1 - s H_{ii}`, so that one decomposition of K
-    gives them for every :math:`\lambda`, of which the best is taken, and the better of two scales of X. For losses
-    that grow less than squares, outlying targets are moved to where they begin to be outliers.
+    :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a share s of the weight of
+    its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition of K thus
+    gives the errors for every :math:`\lambda`. The best of these and the better of two scales of X are taken. For
+    losses that grow less than squares, outlying targets are moved to where outliers begin.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its beta does not matter.
     rows : DistinctRows
-        Of the problem's samples, by these or other inputs; a thousand of them at most are used.
+        Distinct rows of the problem's samples, by these or other inputs; at most a thousand of them are used.
 
     Returns
     -------
     ndarray of shape (min(k, 1000),)
-        Multiplied by the weights, and summed over equal rows. For other inputs the same rows are left out.
+        Errors times weights, summed over equal rows. For other inputs, the same rows are left out.
     """
     return left_out_fit(problem, rows).errors
 
 
 def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
-    """Return the regression of `left_out_errors`."""
+    """Return the ridge regression of `left_out_errors`."""
     left_out = LeftOut.of(problem, rows)
     inputs = problem.X[left_out.samples]
-    # Without a lift a scale multiplies all of the kernel, and strengths are relative to it.
+    # Without a lift, a scale multiplies the whole kernel, and strengths are relative to the kernel.
     scales = _SCALES if problem.lifted else _SCALES[:1]
     fits = (RidgeFit(scale, *left_out.best(quadratic_map(scale * inputs, problem.activation))) for scale in scales)
     return min(fits, key=lambda fit: float(fit.errors.sum()))
 
 
 def few_features(rows: QuadraticMap) -> bool:
-    """Return whether a regression on so many rows is less work by their features than by their inner products."""
+    """Return whether a regression is less work with the features of rows than with their inner products."""
     return rows.size * (rows.size + 1) <= rows.n_rows
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-    """Return the weight (k,) of every group and the means (k, C) of values (n, C)."""
+    """Return the weight (k,) of each group and the means (k, C) of its values (n, C)."""
     totals = np.bincount(groups, weights).astype(float)
     return totals, np.stack([np.bincount(groups, weights * one) for one in values.T], axis=1) / totals[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Rows to be left out one by one, as cells of equal rows with equal targets.
+    """Rows to be left out one by one, in cells of equal rows with equal targets.
 
     Attributes
     ----------
     samples : ndarray of int of shape (k,)
-        A sample of every distinct row.
+        One sample of each distinct row.
     row_weights : ndarray of shape (k,)
-        Of all samples of a distinct row.
+        Weight of all samples of each distinct row.
     means : ndarray of shape (k, C)
-        Of their targets.
+        Mean of their targets.
     place : ndarray of int of shape (c,)
-        Which of the k distinct rows the rows of a cell are.
+        Number of the distinct row that the rows of each cell equal.
     counts : ndarray of int of shape (c,)
-        Rows in a cell.
+        Number of rows in each cell.
     shares : ndarray of shape (c,)
-        Of the weight of this distinct row, the share of one row of the cell.
+        Share of one row of the cell in the weight of the distinct row.
     weights : ndarray of shape (c,)
-        Of all rows of a cell.
+        Weight of all rows of each cell.
     deviations : ndarray of shape (c, C)
-        Of the targets of a cell from the mean of the distinct row.
+        Targets of each cell minus the mean of the distinct row.
     """
 
     samples: npt.NDArray[np.intp]
@@ -146,7 +146,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows) -> LeftOut:
-        """Return those of a problem, a thousand distinct rows at most, whose targets have no outliers."""
+        """Return the rows of a problem, at most a thousand distinct ones, with targets free of outliers."""
         kept = np.random.default_rng(0).permutation(rows.count)[:_MOST_ROWS]
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
         targets = regression_targets(problem.y.reshape(problem.n_samples, -1), problem.loss, problem.sample_weight)
@@ -168,22 +168,22 @@ class LeftOut:
         )
 
     def best(self, rows: QuadraticMap) -> tuple[float, FloatArray]:
-        """Return the strength of the smallest errors, over the mean eigenvalue, and them, summed over equal rows.
+        """Return the strength with the smallest errors, over the mean eigenvalue, and these, summed over equal rows.
 
         Parameters
         ----------
         rows : QuadraticMap
-            Of the distinct rows.
+            Quadratic map of the distinct rows.
         """
         roots = np.sqrt(self.row_weights)[:, None]
         eigenvalues, basis = _decomposed(rows, roots)
         squares, coordinates = np.square(basis), basis.T @ (roots * self.means)
-        # Outside of the basis all is left.
+        # Outside the basis, the fit is zero.
         outside, missing = roots * self.means - basis @ coordinates, np.maximum(1.0 - squares.sum(axis=1), 0.0)
         unit = float(eigenvalues.sum()) / len(roots) or 1.0
 
         def errors(strength: float) -> FloatArray:
-            # One minus H in the basis: never zero, as its difference from one might be.
+            # This is 1 - H in the basis, without a subtraction, which could give zero.
             left = unit * strength / (eigenvalues + unit * strength)
             residuals = (outside + basis @ (left[:, None] * coordinates)) / roots
             own = (1.0 - self.shares) + self.shares * (missing + squares @ left)[self.place]
@@ -195,7 +195,7 @@ class LeftOut:
 
 
 def _decomposed(rows: QuadraticMap, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return positive eigenvalues (r,) and eigenvectors (k, r) of the inner products of rows times `roots` (k, 1)."""
+    """Return eigenvalues (r,) >= 0 and eigenvectors (k, r) of the inner products of rows times `roots` (k, 1)."""
     if not few_features(rows):
         eigenvalues, basis = np.linalg.eigh(roots * rows.inner_products() * roots.T)
         return np.maximum(eigenvalues, 0.0), basis
@@ -207,9 +207,9 @@ def _decomposed(rows: QuadraticMap, roots: FloatArray) -> tuple[FloatArray, Floa
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
-    """Return what stands for targets (n, C) in regressions by squares: without outliers, unless the loss is a square.
+    """Return targets (n, C) for regression by least squares, without outliers unless the loss is the squared one.
 
-    Losses of labels and cross-entropies have none.
+    Targets of label losses and cross-entropies have no outliers.
     """
     if loss.quadratic or loss.labels or loss.coupled:
         return targets
@@ -219,24 +219,24 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 def first_clear_best(
     candidates: Iterable[tuple[Candidate, TrainingProblem]], rows: DistinctRows, deadline: Deadline = NEVER
 ) -> tuple[Candidate, TrainingProblem, RidgeFit | None]:
-    """Return the first of the candidates that no later one, of more inputs, is clearly better than, and its regression.
+    """Return the first candidate that no later one, with more inputs, clearly improves on, and its regression.
 
     Parameters
     ----------
     candidates : iterable of (object, TrainingProblem)
-        The same samples in several encodings, from few to many inputs; one at least. They are made as they are needed,
-        and the first that is no clear gain is the last.
+        The same samples in several encodings, from few to many inputs; at least one. They are computed on demand, and
+        the search ends at the first that is no clear gain.
     rows : DistinctRows
-        Of the samples.
+        Distinct rows of the samples.
     deadline : Deadline
-        When it has passed, the best so far is returned.
+        Once it has passed, the best candidate so far is returned.
 
     Returns
     -------
     object
     TrainingProblem
     RidgeFit or None
-        None where nothing was to be compared.
+        None if there was nothing to compare.
     """
     others = iter(candidates)
     best, fit = next(others), None
@@ -254,10 +254,10 @@ def first_clear_best(
 
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
-    """Return whether errors fell by more than a hundredth and more than a standard error."""
+    """Return whether errors fell by more than a hundredth and more than 1.5 standard errors."""
     return bool(gains.mean() > max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
 
 
 def standard_error(numbers: FloatArray) -> float:
-    """Return that of the mean of numbers."""
+    """Return the standard error of the mean of numbers."""
     return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))

@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn from the columns of a table to the inputs of a network."""
+"""Scikit-learn transformers from the columns of a table to the inputs of a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNKNOWN = ("warn", "ignore", "error")
 
 
 class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the encoders: an `Encoding` that is learned from rows of positive weight."""
+    """Base class of the encoders, which learn an `Encoding` from rows of positive weight."""
 
     n_features_in_: int
 
@@ -94,7 +94,7 @@ class ThresholdEncoder(_Encoder):
     Parameters
     ----------
     n_thresholds : int, default=3
-        Most thresholds per column, >= 1. A column of k distinct values has at most k - 1.
+        Maximum number of thresholds per column, >= 1. A column of k distinct values has at most k - 1.
     strategy : {"quantile", "uniform"}, default="quantile"
         Divide columns into parts of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
     bits : {"binary", "bipolar"}, default="binary"
@@ -301,7 +301,7 @@ class TableEncoder(_Encoder):
                 raise InvalidInputError(f"X must have a row and a column at least; got shape {X.shape}")
             return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
         if not hasattr(X, "dtype") and not hasattr(X, "toarray"):
-            # Lists of numbers and text would become text.
+            # NumPy would convert lists of numbers and text to text.
             X = np.asarray(X, dtype=object) if _is_text(X) else X
         return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
 

@@ -1,4 +1,4 @@
-"""Fits to collections of Dask: what needs rows on a sample of them, the rest on all, where they lie."""
+"""Fits to Dask collections: steps that need rows use a sample, the others use all rows where they are stored."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from qsdp.result import QSDPResult
 
 __all__ = ["rows_here", "train_on_blocks"]
 
-#: Rows that tell the encoding and beta, on which networks are polished, or trained with losses other than the squared
-#: one; and the seed of their choice.
+#: Number of rows in the sample that determines the encoding and beta, and on which networks are polished, or trained
+#: with losses other than the squared one; and the seed of the sample.
 _SAMPLE, _SEED = 20_000, 0
 
 
 def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Return data, targets and weights as they are; of Dask collections those of a sample, with what to train on.
+    """Return data, targets and weights unchanged, or those of a sample of Dask collections, with options to train.
 
-    That is all blocks, and how many of their rows one of the sample stands for. Entries of X may be missing if the flag
-    says so.
+    The options are all blocks and how many of their rows each row of the sample represents. With `missing`, entries of
+    X may be missing.
     """
     if not is_collection(X):
         if is_collection(y):
@@ -38,9 +38,9 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
 
 
 def train_on_blocks(estimator: Any, blocks: RowBlocks, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
-    """Train on the statistics of all rows with a squared loss, else on few rows; and certify on all.
+    """Train on the statistics of all rows with a squared loss, otherwise on few rows, and certify on all rows.
 
-    The estimator has learned all but its network from a sample of the rows, whose problem is `few`.
+    The estimator has learned everything except its network from a sample of the rows, whose problem is `few`.
     """
     encode = _BlockEncoder(estimator)
     if few.loss.quadratic:
@@ -50,18 +50,18 @@ def train_on_blocks(estimator: Any, blocks: RowBlocks, few: TrainingProblem, opt
 
 @dataclass(frozen=True, eq=False)
 class _BlockEncoder:
-    """Makes inputs, targets and weights in training of the rows of a block.
+    """Computes the inputs, targets and weights for training from the rows of a block.
 
     Attributes
     ----------
     estimator : _QuantizedNetwork
-        That has learned from a sample of the rows all but its network.
+        Estimator that has learned everything except its network from a sample of the rows.
     """
 
     estimator: Any
 
     def __call__(self, number: int, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, ...]:
-        """Return inputs, targets and weights of the rows of positive weight; `number` is the block's."""
+        """Return inputs, targets and weights of the rows of positive weight; `number` is that of the block."""
         del number
         rows, estimator = Rows.of(X, y, sample_weight), self.estimator
         if not len(rows):

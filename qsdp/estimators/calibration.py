@@ -1,4 +1,4 @@
-"""Log odds of classes from scores that are none, by samples held out."""
+"""Log odds of classes from scores that are not log odds, calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from qsdp.relaxation.selection import held_out_predictions
 
 __all__ = ["Calibration"]
 
-#: Seconds that the relaxations of the folds may take together.
+#: Time limit in seconds for the relaxations of all folds together.
 _TIME_LIMIT = 60.0
 
-#: Slope of scores of unit size that say nothing.
+#: Slope for scores of unit size that carry no information.
 _FLATTEST = 1e-3
 
 
 class Lines(NamedTuple):
-    """Slopes and intercepts, of shape () or (C,)."""
+    """Slopes and intercepts of log odds, of shape () or (C,)."""
 
     slopes: FloatArray
     intercepts: FloatArray
@@ -42,21 +42,21 @@ class Lines(NamedTuple):
 class Calibration:
     r"""Platt's calibration: the log odds of a class against the rest are :math:`a f + b`, a > 0, for its score f.
 
-    One line for all classes, and b = 0 for two and for labels: the likeliest class is the predicted one. Found by
-    logistic regression on what relaxations of training parts predict for the samples outside. Those are solved
-    coarsely and nothing is sampled or refined, so that all folds together take less than a fit; and they are found
-    when they are asked for first, and kept from then on: `fit` takes no longer. They depend on the training data
-    alone, a weight counts as so many equal rows, and `resample` leaves them as they are. A line of its own for each
-    class would change decisions, and had log-losses smaller by 0.02 about on six data sets.
+    All classes share one line; for two classes and for labels, b = 0. The likeliest class is then the predicted one.
+    Lines are found by logistic regression on held-out predictions of relaxations, which are solved coarsely and not
+    sampled or refined, so that all folds together take less time than a fit. They are found on first use and kept,
+    so that `fit` takes no longer. They depend only on the training set, a weight k counts as k equal rows, and
+    `resample` does not change them. A separate line for each class would change decisions, and had log-losses smaller
+    by about 0.02 on six data sets.
 
     Attributes
     ----------
     problem : TrainingProblem
-        With class weights in its sample weights: probabilities are those of the weighted samples.
+        Its sample weights include class weights: probabilities are those of the weighted samples.
     scaling : TargetScaling
-        From outputs to scores.
+        Map from outputs to scores.
     one_each : bool
-        Whether outputs are those of more than two classes, of which every sample has one.
+        Whether there are more than two classes, of which every sample has one.
     """
 
     problem: TrainingProblem
@@ -69,12 +69,12 @@ class Calibration:
 
     @cached_property
     def lines(self) -> Lines:
-        """Slopes and intercepts of the log odds, one for all outputs or one each; found when asked for first."""
+        """Slopes and intercepts of the log odds, one for all outputs or one each; found on first use."""
         parts = list(held_out_predictions(self.problem, Deadline.after(_TIME_LIMIT)))
         outputs = np.concatenate([self.scaling.decode(predicted) for _, predicted in parts])
         truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])
         weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
-        # Codes of the rest are -1, or 0 beside 1.
+        # The rest is coded as -1, or as 0 in one-hot rows.
         is_class = truth > 0.5
         if self.one_each:
             pooled = outputs.ravel(), is_class.ravel(), np.repeat(weights, outputs.shape[1])
@@ -88,10 +88,10 @@ class Calibration:
 def _line(
     scores: FloatArray, is_class: npt.NDArray[np.bool_], weights: FloatArray, *, intercept: bool = False
 ) -> tuple[float, float]:
-    """Return slope and intercept, zero if there is to be none, of the log odds of a class.
+    """Return slope and intercept of the log odds of a class; the intercept is zero unless `intercept` is true.
 
-    As Platt has it, the targets are (N + 1) / (N + 2) and 1 / (N + 2) for classes of weight N in place of one and zero:
-    scores that separate the classes have finite odds. Every sample counts with both parts of its target.
+    As in Platt's method, the targets are (N + 1) / (N + 2) and 1 / (N + 2) for classes of weight N, not one and zero.
+    Scores that separate the classes then have finite odds. Each sample counts with both parts of its target.
     """
     totals = np.where(is_class, weights[is_class].sum(), weights[~is_class].sum())
     own = (totals + 1.0) / (totals + 2.0)
@@ -101,11 +101,11 @@ def _line(
     centred = (scores - units.offset) / scale
     slope, level = _FLATTEST, 0.0
     if np.ptp(centred) > len(scores) * EPS or (not intercept and np.any(centred)):
-        # Newton's method, since gradients leave digits that tell weights from repeated rows.
+        # Use Newton's method: with gradient methods, weights and repeated rows would differ in some digits.
         model = LogisticRegression(C=np.inf, fit_intercept=intercept, solver="newton-cholesky", tol=1e-8)
         both = np.r_[weights * part, weights * (1.0 - part)]
         model.fit(np.tile(centred, 2)[:, None], np.repeat([1, 0], len(scores)), both)
-        # Scores that are worse than none still decide.
+        # Keep the slope positive even if scores are worse than none, since they still decide.
         slope, level = max(float(model.coef_[0, 0]), _FLATTEST), float(np.ravel(model.intercept_)[0])
     slope /= scale
     return slope, level - slope * float(units.offset)

@@ -1,4 +1,4 @@
-"""Classes as targets of a network, and its outputs as classes."""
+"""Conversion of classes to targets of a network, and of its outputs to classes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from qsdp.losses import Loss
 
 
 def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> FloatArray:
-    """Return targets for class numbers: (n,) of -1 and +1 for two classes, else (n, C), a one in its class.
+    """Return targets for class numbers: -1 and +1, (n,), for two classes, else rows (n, C) with a one at the class.
 
-    The rest of a row is 0, and -1 for losses of labels. Coupled losses have rows for two classes too. Negative
-    numbers, of no class, become nan.
+    The other entries of a row are 0, or -1 for losses of labels. Coupled losses have rows for two classes too.
+    Negative numbers stand for no class and become nan.
     """
     if n_classes == 2 and not loss.coupled:
         coded = np.where(codes == 1, 1.0, -1.0)
@@ -34,7 +34,7 @@ def centres(loss: Loss) -> bool:
 
 
 def check_labels(y: Any) -> None:
-    """Raise if labels are missing, or neither all texts nor all numbers: they could not be put in order."""
+    """Raise if labels are missing, or are neither all text nor all numbers and therefore cannot be sorted."""
     if isinstance(y, list):
         entries = y
     elif (
@@ -54,7 +54,7 @@ def check_labels(y: Any) -> None:
 
 
 def check_label_columns(y: npt.NDArray[Any], loss: Loss) -> None:
-    """Raise unless targets with a column for each label are zeros and ones, for losses of labels both in each."""
+    """Raise unless columns of labels hold only zeros and ones, and for losses of labels both in each column."""
     others = y[(y != 0) & (y != 1)]
     if others.size:
         raise InvalidInputError(
@@ -81,24 +81,24 @@ def check_class_weight(name: str, class_weight: Any) -> None:
 def class_factors(
     class_weight: Any, labels: list[Any], codes: npt.NDArray[np.intp], sample_weight: FloatArray | None
 ) -> FloatArray | None:
-    """Return what the weights of samples are multiplied by, one factor for each class; None if each is one.
+    """Return the factor of each class on the sample weights, or None if every factor is one.
 
     Parameters
     ----------
     class_weight : None, "balanced" or mapping
-        As `check_class_weight` allows it; a label that a mapping lacks has weight one.
+        As `check_class_weight` accepts it; a label missing from a mapping has weight one.
     labels : list
         The labels of the class numbers.
     codes : ndarray of shape (n,)
-        Class numbers, each of which is present.
+        Class numbers; each class is present.
     sample_weight : ndarray of shape (n,) or None
-        Positive.
+        Positive weights.
     """
     if class_weight is None:
         return None
     if isinstance(class_weight, Mapping):
         unknown = [label for label in class_weight if label not in labels]
-        # A mapping for all classes of a larger set serves its parts, of which cross-validation makes many.
+        # A mapping for all classes of a data set also fits parts of it, as in cross-validation.
         if unknown and any(label not in class_weight for label in labels):
             raise InvalidInputError(f"class_weight must have labels of y, {labels!r:.60}, as keys; got {unknown[0]!r}")
         return np.array([float(class_weight.get(label, 1.0)) for label in labels])
@@ -118,21 +118,21 @@ def weighted_by_class(
 
 
 def class_scores(outputs: FloatArray) -> FloatArray:
-    """Return the scores that decide: (n,) for two classes, positive for the second one; else (n, C)."""
+    """Return the decision scores: (n,) for two classes, positive for the second one; else (n, C)."""
     return outputs[:, 1] - outputs[:, 0] if outputs.ndim == 2 and outputs.shape[1] == 2 else outputs
 
 
 def choose_classes(outputs: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the class numbers that outputs stand for, shape (n,)."""
+    """Return the predicted class numbers, shape (n,)."""
     scores = class_scores(outputs)
     return np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
 
 
 def class_logits(outputs: FloatArray, loss: Loss | None = None) -> FloatArray:
-    """Return logits of shape (n, C), whose softmax are probabilities if the loss is `probabilistic`.
+    """Return logits of shape (n, C), whose softmax gives probabilities if the loss is `probabilistic`.
 
-    Where such a loss adds up over more than two classes, those are the logistic function of every output, divided by
-    their sum. Of other losses the outputs themselves.
+    If such a loss adds up over more than two classes, the probabilities are the logistic functions of the outputs,
+    divided by their sum. For other losses, the logits are the outputs themselves.
     """
     if outputs.ndim == 1:
         return np.column_stack([np.zeros_like(outputs), outputs])

@@ -148,7 +148,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         return {"multi_output": self._several}
 
     def _learn_classes(self, counting: Rows) -> None:
-        """Learn the labels and what their samples weigh."""
+        """Learn the labels and the weight factors of the classes."""
         loss, self._class_factors = get_loss(self.loss), None
         if self._several:
             if self.class_weight is not None:
@@ -229,7 +229,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         return probabilities
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithms of the probabilities of `predict_proba`, finite where those are zero."""
+        """Return the logarithms of the probabilities of `predict_proba`, finite where the probabilities are zero."""
         if is_collection(X):
             return self._by_blocks("predict_log_proba", X, np.float64, len(self.classes_))
         logits = self._logits(X)
@@ -245,7 +245,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _predictor(self, method: str) -> Any:
         predictor = super()._predictor(method)
         calibrated = "proba" in method and not get_loss(self.loss).probabilistic
-        # The lines are found here, once, and the data that they are found from stay here.
+        # The calibration is fitted once, here, and its data stay here.
         predictor.calibration_ = self.calibration_.lines if calibrated else None
         return predictor
 
@@ -256,10 +256,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
 
 def _is_multilabel(y: Any) -> bool:
-    """Return whether targets have a column for each label, two or more."""
+    """Return whether the targets have one column for each of at least two labels."""
     if y is None:
         return False
-    # Missing ones are refused later, by name.
+    # Later checks refuse missing labels.
     with np.errstate(invalid="ignore"):
         kind = type_of_target(y, input_name="y")
     if kind.endswith("multioutput"):

@@ -43,13 +43,13 @@ from qsdp.result import QSDPResult
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]
 
-#: Tolerance of the paths of the folds, times that of the network's own relaxation: scores of neighbours differ by more.
+#: Factor on the tolerance for the paths of the folds: scores of neighbouring betas differ by more than that.
 _COARSER = 10.0
 
-#: Share of a time limit that the folds may take together.
+#: Share of the time limit that all folds together may take.
 _FOLDS_SHARE = 0.5
 
-#: What a member has of a fitted estimator.
+#: Attributes of a fitted estimator that are copied to the estimator that scores a fold.
 _OF_MEMBERS = (
     "n_features_in_",
     "constant_",
@@ -62,7 +62,7 @@ _OF_MEMBERS = (
 
 
 class _CrossValidated:
-    """What both estimators add to those without cross-validation."""
+    """Cross-validation, shared by the classifier and the regressor."""
 
     _options_class: ClassVar[type[EstimatorOptions]] = CrossValidationOptions
     _plain: ClassVar[type[QuantizedNetworkClassifier] | type[QuantizedNetworkRegressor]]
@@ -149,7 +149,7 @@ class _CrossValidated:
         if "sample_weight" in score:
             _check_weighs(scorer)
             score = {**score, "sample_weight": samples.weights}
-        # In the numbers of the rows that the problem keeps.
+        # The problem drops rows of weight zero, so the rows of the splits are renumbered.
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
         path, folds = plan_paths(
@@ -186,7 +186,7 @@ class _CrossValidated:
         means = scores.mean(axis=1)
         if not np.any(np.isfinite(means)):
             raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
-        # Of equal scores that of the largest beta: its network is the simplest.
+        # Among equal scores, take the largest beta: its network is the simplest.
         best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
         self.betas_, self.scores_ = path.betas, scores
         self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
@@ -201,7 +201,7 @@ class _CrossValidated:
             return sample_from(relaxation, options, rng, deadline)
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
-        """Return the estimator without cross-validation, fitted but for its network."""
+        """Return the estimator without cross-validation, fitted except for its network."""
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
         for name in _OF_MEMBERS:
@@ -217,7 +217,7 @@ class _CrossValidated:
         return scorer
 
     def _splits(self: Any, samples: Rows, metadata: dict[str, Any]) -> list[Split]:
-        """Return training and held-out rows of positive weight of every fold, each training part with all classes."""
+        """Return the rows of positive weight of each training part, which has all classes, and each held-out part."""
         y, rows = samples.y, np.arange(len(samples.y))
         if samples.weights is not None:
             rows = np.where(samples.weights > 0.0, rows, -1)
@@ -254,7 +254,7 @@ def _check_weighs(scorer: Callable[..., float]) -> None:
 
 
 def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> dict[str, Any]:
-    """Return metadata for some of n samples."""
+    """Return the metadata for a subset of n samples."""
     return {
         name: np.asarray(value)[rows] if hasattr(value, "__len__") and len(value) == n else value
         for name, value in metadata.items()
@@ -263,7 +263,7 @@ def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> di
 
 @dataclass(frozen=True)
 class RelaxationOutputs:
-    """A relaxation with the interface of a network, for scores of the relaxation."""
+    """A relaxation with the interface of a network, used to score relaxations."""
 
     relaxation: Relaxation
 
@@ -282,14 +282,14 @@ def _fold_scores(
     scorer: Callable[..., float],
     evaluate: str,
 ) -> FloatArray:
-    """Return the scores of shape (K,) of one fold, on the rows held out; nan for betas not solved in time."""
+    """Return the scores of one fold on its held-out rows, of shape (K,), with nan for betas not solved in time."""
     scores = np.full(len(fold.betas), np.nan)
     deadline = Deadline.after(seconds)
     path = fold.solve(deadline=deadline.share(0.5) if evaluate == "network" else deadline, quiet=True)
     for done, relaxation in enumerate(path):
         member = copy.copy(member)
         if evaluate == "network":
-            # The same random numbers for every beta, so that scores differ by less than their noise.
+            # Use the same random numbers for every beta, so that scores differ by less than their noise.
             options = member._options()
             own = deadline.share(1.0 / (len(path) - done))
             member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), own).network

@@ -1,4 +1,4 @@
-"""What a fitted network says of the columns of the user's table: effects, importances, a formula."""
+"""Explanations of a fitted network in terms of the user's columns: effects, importances and a formula."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Explained:
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of every column in the effects on the training set, of sum one, shape (d,).
+        """Share of each column in the effects on the training set, shape (d,); the shares add up to one.
 
         A share is the variance of the column's main effect plus half the variances of its interactions, divided by the
         sum over all columns. Several targets count as if they had the same variance. A constant network has zeros. Not
-        available if an input of the network is made of several columns, as in principal component analysis.
+        available if an input of the network is derived from several columns, as in principal component analysis.
         """
         check_is_fitted(self)
         form = self._form()
@@ -52,11 +52,11 @@ class Explained:
         return self._effects(form).importances
 
     def effects(self, X: Any = None, *, sample_weight: Any = None, names: Sequence[str] | None = None) -> Effects:
-        """Return main effects of the columns and interactions of pairs, which with a constant add up to predictions.
+        """Return main effects and interactions of pairs of columns, which add up to predictions with a constant.
 
         The effects explain `predict` of a regressor, in the units of the targets, or `decision_function` of a
-        classifier. All inputs made of a column count as that column. If a transformer mixes columns, the effects are
-        those of its outputs.
+        classifier. All inputs derived from a column count as that column. If a transformer mixes columns, the effects
+        are those of its outputs.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Explained:
     def contributions(self, X: Any) -> FloatArray:
         """Return the contribution of each effect to the predictions for rows of X, shape (n, T) or (n, C, T).
 
-        The effects are those on the training set, ``effects()``, in the order of its `terms`. With its `constant`,
+        The effects are ``effects()``, those on the training set, in the order of its `terms`. With its `constant`,
         they add up to `predict` of a regressor or `decision_function` of a classifier.
         """
         effects = self.effects()
@@ -111,7 +111,7 @@ class Explained:
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
-        """Return predictions or decision function in the encoded columns, in units of training or of a scaling."""
+        """Return predictions or decisions as a form in the encoded columns, in units of training or of a scaling."""
         activation = self.network_.activation
         lifted = activation is not None and activation.lifted
         constant = self.constant_ if self.constant_column and not lifted else None
@@ -133,7 +133,7 @@ class Explained:
         return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=classes)
 
     def _rows(self, X: Any) -> FloatArray:
-        """Return rows of a table as inputs of the network, without the constant one."""
+        """Return rows of a table as inputs of the network, without the constant input."""
         return self._encoded(self._checked(X))
 
     def _checked(self, X: Any) -> Any:
@@ -153,7 +153,7 @@ class Explained:
 def explained_form(
     network: BilinearNetwork, constant: float | None, scaling: TargetScaling | None, *, of_difference: bool
 ) -> QuadraticForm:
-    """Return the quadratic form of a network in its encoded columns, without the constant one, in units of a scaling.
+    """Return a network as a quadratic form in its encoded columns, without the constant, in units of a scaling.
 
     With `of_difference`, two outputs become their difference, as for two classes.
     """
@@ -174,9 +174,9 @@ class _Input:
     Attributes
     ----------
     term : str
-        Text in the names of the columns.
+        Formula in the names of the columns.
     column : int or None
-        Number of the column it is made of; None for one of several, or of unknown ones.
+        Number of the column it is derived from; None if there are several or they are unknown.
     is_bit : bool
         Whether the term is 0 or 1.
     """
@@ -189,7 +189,7 @@ class _Input:
 
 
 def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
-    """Return what the inputs are that an encoder makes of columns with names."""
+    """Return descriptions of the inputs that an encoder computes from named columns."""
     if encoder is None:
         return [_Input(name, j) for j, name in enumerate(names)]
     moments = _affine_map(encoder, n_inputs)
@@ -204,7 +204,7 @@ def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]
 
 
 def _affine_map(encoder: Any, n_inputs: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return centers and scales of a scaler of scikit-learn, None for other encoders."""
+    """Return centers and scales of a scaler of scikit-learn, or None for other encoders."""
     if isinstance(encoder, StandardScaler):
         centers = encoder.mean_ if encoder.with_mean else np.zeros(n_inputs)
         return centers, encoder.scale_ if encoder.with_std else np.ones(n_inputs)
@@ -214,26 +214,26 @@ def _affine_map(encoder: Any, n_inputs: int) -> tuple[FloatArray, FloatArray] | 
 
 
 def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
-    """Return inputs by the names that a transformer gives its outputs: those with one column's name are made of it."""
-    # Names that occur nowhere else, not even in each other.
+    """Return the inputs of a transformer; an output whose name contains one column name belongs to that column."""
+    # These names occur nowhere else, and none contains another.
     marks = [f"\ufdd0{j}\ufdd1" for j in range(len(names))]
     try:
         outputs = [str(name) for name in encoder.get_feature_names_out(marks)]
     except (AttributeError, ValueError, TypeError):
-        # Without names, or with those of a data frame, which it insists on.
+        # The encoder has no output names, or insists on the names of its data frame.
         return [_Input(f"input {k}", None) for k in range(n_inputs)]
     inputs = []
     for output in outputs:
         found = {int(number) for number in re.findall("\ufdd0(\\d+)\ufdd1", output)}
         term = re.sub("\ufdd0(\\d+)\ufdd1", lambda match: names[int(match[1])], output)
-        # A name of its own, where the encoder leaves what it changes the name of the column.
+        # Rename an output that the encoder transforms but names like its column.
         term = f"{type(encoder).__name__}({term})" if output in marks else term
         inputs.append(_Input(term, found.pop() if len(found) == 1 else None))
     return inputs
 
 
 def _without_squares(form: QuadraticForm, bits: npt.NDArray[np.bool_]) -> QuadraticForm:
-    """Return the same function of inputs of which some are 0 or 1, and equal to their squares."""
+    """Return the same function without squares of the inputs that are bits, which equal their squares."""
     squares = np.diagonal(form.S, axis1=-2, axis2=-1) * bits
     return QuadraticForm(form.S - squares[..., None] * np.eye(form.n_inputs), form.s + squares, form.s0)
 

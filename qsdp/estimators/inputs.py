@@ -38,7 +38,7 @@ def check_encoding(name: str, encoding: Any) -> None:
 
 
 def check_kind_of_array(X: Any, *, frames: bool) -> None:
-    """Raise for arrays of dates and of texts that are no numbers; the flag says whether data frames may have text."""
+    """Raise for arrays of dates or of text that is not numeric; `frames` tells whether data frames may have text."""
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if kind in ("m", "M"):
         raise InvalidTypeError(f"X must hold numbers; got times ({X.dtype}): make numbers of them first, such as days")
@@ -53,7 +53,7 @@ def check_kind_of_array(X: Any, *, frames: bool) -> None:
 
 
 def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_numeric: bool = False) -> Any:
-    """Return targets that go with a data frame as `validate_data` checks those of an array."""
+    """Return the targets of a data frame, checked as `validate_data` checks those of an array."""
     if multi_output:
         target = check_array(y, ensure_2d=False, dtype="numeric" if y_numeric else None, input_name="y")
     else:
@@ -64,7 +64,7 @@ def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_nume
 
 
 def fit_encoder(encoding: Any, X: Any, weights: FloatArray | None) -> Any:
-    """Return the fitted transformer of an `encoding` other than "auto", None for "none"."""
+    """Return the fitted transformer of an `encoding` other than "auto", or None for "none"."""
     if encoding == "none":
         return None
     if not isinstance(encoding, str):
@@ -73,9 +73,9 @@ def fit_encoder(encoding: Any, X: Any, weights: FloatArray | None) -> Any:
 
 
 def fit_rule(rule: EncodingRule, X: Any, weights: FloatArray | None) -> TableEncoder:
-    """Return the transformer of a rule, whose inputs are scaled so that rows are of norm 1.5 about, see `row_scale`.
+    """Return the fitted transformer of a rule, scaled so that rows have a norm of about 1.5, see `row_scale`.
 
-    It is silent about categories too rare for a bit, until `fit` has chosen it and tells of them once.
+    It does not warn of categories too rare for a bit. If `fit` chooses it, `fit` warns once.
     """
     encoder: TableEncoder = TableEncoder(**asdict(rule), handle_unknown="ignore").fit(X, sample_weight=weights)
     encoder.encoding_ = scaled_to_rows(encoder.encoding_, encoder.transform(X), weights)

@@ -1,4 +1,4 @@
-"""The scikit-learn regressor over the pipeline, and what all estimators share."""
+"""The scikit-learn regressor, and the base class of all estimators."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def named_copy(function: Any, owner: str) -> Any:
 
 
 class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
-    """What regressor and classifier share: parameters, data checks, fitting on coded targets."""
+    """Base class of the regressor and the classifier: parameters, data checks and training on coded targets."""
 
     result_: QSDPResult
     n_features_in_: int
@@ -93,22 +93,22 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" not in vars(cls):
-            # Errors of a call name the class that was called.
+            # Copy the constructor, so that its errors name this class instead of the base class.
             cls.__init__ = named_copy(cls.__init__, cls.__qualname__)  # type: ignore[method-assign]
 
     def _keep(self, arguments: dict[str, Any]) -> None:
-        """Store the arguments of a constructor as they are, as scikit-learn wants it."""
+        """Store the arguments of a constructor unchanged, as scikit-learn requires."""
         self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
     def _options(self) -> EstimatorOptions:
-        """Return the parameters, checked."""
+        """Return the checked parameters."""
         return self._options_class.of(self.get_params(deep=False))
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         check_kind_of_array(X, frames=self._takes_frames)
         with errors_of("X or y"):
             if self._takes_frames and is_frame(X):
-                # Text, categories and missing entries are the encoder's to read.
+                # Text, categories and missing entries are left to the encoder.
                 validate_data(self, X, skip_check_array=True)
                 data, target = X, check_targets_of_frame(X, y, **self._targets)
             else:
@@ -121,7 +121,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
 
     @property
     def _numbers(self) -> dict[str, Any]:
-        """Return how arrays are checked: by name encodings have bits for missing entries."""
+        """Return how arrays are checked: an encoding chosen by name has bits for missing entries."""
         return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if self._takes_missing else True}
 
     @property
@@ -134,11 +134,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         raise NotImplementedError
 
     def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
-        """Return the targets of samples as numbers, and their final weights."""
+        """Return the targets of samples as numbers, and the final weights of the samples."""
         raise NotImplementedError
 
     def _fit(self, samples: Rows, options: EstimatorOptions, **routed: Any) -> None:
-        """Fit to the samples that count."""
+        """Fit to the samples of positive weight."""
         counting = samples.counting
         target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
@@ -172,7 +172,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         options: Any,
         **routed: Any,
     ) -> QSDPResult:
-        """Train on inputs and targets of the samples that count, or on all blocks of which those are a sample."""
+        """Train on the inputs and targets of the samples of positive weight, or on all blocks if these are a sample."""
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
         if "blocks" in routed:
             return train_on_blocks(copy.copy(self), routed["blocks"], problem, options)
@@ -182,7 +182,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def _chosen_encoder(
         self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any, deadline: Deadline
     ) -> Any:
-        """Return the encoder of the rules for "auto" that does best on rows left out, with the inputs that help."""
+        """Return the encoder for "auto": the best one on held-out rows, without the inputs that do not help."""
         rule = EncodingRule.recommended("standard", counting.X.shape[1])
         standard = fit_rule(rule, counting.X, counting.weights)
         encoded = standard.transform(counting.X)
@@ -208,7 +208,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return encoder
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
-        """Return the units of the targets in training."""
+        """Return the scaling of the targets for training."""
         return TargetScaling.of_numbers(target, weights, get_loss(self.loss))
 
     def _expose(self) -> None:
@@ -226,7 +226,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         levels: int | None = None,
         refine: str | None = None,
     ) -> Any:
-        """Replace the fitted network by one of another size or number of levels, without another solve.
+        """Replace the fitted network by one of another size or number of levels without solving again.
 
         Parameters
         ----------
@@ -260,21 +260,21 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return self.target_scaling_.decode(self.network_.predict(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 
     def _by_blocks(self, method: str, X: Any, dtype: npt.DTypeLike, n_columns: int | None) -> Any:
-        """Return what a method of this estimator makes of the rows of a Dask collection, as another one."""
+        """Return the results of a method on the rows of a Dask collection, as another Dask collection."""
         check_is_fitted(self)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a collection of {X.shape}")
         return map_rows(getattr(self._predictor(method), method), X, dtype, n_columns)
 
     def _predictor(self, method: str) -> Any:
-        """Return a copy of this estimator that predicts alike and has no data of training."""
+        """Return a copy of this estimator that makes the same predictions and holds no training set."""
         del method
         predictor = copy.copy(self)
         del predictor.result_
         return predictor
 
     def _checked(self, X: Any) -> Any:
-        """Return rows of the user's table, checked."""
+        """Check and return rows of the user's table."""
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X

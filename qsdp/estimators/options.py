@@ -1,4 +1,4 @@
-"""The parameters of estimators: options of training, and a few of their own."""
+"""The parameters of estimators: training options, and a few additional ones."""
 
 # ruff: noqa: RUF009 -- `option` returns a field, of which every class has its own
 
@@ -29,8 +29,8 @@ __all__ = [
 class EstimatorOptions(TrainingOptions):
     """Options of estimators without cross-validation, of the command line and of the demo.
 
-    `TrainingOptions` has the defaults of the paper's algorithm on a problem as it is given; these are for users who
-    have data: a small network, polished, of a beta that suits them.
+    `TrainingOptions` has the defaults of the paper's algorithm for a given problem. The defaults here are for users
+    with data: a small, polished network with a beta that suits the data.
     """
 
     n_neurons: int | None = redefined(TrainingOptions, "n_neurons", None)
@@ -39,7 +39,7 @@ class EstimatorOptions(TrainingOptions):
         TrainingOptions, "activation", "relu_like"
     )
     refine: str = redefined(TrainingOptions, "refine", "polish")
-    # Far below the gap of a network of the default size.
+    # This is far below the gap of a network of the default size.
     tol: float = redefined(TrainingOptions, "tol", 1e-3)
     allocation: str = redefined(TrainingOptions, "allocation", "proportional")
     loss: str | Loss = redefined(
@@ -84,7 +84,7 @@ class EstimatorOptions(TrainingOptions):
         """,
         check_flag,
     )
-    # As scikit-learn has it: without a seed every fit is another.
+    # As in scikit-learn, every fit differs without a seed.
     random_state: RandomState = redefined(TrainingOptions, "random_state", None)
 
 
@@ -107,7 +107,7 @@ class ClassifierOptions(EstimatorOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossValidationOptions(EstimatorOptions):
-    """Options of cross-validated estimators; `beta` is theirs to choose."""
+    """Options of cross-validated estimators, which choose `beta` themselves."""
 
     betas: Any = option(
         10,

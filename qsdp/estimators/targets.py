@@ -18,7 +18,7 @@ __all__ = ["TargetScaling"]
 class TargetScaling:
     """Affine map between targets and the outputs of a network: a target is ``offset + scale * output``.
 
-    The certificate of a network is that of its own outputs.
+    The certificate of a network refers to its own outputs.
 
     Attributes
     ----------
@@ -33,22 +33,22 @@ class TargetScaling:
     def of(
         cls, target: FloatArray, weights: FloatArray | None, *, centre: bool = True, scale: bool = True
     ) -> TargetScaling:
-        """Return the map by (weighted) means and standard deviations of targets (n,) or (n, C), or parts of it."""
+        """Return the map by (weighted) means and standard deviations of targets (n,) or (n, C), or only one of them."""
         zero, one = np.zeros(target.shape[1:]), np.ones(target.shape[1:])
-        # Divided first, so that squares of extreme values stay finite.
+        # Divide first, so that squares of extreme values stay finite.
         largest = np.abs(target).max(axis=0)
         units = np.where(largest > 0.0, largest, 1.0)
         mean = np.average(target / units, axis=0, weights=weights)
         deviation = np.sqrt(np.average((target / units - mean) ** 2, axis=0, weights=weights))
-        # What is left of equal targets is rounding.
+        # The deviation of equal targets is a rounding error.
         deviation = np.where(deviation > len(target) * EPS, deviation, 1.0)
         return cls(units * mean if centre else zero, units * deviation if scale else one)
 
     @classmethod
     def of_numbers(cls, target: FloatArray, weights: FloatArray | None, loss: Loss) -> TargetScaling:
-        """Return the map by means and standard deviations, for losses of bounded slope of targets without outliers.
+        """Return the map by means and standard deviations, without outliers for losses of bounded slope.
 
-        Those losses bear outliers only if the units are those of the other targets.
+        Such losses tolerate outliers only if the other targets determine the units.
         """
         return cls.of(without_outliers(target, weights) if loss.bounded_dual else target, weights)
 

@@ -1,4 +1,4 @@
-"""What estimators warn of."""
+"""Warnings of estimators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WILD_RATIO = 100.0
 
 
 def warn_of_gap(result: QSDPResult) -> None:
-    """Warn where the certificate leaves a large part of the objective open, and say what helps."""
+    """Warn if the certified gap is a large part of the objective, and name remedies."""
     gap = result.certificate.relative_gap
     if gap <= GAP_TO_WARN_OF:
         return
@@ -31,12 +31,12 @@ def warn_of_gap(result: QSDPResult) -> None:
 
 
 def warn_of_scales(X: FloatArray) -> None:
-    """Warn where columns differ so much in scale that quantized weights cannot make up for it."""
-    # Divided first, so that squares of extreme values stay finite; those are refused later, by name.
+    """Warn if columns differ so much in scale that quantized weights cannot make up for it."""
+    # Divide first, so that squares of extreme values stay finite; later checks refuse such values.
     largest = float(np.abs(X).max()) or 1.0
     varying = X.max(axis=0) > X.min(axis=0)
     deviations = np.std(X[:, varying] / largest, axis=0)
-    # What a scaler leaves of a constant column is rounding, no column of small scale.
+    # A scaler turns a constant column into rounding errors, which do not count as a column of small scale.
     deviations = deviations[deviations > 1e-6 * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
     if deviations.size and deviations.max() > _WILD_RATIO * deviations.min() > 0.0:
         warn(

@@ -1,7 +1,7 @@
-"""Hyperparameters of any estimator, convex or not, chosen on held-out data by the same rules.
+"""Choice of the hyperparameters of any estimator, convex or not, on held-out rows by the same rules.
 
-`search_on_validation` tries a grid on one validation split, and says how long that took; `choose` extends a grid until
-what it chooses is an interior value of it.
+`search_on_validation` tries a grid on one validation split and records how long that took. `choose` extends a grid
+until the chosen value is in its interior.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values chosen from geometric grids that extend themselves until the choice is an interior one."""
+"""Choice of values from geometric grids, which are extended until the choice is in the interior."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _checked(name: str, values: Sequence[float]) -> list[float]:
 
 
 def _neighbours(values: list[float], value: float) -> tuple[float, float]:
-    """Return the next smaller and larger values, beyond the ends in the ratio of the last two."""
+    """Return the next smaller and larger values; beyond the ends, they continue the ratio of the last two."""
     place = values.index(value)
     below = values[place - 1] if place else value * value / values[1]
     above = values[place + 1] if place + 1 < len(values) else value * value / values[-2]

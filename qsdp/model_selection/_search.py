@@ -1,4 +1,4 @@
-"""The protocol of comparisons: hyperparameters chosen on one validation split, then a fit to all data, both timed."""
+"""Protocol of comparisons: a search for hyperparameters on one validation split and a fit to all data, both timed."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
             stages.stage("search") as bar,
         ):
             bar.count(0, None, f"{count or len(ParameterGrid(grid))} candidates")
-            # Among candidates there are rates that diverge; their scores tell.
+            # Some candidates have learning rates that diverge, which their scores show.
             warnings.simplefilter("ignore", QSDPWarning)
             search.fit(X, y, **params)
         seconds = time.perf_counter() - start
-        # Whatever a fitted search has; parameters stay as they are.
+        # Copy all fitted attributes of the search, but not its parameters.
         for name, value in vars(search).items():
             if name.endswith("_"):
                 setattr(self, name, value)

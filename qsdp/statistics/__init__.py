@@ -1,4 +1,4 @@
-"""Second-order statistics of data of any number of rows: all that a squared loss depends on."""
+"""Second-order statistics of data with any number of rows, on which alone a squared loss depends."""
 
 from qsdp.statistics.batches import row_batches
 from qsdp.statistics.sufficient import SufficientStatistics

@@ -11,16 +11,16 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["Basis"]
 
-#: Deviations of a column up to which its mean is no reason to subtract it: zero, subtracted from integers, leaves them.
+#: Columns are not centred if the mean is at most this many deviations from zero: integers then stay integers.
 _CENTRED = 4.0
 
-#: Exponents of a power of two by which a column may exceed the scale that the first rows set.
+#: Exponent of the power of two by which a column may exceed the scale that the first rows set.
 _REACH = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Columns stand as ``(x - centre) / 2^exponent``.
+    """Centres and scales of columns, which are represented as ``(x - centre) / 2^exponent``.
 
     Attributes
     ----------
@@ -56,30 +56,30 @@ class Basis:
         return coordinates
 
     def reaching(self, columns: FloatArray) -> Basis:
-        """Return a basis of the same centres in which products of further rows stay representable."""
+        """Return a basis with the same centres in which products of further rows stay representable."""
         excess = _exponents(np.abs(columns - self.centre).max(axis=0)) - self.exponent
         far = excess > _REACH
         return Basis(self.centre, np.where(far, self.exponent + excess, self.exponent)) if np.any(far) else self
 
     def recentred(self, columns: FloatArray) -> Basis:
-        """Return a basis of the same scales whose centres suit further rows, this one where that is well centred."""
+        """Return a basis of the same scales with centres that suit further rows, or this one if it is well centred."""
         coordinates = self.apply(columns)
         shift = _rounded_means(coordinates.mean(axis=0), coordinates.std(axis=0))
         return Basis(self.centre + np.ldexp(shift, self.exponent), self.exponent) if np.any(shift) else self
 
     def at_scale_of(self, other: Basis) -> Basis:
-        """Return a basis of the same centres and the larger scale of each column."""
+        """Return a basis with the same centres and the larger scale of each column."""
         return Basis(self.centre, np.maximum(self.exponent, other.exponent))
 
     def change(self, other: Basis) -> tuple[FloatArray, FloatArray]:
-        """Return what coordinates in this basis are multiplied by, and what is added to them, to get the other's."""
+        """Return the scale and the shift that convert coordinates in this basis to coordinates in the other."""
         scale: FloatArray = np.ldexp(1.0, self.exponent - other.exponent)
         shift: FloatArray = np.ldexp(self.centre - other.centre, -other.exponent)
         return scale, shift
 
 
 def _rounded_means(mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return the means that are many deviations from zero as multiples of a power of two near those, else zero."""
+    """Round means many deviations from zero to multiples of a power of two near the deviation, others to zero."""
     grid = np.ldexp(1.0, _exponents(deviation))
     rounded: FloatArray = np.where(np.abs(mean) > _CENTRED * deviation, np.round(mean / grid) * grid, 0.0)
     return rounded

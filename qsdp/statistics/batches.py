@@ -1,4 +1,4 @@
-"""Streams of batches: taken in one after the other, saved in between, and errors that name the batch."""
+"""Streams of batches: accumulation with saves in between, and errors that name the batch."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def accumulate(
     every: int,
     bar: ProgressBar = NO_BAR,
 ) -> None:
-    """Take in a stream whose first rows, as many as the statistics have seen, are passed over.
+    """Add a stream to statistics, skipping as many of its first rows as the statistics have seen.
 
-    With a checkpoint the statistics are saved after `every` rows, at the end and before an error.
+    With a checkpoint, the statistics are saved after `every` rows, at the end and before an error.
     """
     taken = saved = statistics.n_samples_seen_
     first = 0
@@ -75,7 +75,7 @@ def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
 
 @contextmanager
 def naming(number: int, row: int) -> Iterator[None]:
-    """Say of which batch errors are that are raised inside."""
+    """Name the batch in the messages of errors that are raised inside."""
     try:
         yield
     except (InvalidInputError, InvalidTypeError) as error:
@@ -83,7 +83,7 @@ def naming(number: int, row: int) -> Iterator[None]:
 
 
 def require_rows(n_samples: int) -> None:
-    """Raise `InvalidInputError` where a stream has had no rows."""
+    """Raise `InvalidInputError` if a stream had no rows."""
     if not n_samples:
         raise InvalidInputError("batches must have a row at least; got an empty stream")
 
@@ -96,12 +96,12 @@ def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16)
 
 
 def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
-    """Raise for rows that are not finite, or not missing either where that is allowed, named by their numbers."""
+    """Raise an error with the numbers of rows that are not finite; with `missing`, NaN is allowed."""
     try:
         numbers = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64)
         wrong = np.isinf(numbers) if missing else ~np.isfinite(numbers)
     except (TypeError, ValueError, OverflowError):
-        return  # Not numbers: what else is wrong is said later.
+        return  # Not numbers: later checks raise the error.
     if wrong.ndim in (1, 2) and wrong.any():
         rows = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
         shown = ", ".join(map(str, rows[:5])) + (f", ... ({len(rows)} rows)" if len(rows) > 5 else "")

@@ -1,4 +1,4 @@
-"""Files of statistics."""
+"""Storage of statistics in files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["STATISTICS_KIND", "read_statistics", "write_statistics"]
 
 STATISTICS_KIND = "sufficient statistics"
 
-#: Largest binary exponent of a unit: that of the smallest subnormal number, in magnitude.
+#: Largest magnitude of the binary exponent of a unit: that of the smallest subnormal number.
 _LARGEST_EXPONENT = 1075
 
 
@@ -46,7 +46,7 @@ def write_statistics(
     sums: PackedSums,
     kept: RowSample[WeightedRows],
 ) -> None:
-    """Write the fields of the header, the sums in their basis, and the rows kept."""
+    """Write the fields of the header, the sums in their basis, and the kept rows."""
     sums.fold()
     parts = {"centre": basis.centre, "exponent": basis.exponent, "high": sums.high, "low": sums.low}
     if kept.rows is not None:
@@ -57,7 +57,7 @@ def write_statistics(
 def read_statistics(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], Basis, PackedSums, RowSample[WeightedRows]]:
-    """Return what `write_statistics` wrote, checked.
+    """Read and check what `write_statistics` wrote.
 
     Raises
     ------

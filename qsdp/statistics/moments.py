@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
 
-#: Rows whose products are added up before they enter the compensated sum, and entries of that done at once.
+#: Number of rows whose products are summed before they enter the compensated sum, and its entries updated at once.
 _ROWS_AT_ONCE, _ENTRIES = 2**15, 2**18
 
 
@@ -29,9 +29,9 @@ def packed_size(side: int) -> int:
 
 
 def monomials(columns: FloatArray, d: int, weights: FloatArray | None, library: ArrayLibrary = ON_PROCESSOR) -> Any:
-    """Return the products of two of the d first columns and 1, and the other columns, one a row, times root weights.
+    """Return the monomials of the rows times root weights, one monomial per row, as an array of the library.
 
-    They are an array of the library.
+    Monomials are the products of two of the first d columns and 1, followed by the other columns.
     """
     roots = library.take(np.ones(len(columns)) if weights is None else np.sqrt(weights))
     extended = library.take(np.vstack([columns[:, :d].T, np.ones(len(columns))]))
@@ -46,10 +46,10 @@ def monomials(columns: FloatArray, d: int, weights: FloatArray | None, library: 
 
 
 def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> FloatArray:
-    """Return what the columns of W, one a monomial, become for columns of the data times `scale` plus `shift`."""
+    """Return the columns of W, one per monomial, for the monomials of data columns times `scale` plus `shift`."""
     q = n_monomials(d)
     first, second = np.triu_indices(d + 1)
-    # Of the columns themselves and, last, of 1.
+    # Places of the columns themselves and, last, of 1.
     places = np.flatnonzero(second == d)
     s, t = np.append(scale[:d], 1.0), np.append(shift[:d], 0.0)
     result: FloatArray = W * np.concatenate([s[first] * s[second], scale[d:]])
@@ -62,37 +62,37 @@ def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> Floa
 
 
 class PackedSums:
-    """The lower triangle of a sum of outer products, added up without a loss of digits.
+    """The lower triangle of a sum of outer products, summed without loss of digits.
 
     It is kept in rectangular full packed format, for which LAPACK has products at the speed of full matrices. On a
-    device the products of the last rows are a full matrix; the rest is on the processor.
+    device, the products of the last rows are a full matrix; everything else is in main memory.
 
     Parameters
     ----------
     side : int
     high, low : ndarray of shape (side (side + 1) / 2,), optional
-        The sum so far, and what rounding has taken from it.
+        The sum so far, and its rounding errors.
     device : str, optional
-        Of torch, on which products are added up; None is NumPy.
+        Torch device on which products are summed; None means NumPy.
     """
 
     def __init__(
         self, side: int, high: FloatArray | None = None, low: FloatArray | None = None, device: str | None = None
     ) -> None:
         self.side, self.high, self.low, self.device = side, high, low, device
-        #: Products of the last rows, packed, or full on a device; and their number.
+        #: Products of the last rows, packed, or full on a device, and the number of these rows.
         self._recent: FloatArray | None = None
         self._full: Any = None
         self._rows = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        # Two triangles are sent, not three.
+        # Fold first, so that two triangles are sent instead of three.
         self.fold()
         return {name: value for name, value in vars(self).items() if name != "library"}
 
     @cached_property
     def library(self) -> ArrayLibrary:
-        """The library in which products are added up; it does not go to other processes."""
+        """The array library in which products are summed; it is not sent to other processes."""
         return library_of(self.device)
 
     def add(self, F: Any) -> None:
@@ -118,13 +118,13 @@ class PackedSums:
             self._add_compensated(recent)
 
     def _take_full(self) -> None:
-        """Pack the products that lie on a device."""
+        """Pack the products that are on a device."""
         if self._full is not None:
             packed, _ = dtrttf(self.library.give(self._full).T, uplo="L")
             self._recent, self._full = packed if self._recent is None else self._recent + packed, None
 
     def merge(self, other: PackedSums) -> None:
-        """Add another sum, which stays as it is."""
+        """Add another sum, whose value does not change."""
         self.fold()
         other._take_full()
         for part in (other.high, other.low, other._recent):
@@ -138,7 +138,7 @@ class PackedSums:
         return PackedSums(self.side, high, low, self.device)
 
     def triangle(self) -> FloatArray:
-        """Return the sum as a matrix, whose lower triangle counts."""
+        """Return the sum as a matrix, of which only the lower triangle is valid."""
         self._take_full()
         parts = [part for part in (self._recent, self.low, self.high) if part is not None]
         return self._unpacked(np.sum(parts, axis=0))
@@ -170,7 +170,7 @@ class PackedSums:
 
 
 def root(triangle: FloatArray) -> FloatArray:
-    """Return W with W'W the matrix of that lower triangle, of as many rows as its rank; by Cholesky with pivots."""
+    """Return W such that W'W has this lower triangle, with as many rows as its rank, by pivoted Cholesky."""
     diagonal = triangle.diagonal()
     sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     unit = triangle / sizes / sizes[:, None]

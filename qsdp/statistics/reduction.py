@@ -1,4 +1,4 @@
-"""Few rows that stand for all of a squared loss."""
+"""Reduction of all rows to a few with the same squared loss."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def reduced_rows(
 ) -> tuple[FormMap, FloatArray]:
     """Return rows for the forms of d columns, and targets (k, C), from the sums of products of columns in a basis.
 
-    They are a Cholesky factor, with pivots, of the sums with unit diagonal, taken back to the columns as they were.
+    They are a pivoted Cholesky factor of the sums with unit diagonal, transformed back to the original columns.
     """
-    # Data are divided by the scale of the largest column: fourth powers of the others stay representable.
+    # Dividing by the scale of the largest column keeps the fourth powers of the others representable.
     unit = int(np.where(basis.centre == 0.0, basis.exponent, np.frexp(basis.centre)[1])[:d].max())
     plain = Basis(np.zeros(len(basis.centre)), np.where(np.arange(len(basis.centre)) < d, unit, 0))
     W = changed(root(triangle), d, *basis.change(plain))

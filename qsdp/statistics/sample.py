@@ -28,21 +28,21 @@ Rows = TypeVar("Rows", bound=_Rows)
 
 
 class RowSample(Generic[Rows]):
-    """Rows of the smallest random keys, so that samples of parts of a stream are merged to one of the whole.
+    """Rows with the smallest random keys, so that samples of parts of a stream merge into one of the whole.
 
     Parameters
     ----------
     size : int
-        Rows that are kept at most.
+        Maximum number of rows that are kept.
     seed : int
     keys : ndarray of shape (k,), optional
-        Those of the rows so far.
+        Keys of the rows so far.
     rows : Rows, optional
 
     Attributes
     ----------
     seen : int
-        Rows that were taken in.
+        Number of rows added so far.
     """
 
     def __init__(self, size: int, seed: int, keys: FloatArray | None = None, rows: Rows | None = None) -> None:
@@ -51,7 +51,7 @@ class RowSample(Generic[Rows]):
         self.seen = 0
 
     def add(self, rows: Rows, part: Iterable[int]) -> None:
-        """Take in rows; the numbers of their part of the stream tell its keys from those of others."""
+        """Add rows; the numbers of their part of the stream make its keys differ from those of other parts."""
         self.seen += len(rows)
         if not self.size:
             return
@@ -61,7 +61,7 @@ class RowSample(Generic[Rows]):
             self._take(keys[chosen], rows.take(chosen.tolist()))
 
     def merge(self, other: RowSample[Rows]) -> None:
-        """Take in the sample of other rows."""
+        """Add the sample of other rows."""
         self.seen += other.seen
         if other.rows is not None:
             self._take(other.keys, other.rows)
@@ -73,7 +73,7 @@ class RowSample(Generic[Rows]):
         self.keys, self.rows = keys[chosen], rows if len(chosen) == len(keys) else rows.take(chosen.tolist())
 
     def _smallest(self, keys: FloatArray) -> npt.NDArray[np.intp]:
-        """Return the places of the smallest finite keys, in their order."""
+        """Return the places of the smallest finite keys, ascending."""
         chosen = np.argsort(keys, kind="stable")[: self.size]
         return np.sort(chosen[np.isfinite(keys[chosen])])
 
@@ -95,10 +95,10 @@ class WeightedRows:
         return len(self.columns)
 
     def take(self, indices: Iterable[int]) -> WeightedRows:
-        """Return some of the rows."""
+        """Return the rows with these indices."""
         chosen = list(indices)
         return WeightedRows(self.columns[chosen], self.weights[chosen])
 
     def stacked(self, other: WeightedRows) -> WeightedRows:
-        """Return the rows with others below."""
+        """Return these rows followed by other rows."""
         return WeightedRows(np.vstack([self.columns, other.columns]), np.concatenate([self.weights, other.weights]))

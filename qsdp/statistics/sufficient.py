@@ -1,4 +1,4 @@
-"""Statistics of rows that come a batch after the other, on one machine or on many."""
+"""Sufficient statistics of rows that arrive in batches, on one machine or several."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "begun"]
 
-#: Floats of a block of monomials, 8 MiB, and its rows at least: the product reads and writes the whole triangle.
+#: Floats in a block of monomials (8 MiB) and its minimum number of rows: each product reads and writes the triangle.
 _BLOCK_FLOATS, _LEAST_ROWS = 2**20, 256
 
-#: Packed triangles in memory at once: products of the last rows, and the sum of all before with its rounding. Products
-#: of a device come as a full matrix.
+#: Packed triangles in memory at once: the products of the last rows, the sum over all earlier rows and its rounding
+#: error. A device returns its products as a full matrix, which takes two more.
 _TRIANGLES, _FULL = 3, 2
 
 
@@ -65,8 +65,8 @@ class SufficientStatistics:
         Identifies how the rows were encoded, such as a digest of the encoder. Only equal encodings can be merged.
     device : str, optional
         Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the processor.
-        The sums are kept on the processor, in memory and in files. The full matrix from a device takes two more
-        triangles there.
+        The sums are kept on the processor, in memory and in files. The full matrix from a device takes the space
+        of two more triangles there.
 
     Attributes
     ----------
@@ -79,14 +79,14 @@ class SufficientStatistics:
     n_outputs_ : int or None
         C for targets of shape (n, C), None for targets of shape (n,).
     feature_names_in_ : tuple of str or None
-        Columns of the first batch if that is a data frame; other frames must have the same.
+        Columns of the first batch if that is a data frame; later frames must have the same columns.
 
     Notes
     -----
     Columns are centred at round numbers near their means, if these are far from zero, and divided by powers of two.
     Products of thirty thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
-    roundoffs of the sizes of the (centred) products, for any number, division and order of rows. They are kept as one
-    packed triangle and computed with level-3 BLAS.
+    roundoffs of the sizes of the (centred) products, for any number, division and order of rows. The sums are kept as
+    one packed triangle and computed with level-3 BLAS.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class SufficientStatistics:
     # -- rows -----------------------------------------------------------------------------------------------------
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SufficientStatistics:
-        """Add a batch of rows; if it is refused, the statistics stay as they were.
+        """Add a batch of rows; if it is refused, the statistics stay unchanged.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class SufficientStatistics:
             table, weights = table[kept], weights[kept]
         if not self.n_samples_seen_:
             self._begin(table, data.shape[1], n_outputs, names)
-        # Until all rows are in, the sums are those of no known rows.
+        # Until the whole batch has been added, it is unknown which rows the sums contain.
         self._interrupted = True
         self._add(table, weights)
         self._interrupted = False
@@ -196,10 +196,10 @@ class SufficientStatistics:
         self._basis, self._sums = Basis.of(table), PackedSums(side, device=self.device)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
-        """Take in columns of data and targets, by blocks of rows."""
+        """Add columns of data and targets to the sums, in blocks of rows."""
         seen = self.n_samples_seen_
         if seen and (seen + len(table)).bit_length() > seen.bit_length():
-            # Whenever rows have doubled: the first ones may have been few, or others.
+            # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
         library, step = self._sums.library, max(_LEAST_ROWS, _BLOCK_FLOATS // self._sums.side)
@@ -211,7 +211,7 @@ class SufficientStatistics:
 
     def _keep(self, table: FloatArray, weights: FloatArray | None) -> None:
         if self.keep:
-            # Keys depend on the rows themselves: parts of a stream, of the same seed, do not repeat each other's.
+            # The keys depend on the rows, so that parts of a stream with the same seed do not repeat the same keys.
             digest = hashlib.sha256(np.ascontiguousarray(table).data).digest()
             rows = WeightedRows(table, np.ones(len(table)) if weights is None else weights)
             self._kept.add(rows, np.frombuffer(digest, dtype=np.uint32).tolist())
@@ -222,7 +222,7 @@ class SufficientStatistics:
             self._basis = basis
 
     def merge(self, other: SufficientStatistics) -> SufficientStatistics:
-        """Add the statistics of other rows, which stay unchanged, to this object, and return it.
+        """Add the statistics of other rows, which stay unchanged, to this object and return it.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class SufficientStatistics:
             return self
         if self.n_samples_seen_:
             self._check_alike("other", other.n_features_in_, other.n_outputs_, other.feature_names_in_)
-            # The centres of more rows are the better ones; the larger scales are those that no product exceeds.
+            # Centres computed from more rows are better. No product exceeds the larger of the two scales.
             ahead, behind = (self, other) if self.n_samples_seen_ >= other.n_samples_seen_ else (other, self)
             self._move(ahead._basis.at_scale_of(behind._basis))
         else:
@@ -307,10 +307,10 @@ class SufficientStatistics:
     # -- use ------------------------------------------------------------------------------------------------------
 
     def reduced(self, activation: PolynomialActivation | None = None) -> tuple[FormMap, FloatArray]:
-        r"""Return a few rows and targets for which the squared loss is that of all samples.
+        r"""Return a few rows and targets that have the same squared loss as all samples.
 
-        They are a pivoted Cholesky factor of the statistics, scaled to unit diagonal, and as many as its rank. The
-        columns of the factor are transformed back to products of the original columns.
+        The rows are a pivoted Cholesky factor of the statistics, scaled to unit diagonal; their number is its rank.
+        The columns of the factor are transformed back to products of the original columns.
         """
         self._check_rows("have a problem")
         d, C = self.n_features_in_, self.n_outputs_
@@ -325,12 +325,12 @@ class SufficientStatistics:
         activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
     ) -> TrainingProblem:
-        """Return the problem of the kept rows, weighted to stand for all; verified bounds, for example, need rows.
+        """Return the problem of the kept rows, weighted to represent all; verified bounds, for example, need rows.
 
         Parameters
         ----------
         beta, loss, activation, levels
-            As in `TrainingProblem`; beta is that of all rows.
+            As in `TrainingProblem`; beta refers to all rows.
 
         Raises
         ------
@@ -429,7 +429,7 @@ def begun(
     Raises
     ------
     InvalidInputError
-        The checkpoint keeps another number of rows, or its rows have another encoding.
+        The checkpoint keeps a different number of rows, or its rows have a different encoding.
     """
     if checkpoint is None or not os.path.exists(checkpoint):
         return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding, device=device)

@@ -1,4 +1,4 @@
-"""Models of files of tables: encoding of columns and targets, stored with the network trained on them."""
+"""Models of tables in files: the encoding of columns and targets, stored with the trained network."""
 
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._files import file_batches, held_bytes, read_table, table_batches

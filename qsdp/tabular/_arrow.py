@@ -1,4 +1,4 @@
-"""Parquet and Arrow files as tables, by pyarrow where that is installed."""
+"""Parquet and Arrow files as tables, read by pyarrow if it is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qsdp.tabular._reading import MISSING, DataTable
 
 __all__ = ["held_bytes", "kind", "tables"]
 
-#: First bytes of files, and the names that pyarrow has for them.
+#: First bytes of files, and pyarrow's names of the formats.
 _KINDS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "feather"}
 _LONGEST = 6
 #: Bytes of an entry in memory, with its text and a copy.
@@ -24,11 +24,11 @@ _ENTRY = 16
 
 
 def kind(path: str | os.PathLike[str]) -> str | None:
-    """Return pyarrow's name of a file's format, None for text; a folder is one of Parquet files."""
+    """Return pyarrow's name of a file's format, or None for text; folders hold Parquet files."""
     if os.path.isdir(path):
         return "parquet"
     if os.path.exists(path) and not os.path.isfile(path):
-        # What is read from a pipe is gone.
+        # Reading from a pipe would consume its contents.
         return None
     with open(path, "rb") as stream:
         begin = stream.read(_LONGEST)
@@ -36,7 +36,7 @@ def kind(path: str | os.PathLike[str]) -> str | None:
 
 
 def tables(name: str, kind: str, rows: int | None) -> Iterator[DataTable]:
-    """Yield the rows of a file in its order."""
+    """Yield the rows of a file as tables, in the order of the file."""
     with _reasons(name):
         data = _dataset(name, kind)
         columns = tuple(map(str, data.schema.names))
@@ -59,7 +59,7 @@ def tables(name: str, kind: str, rows: int | None) -> Iterator[DataTable]:
 
 
 def held_bytes(name: str, kind: str) -> int:
-    """Return about how many bytes a file takes once it is read."""
+    """Return the approximate size in bytes of a file in memory."""
     with _reasons(name):
         data = _dataset(name, kind)
         return int(data.count_rows()) * len(data.schema) * _ENTRY
@@ -77,7 +77,7 @@ def _dataset(name: str, kind: str) -> Any:
 
 @contextmanager
 def _reasons(name: str) -> Iterator[None]:
-    """Raise errors of pyarrow as the file's."""
+    """Convert errors of pyarrow to errors about the file."""
     try:
         yield
     except Exception as error:
@@ -88,7 +88,7 @@ def _reasons(name: str) -> Iterator[None]:
 
 
 def _column(name: str, label: str, column: Any) -> list[str | None] | FloatArray:
-    """Return numbers as an array, all else as text."""
+    """Return a column of numbers as an array, and any other column as text."""
     import pyarrow as pa
 
     types, kind = pa.types, column.type
@@ -96,7 +96,7 @@ def _column(name: str, label: str, column: Any) -> list[str | None] | FloatArray
         kind = kind.value_type
         column = column.cast(kind)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        # A null becomes NaN. Halves have no cast of their own.
+        # A null becomes NaN. Half-precision numbers cannot be cast directly.
         wide = column.cast(pa.float32()) if types.is_float16(kind) else column
         numbers: FloatArray = np.array(wide.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         return numbers

@@ -38,7 +38,7 @@ def _are_values(value: Any, most: int = MAX_VALUES) -> bool:
 def _are_classes(value: Any) -> bool:
     if value is None:
         return True
-    # A missing target is no class, and "1" and "1.0" are one class.
+    # A missing target is not a class, and "1" and "1.0" are one class.
     return _are_values(value, MAX_CLASSES) and None not in value and len(set(map(label_key, value))) == len(value)
 
 

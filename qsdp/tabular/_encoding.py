@@ -27,7 +27,7 @@ class TabularEncoder:
     Attributes
     ----------
     encoding : Encoding
-        Of the columns in use.
+        Encoding of the columns in use.
     dropped : mapping of str to str
         Columns without information in training, with the reason.
     """
@@ -45,9 +45,9 @@ class TabularEncoder:
     ) -> TabularEncoder:
         """Learn the encoding of the columns `names` from some of the rows (default: all).
 
-        Numbers are encoded by the rule, by default standardised, and inputs scaled by `row_scale`. Whether a column is
-        numeric is decided on the whole table, so that it cannot depend on which rows are held out; all else is learned
-        from `rows`.
+        Numbers are encoded by the rule (default: standardised), and inputs are scaled by `row_scale`. Whether a column
+        is numeric is decided on the whole table, so that it cannot depend on which rows are held out. All else is
+        learned from `rows`.
         """
         training = table if rows is None else table.take(rows)
         symbolic = {name for name in names if table.numbers(name) is None}
@@ -70,7 +70,7 @@ class TabularEncoder:
         return replace(learned, dropped={**self.dropped, **learned.dropped})
 
     def restricted(self, inputs: FloatArray, kept: npt.NDArray[np.intp]) -> TabularEncoder:
-        """Return the encoder of some of its inputs (n, width) in training, scaled anew."""
+        """Return the encoder with some of its inputs, rescaled; `inputs` (n, width) are those of the training rows."""
         encoding, unused = restricted_to(self.encoding, inputs, kept)
         return TabularEncoder(encoding.trimmed(), {**self.dropped, **unused})
 
@@ -81,7 +81,7 @@ class TabularEncoder:
 
     @property
     def width(self) -> int:
-        """Number of encoded columns, without the constant one."""
+        """Number of encoded columns, without the constant column."""
         return self.encoding.width
 
     def encode(self, table: DataTable) -> FloatArray:
@@ -106,7 +106,7 @@ class TabularEncoder:
         return self.encoding.encode(read)
 
     def _check_range(self, table: DataTable, read: Sequence[npt.NDArray[Any]]) -> None:
-        """Raise an error that names line and column of a number too far from those of training."""
+        """Raise an error that names line and column of a number too far from those in the training rows."""
         for one in self.encoding.expressions:
             if one.kind == "value":
                 with np.errstate(over="ignore"):

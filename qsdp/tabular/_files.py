@@ -1,6 +1,6 @@
-"""Files as tables, whole or a batch of rows after the other: CSV, also compressed; with pyarrow Parquet and Arrow.
+"""Files as tables, read whole or in batches of rows: CSV, also compressed, and with pyarrow Parquet and Arrow.
 
-What a file is tells its first bytes, not its name.
+The first bytes of a file determine its format, not its name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["file_batches", "held_bytes", "read_table", "table_batches"]
 
 _DELIMITERS = ",;\t|"
 _GZIP = b"\x1f\x8b"
-#: Byte-order marks, the longer first, and bytes at the start of a file that tell its encoding.
+#: Byte-order marks, longer ones first, and the number of bytes at the start of a file that tell its encoding.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -38,31 +38,31 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _MARKED = 64
-#: Characters in which delimiters are looked for.
+#: Number of characters in which delimiters are searched for.
 _SAMPLE = 8192
-#: Bytes that a field of text takes in memory for one in the file, and what gzip saves, about.
+#: Approximate bytes in memory per byte of text in the file, and approximate compression factor of gzip.
 _TEXT_SHARE, _GZIP_SHARE = 12, 5
 
 
 def read_table(path: str | os.PathLike[str]) -> DataTable:
-    """Read a file: CSV (a header line, fields split at commas, semicolons, tabs or bars), or gzip of it.
+    """Read a CSV file (with a header line, and fields split at commas, semicolons, tabs or bars), or gzip of one.
 
     Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Columns of numbers may have thousands separators or,
-    where fields are not split at commas, decimal commas; per cent and dates of ISO 8601 are numbers as well. With
-    pyarrow also Parquet and Arrow files, and folders of Parquet files.
+    if fields are not split at commas, decimal commas. Percentages and ISO 8601 dates are numbers as well. With
+    pyarrow, Parquet and Arrow files and folders of Parquet files can be read too.
 
     Raises
     ------
     InvalidInputError
-        The file is in another encoding, damaged, has no rows, a column without a name or with a repeated one, a line
-        with more or fewer fields than the header, or columns of lists; the message names file and line.
+        The file is damaged or in another encoding, or it has no rows, an unnamed or repeated column, a line with more
+        or fewer fields than the header, or columns of lists. The message names file and line.
     """
     (table,) = table_batches(path, None)
     return table
 
 
 def table_batches(path: str | os.PathLike[str], rows: int | None = 2**16) -> Iterator[DataTable]:
-    """Yield the rows of a file as tables of so many rows, None for all in one; errors are those of `read_table`."""
+    """Yield the rows of a file as tables of `rows` rows, or all in one if None; errors are those of `read_table`."""
     if rows is not None:
         check_integer("rows", rows, minimum=1)
     name, kind = os.fspath(path), _arrow.kind(path)
@@ -82,25 +82,25 @@ def file_batches(
     drop: tuple[str, ...] = (),
     rows: int = 2**16,
 ) -> Iterator[tuple[FloatArray, ...]]:
-    """Yield batches (X, y) or (X, y, sample_weight) of a file of numbers, as `SufficientStatistics.from_batches` takes.
+    """Yield batches (X, y) or (X, y, sample_weight) of a numeric file, for `SufficientStatistics.from_batches`.
 
     Parameters
     ----------
     path : path
-        See `read_table`; also a folder of Parquet files.
+        File as in `read_table`, or a folder of Parquet files.
     target : str
-        Column y; X are all others.
+        Column y; all other columns are X.
     weights : str, optional
         Column of sample weights.
     drop : tuple of str
-        Columns left out.
+        Columns to leave out.
     rows : int
-        Of a batch.
+        Number of rows in a batch.
 
     Raises
     ------
     InvalidInputError
-        As `read_table`; or an entry is not a number, or missing.
+        As in `read_table`, or an entry is not a number or is missing.
     """
     for table in table_batches(path, rows):
         names = [target, *drop] + ([] if weights is None else [weights])
@@ -113,7 +113,7 @@ def file_batches(
 
 
 def held_bytes(path: str | os.PathLike[str]) -> int:
-    """Return about how many bytes a file takes once it is read; nothing is known of a pipe."""
+    """Return the approximate size in bytes of a file in memory; 0 for a pipe, whose size is unknown."""
     if (kind := _arrow.kind(path)) is not None:
         return _arrow.held_bytes(os.fspath(path), kind)
     if not os.path.isfile(path):
@@ -141,7 +141,7 @@ def _opened(name: str) -> Iterator[TextIO]:
 
 
 def _encoding(name: str, start: bytes) -> str:
-    """Return the encoding that the first bytes of a file tell."""
+    """Return the encoding of a file, given its first bytes."""
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
@@ -154,7 +154,7 @@ def _encoding(name: str, start: bytes) -> str:
 
 
 def _not_text(name: str, error: UnicodeDecodeError) -> str:
-    """Return what is said of bytes that are not in the file's encoding, and what to do."""
+    """Return the error message, with a remedy, for bytes that are not in the file's encoding."""
     if error.encoding not in ("utf-8", "utf-8-sig"):
         return f"{name!r} begins as {error.encoding} text and does not go on so: it is damaged"
     before = error.object[max(0, error.start - 20) : error.start].decode("ascii", "replace").splitlines()
@@ -197,7 +197,7 @@ def _records(name: str, stream: TextIO, delimiter: str) -> Iterator[tuple[int, l
 
 
 def _delimiter(text: str) -> str:
-    # The sniffer is unreliable without restriction: it may choose only among delimiters in the header.
+    # The sniffer is unreliable unless restricted, so it may choose only among the delimiters in the header.
     sample = text.lstrip("\r\n ")
     header = re.sub('"[^"]*"', "", (sample.splitlines() or [""])[0])
     candidates = [delimiter for delimiter in _DELIMITERS if delimiter in header]

@@ -28,10 +28,10 @@ from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
 
-#: Attributes of a model that a file has as they are.
+#: Attributes of a model that its file stores unchanged.
 PLAIN = ("loss", "beta", "allocation", "lower_bound", "objective", "digest", "provenance")
 
-#: Digest of the training rows of a model of statistics, which has none.
+#: Stands in for the digest of the training rows in a model trained on statistics.
 STREAMED = "0" * 64
 
 
@@ -59,7 +59,7 @@ class TabularModel:
     encoder : TabularEncoder
     target : Target
     weighting : Weighting
-        Of the rows in training; predictions do not need its column.
+        Weights of the training rows; predictions do not need its column.
     network : BilinearNetwork
         Its inputs are the encoded columns, and a constant column unless the activation is lifted.
     solution : Solution
@@ -108,7 +108,7 @@ class TabularModel:
     def effects(self, table: DataTable) -> Effects:
         """Return main effects and interactions of columns over a table, in the units of the targets.
 
-        Rows are weighted as in training where the table has that column.
+        Rows have the weights of training if the table has the column of weights.
         """
         weighted = self.weighting.column in table.columns
         form = explained_form(
@@ -129,7 +129,7 @@ class TabularModel:
     def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> TabularModel:
         """Return a model with another network sampled from the same solution, without refinement or objective.
 
-        For another number of levels the lower bound is what the solution proves without the data; see `evaluated`.
+        For another number of levels, the lower bound is the one proved without the data; see `evaluated`.
         """
         levels = self.network.levels if levels is None else check_levels(levels)
         covariance = self.solution.covariance(levels)
@@ -177,7 +177,7 @@ class TabularModel:
         )
 
     def split(self, table: DataTable) -> tuple[DataTable, DataTable]:
-        """Return training and held-out rows of the table the model was trained on, those with target and weight."""
+        """Return the training and held-out rows, with target and weight, of the table the model was trained on."""
         table.require([self.target.name])
         labelled = table.known(self.target.name)
         training, held_out = (

@@ -1,7 +1,7 @@
-"""Notations of numbers in text: decimal commas, thousands separators, per cent, dates; read where there is one reading.
+"""Notations of numbers in text: decimal commas, thousands separators, percentages and dates, if unambiguous.
 
-A column is read as a whole: every entry that is not missing must be in the notation, and one of them at least must have
-no other reading. "1,234" alone is 1234 in one country and 1.234 in the next.
+A column is read as a whole: every entry that is not missing must be in the notation, and at least one of them must have
+no other reading. "1,234" alone is 1234 in some countries and 1.234 in others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Entries = Sequence[str | None]
 
 
 def plain_numbers(entries: Entries, *, delimiter: str) -> list[str | None]:
-    """Return the entries of a column as numbers that `float` reads, or as they are where they are in no such notation.
+    """Return the entries of a column as numbers that `float` reads, or unchanged if they are in no such notation.
 
-    Thousands separators are commas; decimal commas are read in files whose fields are not split at commas. Per cent are
-    hundredths: 12.5% is 0.125. Dates of ISO 8601 are days since 1970-01-01, in UTC where they name no zone.
+    Thousands separators are commas; decimal commas are read in files whose fields are not split at commas. Percentages
+    are hundredths: 12.5% is 0.125. ISO 8601 dates are days since 1970-01-01, in UTC if they name no zone.
     """
     present = [entry for entry in entries if entry is not None]
     if not present or not (set(",%") & set("".join(present)) or _ISO.fullmatch(present[0])):
@@ -45,7 +45,7 @@ def plain_numbers(entries: Entries, *, delimiter: str) -> list[str | None]:
 
 
 def ambiguous(entries: Entries) -> str | None:
-    """Return why a column that is no column of numbers may be meant as one, with what to do; None where it is not."""
+    """Return why a column that is not numeric may be meant to be, with a remedy, or None if it is not meant to be."""
     present = [entry for entry in entries if entry is not None]
     if not present:
         return None

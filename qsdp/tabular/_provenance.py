@@ -1,4 +1,4 @@
-"""Where a model comes from: options of its training, and versions of the packages that trained it."""
+"""Provenance of a model: the options of training, and versions of the packages that trained it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 __all__ = ["texts_of", "versions"]
 
-#: Those on which numbers depend.
+#: Packages on which the numbers of a model depend.
 _PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn")
 
-#: Options that say nothing of the model.
+#: Options that do not concern the model.
 _OF_THE_RUN = frozenset({"verbose", "n_jobs"})
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of packages that are installed."""
+    """Return the versions of Python and of the installed packages among `_PACKAGES`."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -30,7 +30,7 @@ def versions() -> dict[str, str]:
 
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options of training as texts."""
+    """Return the options of training as text."""
     return {name: _text(value) for name, value in options.items() if name not in _OF_THE_RUN}
 
 

@@ -1,4 +1,4 @@
-"""Tables as files have them: columns of text or numbers, with the numbers of their lines."""
+"""Tables read from files: columns of text or numbers, with the line numbers of their rows."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from qsdp.tabular._notation import ambiguous, plain_numbers
 
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 MAX_LISTED = 10
-#: Numbers whose squares are representable.
+#: Largest magnitude of a number, so that squares are representable.
 LARGEST = 1e100
-#: Integers below are exact.
+#: Floats below this represent integers exactly.
 _WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DataTable:
-    """Columns of a file, with the number of the line (or row) that each row is.
+    """Columns of a file, with the number of the line (or row) in the file for each row.
 
     Attributes
     ----------
     path : str
     columns : tuple of str
     data : sequence of lists or arrays
-        A column is a list of text, None where missing, or an array of numbers, NaN where missing.
+        A column is a list of text, with None for missing entries, or an array of numbers, with NaN for them.
     lines : sequence of int
     unit : str
-        What the lines number.
+        What the numbers in `lines` count.
     """
 
     path: str
@@ -51,9 +51,9 @@ class DataTable:
         lines: Sequence[int],
         delimiter: str = ",",
     ) -> DataTable:
-        """Return the table of rows of text, of which some entries mean that they are missing.
+        """Return the table of rows of text, in which entries such as "NA" count as missing.
 
-        Numbers in other notations, see `qsdp.tabular._notation`, become plain ones.
+        Numbers in other notations become plain ones, see `qsdp.tabular._notation`.
         """
         texts = [[None if entry in MISSING else entry for entry in column] for column in zip(*rows, strict=True)]
         data = [plain_numbers(column, delimiter=delimiter) for column in texts]
@@ -67,7 +67,7 @@ class DataTable:
         entries = self.data[self.columns.index(name)]
         if isinstance(entries, list):
             return entries
-        # Labels are few: each is written once.
+        # There are few distinct labels, and each is formatted once.
         numbers, places = np.unique(entries, return_inverse=True)
         texts = [_text(number) for number in numbers.tolist()]
         return [texts[place] for place in places.tolist()]
@@ -79,7 +79,7 @@ class DataTable:
         return replace(self, data=data, lines=[self.lines[i] for i in chosen])
 
     def stacked(self, other: DataTable) -> DataTable:
-        """Return the table with the rows of another one of the same columns below."""
+        """Return the table followed by the rows of another table with the same columns."""
         data: list[list[str | None] | FloatArray] = []
         for name, one, two in zip(self.columns, self.data, other.data, strict=True):
             arrays = isinstance(one, np.ndarray) and isinstance(two, np.ndarray)
@@ -107,7 +107,7 @@ class DataTable:
         raise InvalidInputError(f"{self.path!r} has no {noun} {listing(absent)}; it has {listing(self.columns)}{hint}")
 
     def numbers(self, name: str) -> FloatArray | None:
-        """Return a column as floats, NaN where missing, or None if an entry is not a number."""
+        """Return a column as floats, with NaN for missing entries, or None if an entry is not a number."""
         entries = self.data[self.columns.index(name)]
         numbers = entries if isinstance(entries, np.ndarray) else _parsed(entries)
         if numbers is None:
@@ -122,7 +122,7 @@ class DataTable:
         return numbers
 
     def all_numbers(self, name: str) -> FloatArray:
-        """Return a column as floats, NaN where missing, or raise if an entry is not a number."""
+        """Return a column as floats, with NaN for missing entries, or raise if an entry is not a number."""
         if (numbers := self.numbers(name)) is None:
             entries = self.column(name)
             row = next(i for i, entry in enumerate(entries) if entry is not None and parse_number(entry) is None)
@@ -138,16 +138,16 @@ class DataTable:
 
 
 def _text(number: float) -> str | None:
-    """Return a number of a column of numbers as text; whole ones as integers."""
+    """Return a number of a numeric column as text; whole numbers are written as integers."""
     if math.isnan(number):
         return None
     return str(int(number)) if number.is_integer() and abs(number) < _WHOLE else repr(number)
 
 
 def _parsed(entries: list[str | None]) -> FloatArray | None:
-    """Return entries as floats, NaN where missing, or None if one is no number."""
+    """Return entries as floats, with NaN for missing ones, or None if one is not a number."""
     texts = ["nan" if entry is None else entry for entry in entries]
-    # As `parse_number`, a column at a time.
+    # This is `parse_number` for a whole column at once.
     if "_" in "".join(texts):
         return None
     try:
@@ -158,7 +158,7 @@ def _parsed(entries: list[str | None]) -> FloatArray | None:
 
 def parse_number(entry: str) -> float | None:
     """Return an entry as a number, not necessarily finite, or None."""
-    # float() also takes "1_000", which is no number in a CSV file.
+    # float() also accepts "1_000", which is not a number in a CSV file.
     try:
         return None if "_" in entry else float(entry)
     except ValueError:
@@ -172,7 +172,7 @@ def label_key(label: str) -> float | str:
 
 
 def listing(names: Iterable[str]) -> str:
-    """Return the quoted names, or the first of them with their number."""
+    """Return the quoted names, or the first of them and the total number."""
     shown = [repr(name) for name in names]
     more = [f"... ({len(shown)} in all)"] if len(shown) > 2 * MAX_LISTED else []
     return ", ".join(shown[: 2 * MAX_LISTED] + more)

@@ -66,7 +66,7 @@ class Solution(ReadOnlyArrays):
         relaxation, problem, certificate = result.relaxation, result.problem, result.certificate
         bound, improved = relaxation.lower_bound, certificate.lower_bound
         if result.kept is problem:
-            # The relaxation is one of some rows, and bounds nothing of all: the certificate's dual vector does.
+            # The relaxation has only some of the rows. The dual vector of the certificate gives the bound for all rows.
             assert certificate.z is not None
             bound, weights = certificate.lower_bound, np.atleast_2d(certificate.z)
         else:
@@ -108,7 +108,7 @@ class Solution(ReadOnlyArrays):
         return int(self.Z.shape[1]) - self.lifted
 
     def blocks(self, levels: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return Z, V and rho of the same predictions for another number of levels."""
+        """Return Z, V and rho with the same predictions for another number of levels."""
         if levels == self.levels:
             return self.Z, self.V, self.rho
         scale = np.outer(self._ratios(levels), self._ratios(levels))
@@ -131,10 +131,10 @@ class Solution(ReadOnlyArrays):
 
         Notes
         -----
-        On the rescaled data the dual vector is dominated by rescaled weights z. Multiplied by the s <= 1 that makes
-        their sum at most :math:`\beta D` it is feasible, and its value, concave and nonnegative at zero, is at least
-        s times the old one. An improved bound has no weights z: with weights of the neurons in a box r times as wide,
-        pricing values grow by a factor of at most r^2.
+        On the rescaled data, rescaled weights z dominate the dual vector. It becomes feasible if multiplied by the
+        s <= 1 that makes their sum at most :math:`\beta D`. Its value is then at least s times the old one, because
+        the value is concave and nonnegative at zero. An improved bound has no weights z. If the neurons' weights are
+        in a box r times as wide, pricing values grow by a factor of at most r^2.
         """
         if levels == self.levels:
             return self.best_bound
@@ -176,7 +176,7 @@ class Solution(ReadOnlyArrays):
         return ratios
 
     def state(self) -> dict[str, Any]:
-        """Return all attributes but the arrays, for `from_state`."""
+        """Return all attributes except the arrays, for `from_state`."""
         return {
             "levels": self.levels,
             "activation": None if self.activation is None else list(self.activation.coefficients),

@@ -1,4 +1,4 @@
-"""Files too large to be held: a sample of their rows tells the encoding, statistics of all rows the problem."""
+"""Files too large for memory: a sample of rows gives the encoding, and statistics of all rows give the problem."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from qsdp.tabular._training import Training
 
 __all__ = ["SampledRows", "Sampling", "checkpoint_name", "encoded_batches", "sample_file", "statistics_of"]
 
-#: Rows that are read at once, and from one save of the statistics to the next.
+#: Number of rows read at once, and number of rows between saves of the statistics.
 _ROWS, _EVERY = 2**14, 2**21
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which rows of a file are for training and which for testing.
+    """Division of the rows of a file into training and test rows.
 
     Attributes
     ----------
     target : str
-        Rows without it are left out.
+        Target column; rows without a target are left out.
     weights : str or None
         Column of weights; rows of weight zero are left out.
     test_size : float
@@ -53,7 +53,7 @@ class Sampling:
     seed: int
 
     def parts(self, path: str | os.PathLike[str], bar: ProgressBar) -> Iterator[tuple[DataTable, DataTable]]:
-        """Yield the training and the test rows of each batch: the same ones whenever the file is read."""
+        """Yield the training and test rows of each batch; they are the same whenever the file is read."""
         rng, done = np.random.default_rng(self.seed), 0
         for table in table_batches(path, _ROWS):
             table.require([self.target] + ([] if self.weights is None else [self.weights]))
@@ -70,7 +70,7 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """Samples of the training and the test rows of a file, and how many there are."""
+    """Samples of the training and test rows of a file, and the numbers of all such rows."""
 
     train: DataTable
     test: DataTable
@@ -79,7 +79,7 @@ class SampledRows:
 
     @property
     def stands_for(self) -> float:
-        """How many training rows one of the sample stands for."""
+        """Number of training rows that one row of the sample stands for."""
         return self.n_train / len(self.train)
 
 
@@ -89,7 +89,7 @@ def sample_file(path: str | os.PathLike[str], sampling: Sampling, size: int, bar
     Raises
     ------
     InvalidInputError
-        As of `read_table`; or fewer than two rows are left for training.
+        As in `read_table`, or fewer than two rows are left for training.
     """
     train, test = (RowSample[DataTable](size, sampling.seed) for _ in range(2))
     for number, (one, other) in enumerate(sampling.parts(path, bar)):
@@ -112,9 +112,9 @@ def statistics_of(
     bar: ProgressBar = NO_BAR,
     device: str | None = None,
 ) -> SufficientStatistics:
-    """Return the statistics of all training rows of a file, encoded as those of a sample for a squared loss.
+    """Return the statistics of all training rows of a file, encoded like those of a sample for a squared loss.
 
-    The activation tells whether inputs have a constant column; checkpoint and device are those of
+    The activation determines whether inputs have a constant column; checkpoint and device are as in
     `SufficientStatistics.from_batches`.
     """
     batches = encoded_batches(path, sampling, training, Squared(), activation, bar)
@@ -129,9 +129,9 @@ def encoded_batches(
     activation: PolynomialActivation | None,
     bar: ProgressBar = NO_BAR,
 ) -> Callable[[], Iterator[tuple[Any, ...]]]:
-    """Return a function that yields inputs, targets and weights of the training rows of a file, as a sample has them.
+    """Return a function that yields inputs, targets and weights of a file's training rows, encoded like a sample.
 
-    It may be called again and again; unseen entries are warned of once.
+    It may be called repeatedly, and warns of unseen entries once.
     """
     encode = _encoder(training, loss, activation)
     return lambda: (encode(table) for table, _ in sampling.parts(path, bar) if len(table))
@@ -148,7 +148,7 @@ def _encoder(
             warnings.simplefilter("always")
             encoded = training.encoder.encode(table)
         for warning in caught if not warned else ():
-            # One is enough: other batches have as many entries that the sample lacked.
+            # One warning is enough: other batches have as many entries that the sample lacked.
             warnings.warn(f"among the first of such rows: {warning.message}", QSDPWarning, stacklevel=2)
             warned = True
         X = network_inputs(encoded, activation)
@@ -169,7 +169,7 @@ def _check_classes(table: DataTable, target: Target) -> None:
 
 
 def checkpoint_name(output: Path, file: Path, sampling: Sampling, training: Training, options: object) -> Path:
-    """Return the name of the file for statistics of this very pass, beside the output."""
+    """Return the path, next to the output, of the checkpoint for exactly this pass."""
     parts = sorted(file.rglob("*")) if file.is_dir() else [file]
     stamps = [(str(part), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
     told = repr((stamps, sampling, json.dumps(training.encoder.state(), sort_keys=True), training.target, options))

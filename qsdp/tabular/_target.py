@@ -1,4 +1,4 @@
-"""Target of a table, as network outputs and back."""
+"""Target of a table, and its conversion to network outputs and back."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Target:
     name : str
         Name of the column.
     classes : tuple of str or None
-        Labels in sorted order, two at least; None for regression.
+        Labels in sorted order, at least two; None for regression.
     offset : tuple of float
-        For each output what is added to it: the mean over the training rows, of numbers or of coded classes; empty
-        stands for zeros.
+        Number added to each output: the mean of numbers or of coded classes over the training rows; empty stands for
+        zeros.
     scale : float
         Standard deviation over the training rows for regression, see `TargetScaling.of_numbers`; 1 for classes.
     """
@@ -46,7 +46,7 @@ class Target:
     def fit(cls, table: DataTable, name: str, task: str, rows: Iterable[int]) -> Target:
         """Learn the target from a table without missing targets.
 
-        The task is decided on the whole table, classes are learned from `rows`, and units of numbers by `scaled`.
+        The task is decided on the whole table. Classes are learned from `rows`, and units of numbers by `scaled`.
         """
         numbers, labels = table.numbers(name), _labels(table, name)
         if len(labels) < 2:
@@ -63,7 +63,7 @@ class Target:
         return cls(name, None)
 
     def scaled(self, table: DataTable, loss: Loss, weights: FloatArray | None) -> Target:
-        """Return the target with the units in training that estimators give it."""
+        """Return the target with the same units in training as in the estimators."""
         if self.classes is None:
             units = TargetScaling.of_numbers(table.all_numbers(self.name), weights, loss)
             return replace(self, offset=(float(units.offset),), scale=float(units.scale))
@@ -163,7 +163,7 @@ class RunningScore:
     Attributes
     ----------
     n_rows : int
-        Rows with a target so far.
+        Number of rows with a target so far.
     usable : bool
         Whether all targets so far were understood.
     """
@@ -185,7 +185,7 @@ class RunningScore:
             self._right += len(known) * self._target.score(outputs[known], truth)
         else:
             self._squares += float(np.sum((truth - outputs[known]) ** 2))
-            # The spread about the mean of all rows, from those of the parts (Chan, Golub and LeVeque).
+            # Combine the spreads of the parts to that about the mean of all rows (Chan, Golub and LeVeque).
             n, mean = len(known), float(truth.mean())
             share = self.n_rows * n / (self.n_rows + n)
             self._spread += float(np.sum((truth - mean) ** 2)) + share * (mean - self._mean) ** 2
@@ -193,7 +193,7 @@ class RunningScore:
         self.n_rows += len(known)
 
     def give_up(self) -> None:
-        """Count no rows any more, and forget those so far."""
+        """Mark the score as unusable, and forget the rows so far."""
         self.n_rows, self.usable = 0, False
 
     @property

@@ -1,4 +1,4 @@
-"""Tables made ready for training."""
+"""Preparation of tables for training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASKS = ("auto", "classification", "regression")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Training:
-    """A table made ready: inputs X, targets y and weights, what these stand for, and what encoded them."""
+    """A table prepared for training: inputs X, targets y and weights, the rows they come from, and their encoders."""
 
     X: FloatArray
     y: FloatArray
@@ -48,23 +48,23 @@ class Training:
     n_weightless: int
 
     def by_rule(self, rule: EncodingRule, activation: PolynomialActivation | None) -> Training:
-        """Return the same with inputs by another rule."""
+        """Return the same table with inputs by another rule."""
         encoder = self.encoder.by_rule(self.train, rule)
         return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
 
     def restricted(self, kept: npt.NDArray[np.intp], activation: PolynomialActivation | None) -> Training:
-        """Return the same with some of the inputs."""
+        """Return the same table with only some of the inputs."""
         encoder = self.encoder.restricted(self.X[:, : self.encoder.width], kept)
         return replace(self, encoder=encoder, X=network_inputs(encoder.encode(self.train), activation))
 
     def problem(self, options: TrainingOptions, stands_for: float = 1.0) -> TrainingProblem:
-        """Return the problem of training, of rows that stand for so many each."""
+        """Return the training problem, in which every row stands for `stands_for` rows."""
         given = self.weighting.read(self.train)
         repetitions = np.ones(len(self.y)) if given is None else given
         return options.problem(self.X, self.y, self.weights, repetitions, stands_for)
 
     def model(self, result: QSDPResult, options: TrainingOptions | None = None) -> TabularModel:
-        """Return the model of a `result` trained on X and y, with `options` as far as it does not know them."""
+        """Return the model of a `result` trained on X and y, with `options` that the result does not hold."""
         solution, network, problem = Solution.of(result), result.network, result.problem
         used = {} if options is None else vars(options) | {"n_neurons": options.n_neurons or network.n_neurons}
         used |= {name: getattr(problem, name) for name in ("loss", "beta", "levels", "activation")}
@@ -100,7 +100,7 @@ def prepare(
     test_size: float = 0.2,
     seed: int = 0,
 ) -> Training:
-    """Split a table into training and test rows and encode the former.
+    """Split a table into training and test rows, and encode the training rows.
 
     Parameters
     ----------
@@ -110,21 +110,21 @@ def prepare(
     task : {"auto", "classification", "regression"}
         "auto" is classification for a target that is not numeric or has exactly two values.
     loss : str
-        Classes are coded as it needs them.
+        Loss, which determines how classes are coded.
     activation : PolynomialActivation or None
         The inputs have a constant column unless it is lifted.
     drop : sequence of str
         Columns that are not used.
     weights : str, optional
-        Column of sample weights >= 0, which is no input; rows of weight zero are left out.
+        Column of sample weights >= 0, which is not an input; rows of weight zero are left out.
     class_weight : {None, "balanced"}
         See `ClassifierOptions`.
     encoding : {"standard", "thresholds", "both"}
-        Of numbers, see `EncodingRule.recommended`.
+        Encoding of numbers, see `EncodingRule.recommended`.
     test_size : float
         Share of the rows that is held out, 0 <= test_size < 1.
     seed : int
-        Of the choice of those rows.
+        Seed for the choice of those rows.
     """
     check_choice("task", task, TASKS)
     table.require([target, *drop])
@@ -176,7 +176,7 @@ def prepare(
 
 
 def choose_encoding(training: Training, options: TrainingOptions) -> Training:
-    """Return the table by the rule for "auto" that does best on rows left out, of the inputs that help."""
+    """Return the table encoded by "auto": the best rule on held-out rows, without inputs that do not help."""
     rows = DistinctRows.of(training.X)
     rules = EncodingRule.finer(training.encoder.encoding, training.X, training.y[:1].size, rows.count)
     activation = get_activation(options.activation)

@@ -15,7 +15,7 @@ from qsdp.tabular._target import Target
 
 @dataclass(frozen=True)
 class Weighting:
-    """How rows are weighted in training: by a column, by their class, or both.
+    """Weighting of the training rows: by a column, by class, or both.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Weighting:
     class_weight: str | None = None
 
     def read(self, table: DataTable) -> FloatArray | None:
-        """Return the column of weights, shape (n,), or raise one error that names it and counts the rows at fault."""
+        """Return the column of weights, shape (n,), or raise one error that names it and counts the invalid rows."""
         if self.column is None:
             return None
         table.require([self.column])
