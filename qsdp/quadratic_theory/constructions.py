@@ -65,7 +65,7 @@ def ellipsoid_neurons(
         raise InvalidInputError(f"labels must be {len(X)} class numbers, with each of 0 to {C - 1}")
     P = _definite(shapes, C, d)
     if family != "qnn" and np.any(P[:, ~np.eye(d, dtype=bool)]):
-        raise InvalidInputError(f"shapes must be diagonal for {family!r}: its neurons have no products of inputs")
+        raise InvalidInputError(f"shapes must be diagonal for {family!r}, which has no full quadratic form")
     inner, outer = np.empty(C), np.empty(C)
     for k in range(C):
         away = X - centres[k]

@@ -108,7 +108,6 @@ class DescentParameters:
         are scaled down. The squared error of a quadratic network is of degree four in weights and data, so without
         clipping SGD diverges on outlying rows at learning rates that suit the other rows.
     optimizer : {"sgd", "adam"}, default="sgd"
-        Optimiser of PyTorch.
     schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate; "cosine" ends at zero.
     batch_size : int, default=32
