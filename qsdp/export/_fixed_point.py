@@ -56,7 +56,7 @@ _MARGIN = 1
 class Numbers:
     r"""Inputs that are numbers: :math:`\lfloor (e \cdot \text{slope} + h) / 2^\text{shift} \rfloor + \text{start}`.
 
-    Here e is the column minus `low`, clipped to 0 .. `width`, and h is half of :math:`2^\text{shift}`.
+    Here e is the column minus `low`, from 0 to `width`, and h is half of :math:`2^\text{shift}`. All have shape (k,).
 
     Attributes
     ----------
@@ -149,8 +149,8 @@ def column_scales(
 ) -> Scales:
     """Return the scale of every column: the fixed-point number is the nearest integer to scale times the entry.
 
-    A scale that is not `given` by name is a power of ten. It leaves at most 16 bits between the limits of a number, or
-    keeps one decimal more than the thresholds if that is finer, as far as no number exceeds `most`.
+    A scale not `given` by name is the finest power of ten that leaves 16 bits between the limits of a number. It is
+    finer if thresholds need it, with one decimal more than they have, as far as no number exceeds `most`.
     """
     encoding = description.encoding
     assert encoding is not None
