@@ -1,4 +1,4 @@
-"""Models as ONNX: networks in integers, estimators and saved models in double precision."""
+"""Models as ONNX: networks in integers, estimators and models of `qsdp fit` in double precision."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _labels(operator: Any) -> Any:
     labels = np.asarray(get_label_classes(operator.scope_inst, operator.raw_operator))
     if labels.dtype.kind in "OUT":
         return labels.astype(object)
-    # skl2onnx has integer labels only: numeric classes become integers.
+    # In skl2onnx, numeric classes are integers.
     return labels.astype(np.int64)
 
 
