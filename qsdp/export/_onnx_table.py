@@ -156,7 +156,7 @@ def add_probabilities(graph: Graph, scores: str, description: ModelDescription) 
     if description.link == "logistic":
         odds = graph.add("Mul", odds, np.array([[0.0, 1.0]]))
     elif description.link == "normalised":
-        # Logarithms of the logistic function give even samples far from all classes probabilities.
+        # Use the logarithm of the logistic function, so that outliers of all classes have probabilities, too.
         small = graph.add("Exp", graph.add("Neg", graph.add("Abs", odds)))
         rest = graph.add("Log", graph.add("Add", small, np.ones(1)))
         odds = graph.add("Sub", graph.add("Min", odds, np.zeros(1)), rest)
