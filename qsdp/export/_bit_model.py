@@ -137,7 +137,7 @@ def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0
 
 
 def _unit(constant: FloatArray, coefficients: FloatArray, digits: int) -> float:
-    """Return the largest unit that makes all of them exact, if the digits suffice, else the finest unit."""
+    """Return the largest unit in which all numbers are exact, if the digits suffice, else the finest unit."""
     largest, sizes = float(np.abs(coefficients).max()), np.abs(np.append(coefficients, constant))
     sizes = sizes[sizes > _ROUNDING * float(sizes.max())]
     if not sizes.size:

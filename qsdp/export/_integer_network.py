@@ -21,10 +21,10 @@ __all__ = ["IntegerNetwork", "integer_network"]
 #: Relative error below which a number counts as a multiple of a unit.
 _EXACT = 1e-12
 
-#: Bits beyond the digits of kappa at which projections are so large that the gain stops growing.
+#: The gain stops growing once projections have this many bits more than kappa needs.
 _MORE_DIGITS = 6
 
-#: The unit of second-layer weights gets this many bits smaller if the rest is not a multiple of it up to `_MISFIT`.
+#: The unit of second-layer weights gets _REST_BITS bits smaller if the rest is no multiple of it up to `_MISFIT`.
 #: Integer scores are often equal, and the rest then decides.
 _REST_BITS, _MISFIT = 8, 1e-9
 
@@ -48,7 +48,7 @@ class ExactNetwork:
 class IntegerNetwork:
     r"""A quadratic function of integers: scores are `unit` times its outputs, up to `error`.
 
-    For inputs x, let :math:`z = (\text{gain} \cdot x, \kappa)`, without :math:`\kappa` for a network without it. Then
+    For inputs x, let :math:`z = (\text{gain} \cdot x, \kappa)`, without the last entry if :math:`\kappa` is 0. Then
 
     .. math:: f_k = \sum_j A_{jk} (w_j^T z)(w_j'^T z) + B_k = z^T S_k z + B_k
 
@@ -244,7 +244,7 @@ def _exact(
     kappa = b / (2.0 * a) if a else 1.0
     rest = offset + factor * ((c - a * kappa**2) * (s * t * alpha).sum(axis=0) + bias)
     if a == 0.0:
-        # Only the linear part b/2 (t p + s q) is left. The weight takes the 1/2: so the symmetric form has integers.
+        # Only the linear part b/2 (t p + s q) is left. The weight takes the 1/2, so the symmetric form has integers.
         zeros = np.zeros_like(s)
         left, right = np.hstack([t * left + s * right, zeros]), np.hstack([0 * right, zeros + 1])
         return ExactNetwork(left, right, kappa, factor * (0.5 * b) * alpha, rest, is_product=False)

@@ -113,7 +113,7 @@ def _form(network: IntegerNetwork) -> Layout:
     entries = form[(slice(None), *np.triu_indices(form.shape[1]))]
     low, high = int(entries.min()), int(entries.max())
     n_bits = max((high - low).bit_length(), 1)
-    # Rows of upper triangles, with the entries beside the diagonal doubled.
+    # Rows of upper triangles, with the off-diagonal entries doubled.
     upper = np.abs(np.triu(form) + np.triu(form, 1)).astype(np.float64) @ network.coordinates
     sums = upper @ network.coordinates
     totals = sums * np.abs(network.factors) + _magnitudes(network.bias)
