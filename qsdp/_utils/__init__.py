@@ -1,1 +1,1 @@
-"""Validation, files, threads and progress: what every package uses and no user imports."""
+"""Validation, files, threads and progress: helpers that every package uses and no user imports."""

@@ -1,7 +1,7 @@
-"""The library that heavy products run in: NumPy on the processor, or torch on a device.
+"""Array libraries for heavy products: NumPy on the processor, or torch on a device.
 
-Products take arrays of the library and give NumPy arrays in double precision back. torch is imported where a device is
-asked for, and then only.
+Products take arrays of the library and return NumPy arrays in double precision. torch is imported only if a device is
+requested.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, UnavailableSolv
 
 __all__ = ["ON_PROCESSOR", "ArrayLibrary", "check_device", "library_of", "squared_rows"]
 
-#: Floats of the temporary arrays on a device, whose products are at their speed for larger ones only.
+#: Floats of a temporary array on a device, where products reach full speed only for larger arrays.
 _DEVICE_FLOATS = 2**24
 
 
 class ArrayLibrary:
-    """NumPy: an array that has the precision already is given back."""
+    """NumPy as array library; an array that already has the precision is returned as it is."""
 
     def __init__(self, dtype: Any = np.float64) -> None:
         self.dtype = dtype
 
     def take(self, array: Any) -> Any:
-        """Return an array as the library keeps it, in its precision and on its device."""
+        """Convert an array to one of the library, in its precision and on its device."""
         return np.asarray(array, dtype=self.dtype)
 
     def give(self, array: Any) -> FloatArray:
-        """Return an array of the library as one of NumPy, in double precision."""
+        """Convert an array of the library to a NumPy array in double precision."""
         return np.asarray(array, dtype=np.float64)
 
     def joined(self, arrays: Sequence[Any]) -> Any:
-        """Return arrays of the library, one below the other."""
+        """Concatenate arrays of the library along the first axis."""
         return np.concatenate(arrays)
 
     def zeros(self, shape: tuple[int, ...]) -> Any:
-        """Return zeros in double precision, to add products up in."""
+        """Return zeros in double precision, in which to accumulate products."""
         return np.zeros(shape)
 
     def ones(self, shape: tuple[int, ...]) -> Any:
@@ -51,11 +51,11 @@ class ArrayLibrary:
         return np.ones(shape, dtype=self.dtype)
 
     def empty(self, shape: tuple[int, ...]) -> Any:
-        """Return an array in the library's precision to be written to."""
+        """Return an uninitialised array in the library's precision."""
         return np.empty(shape, dtype=self.dtype)
 
     def multiply(self, first: Any, second: Any, into: Any) -> None:
-        """Write the products of entries to an array, or a part of one."""
+        """Write the elementwise product of two arrays to an array, or to a part of one."""
         np.multiply(first, second, out=into)
 
     def product(self, first: Any, second: Any, into: Any) -> None:
@@ -63,7 +63,7 @@ class ArrayLibrary:
         np.matmul(first, second, out=into)
 
     def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
-        """Write a matrix of the library whose rows and columns are multiplied by factors."""
+        """Multiply the rows and columns of a matrix by factors, and write the result to `into`."""
         np.multiply(A, factors, out=into, casting="same_kind")
         into *= factors[:, None]
 
@@ -72,18 +72,18 @@ class ArrayLibrary:
         A[np.diag_indices_from(A)] += values
 
     def factored(self, A: Any) -> Any:
-        """Return the Cholesky factor of a symmetric matrix, which may take its place.
+        """Return the Cholesky factor of a symmetric matrix, which may be overwritten.
 
         Raises
         ------
         numpy.linalg.LinAlgError
-            It is not positive definite.
+            The matrix is not positive definite.
         """
-        # LAPACK's columns are the rows.
+        # LAPACK is column-major: its columns are the rows of A.
         return scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
 
     def solved(self, factor: Any, b: FloatArray) -> FloatArray:
-        """Return solutions for right-hand sides (side, C) by a factor, in its precision."""
+        """Solve for right-hand sides (side, C) with a factor, in the precision of the factor."""
         x = scipy.linalg.cho_solve(factor, b.astype(factor[0].dtype, copy=False), check_finite=False)
         return self.give(x)
 
@@ -92,15 +92,15 @@ class ArrayLibrary:
         return float(np.mean(array if weights is None else np.average(array, axis=-1, weights=weights)))
 
     def einsum(self, subscripts: str, *arrays: Any) -> Any:
-        """Return the sum of products that subscripts say, as of `numpy.einsum`."""
+        """Return the sum of products given by subscripts, as in `numpy.einsum`."""
         return np.einsum(subscripts, *arrays)
 
     def roots(self, array: Any) -> Any:
-        """Return square roots, of negative entries zero."""
+        """Return square roots; negative entries give zero."""
         return np.sqrt(np.maximum(array, 0.0))
 
     def blocks(self, count: int, floats: int) -> Iterator[slice]:
-        """Yield slices of so many items, of so many floats each, whose products are done at once."""
+        """Yield slices of `count` items with `floats` floats each; the products of a slice are computed at once."""
         return blocks(count, floats)
 
 
@@ -115,14 +115,14 @@ class _Torch(ArrayLibrary):
         self._dtype = {"float32": torch.float32, "float64": torch.float64}[np.dtype(dtype).name]
         try:
             self._device = torch.device(device)
-            # There and back: the device "meta" keeps no numbers, others have none in this precision.
+            # Copy there and back: the device "meta" keeps no numbers, and others do not support this precision.
             torch.zeros(1, dtype=self._dtype, device=self._device).cpu()
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InvalidInputError(f"device {device!r} is not available to torch: {error}") from error
 
     def take(self, array: Any) -> Any:
         if not isinstance(array, self._torch.Tensor):
-            # Arrays that may not be written to are copied: torch would share their memory.
+            # Read-only arrays are copied, because torch would share their memory.
             array = np.asarray(array)
             array = np.ascontiguousarray(array if array.flags.writeable else array.copy())
         return self._torch.as_tensor(array, dtype=self._dtype, device=self._device)
@@ -186,7 +186,7 @@ ON_PROCESSOR = ArrayLibrary()
 
 
 def check_device(device: object) -> str | None:
-    """Return the argument `device`, a string that torch knows or None, before any work.
+    """Check the argument `device`, a string that torch knows or None, before any work, and return it.
 
     Raises
     ------
@@ -220,8 +220,8 @@ def squared_rows(library: ArrayLibrary, X: Any, weights: FloatArray) -> FloatArr
     r"""Return :math:`X^T \mathrm{Diag}(w) X`, symmetric, for an array of the library of shape (n, d), by blocks."""
     total = None
     for rows in library.blocks(*X.shape):
-        # In this order: rows of a C-contiguous array times a column stay contiguous for the product.
+        # This order keeps rows of a C-contiguous array, times a column, contiguous for the product.
         product = library.give(X[rows].T @ (library.take(weights[rows, None]) * X[rows]))
-        # The sum begins with the first product: zeros would be one more matrix of wide data.
+        # The sum starts from the first product: zeros would take another matrix, a large one for wide data.
         total = product if total is None else np.add(total, product, out=total)
     return np.zeros((X.shape[1],) * 2) if total is None else symmetrised(total)

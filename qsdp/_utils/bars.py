@@ -1,4 +1,4 @@
-"""Progress drawn by rich: bars on terminals and in notebooks, now and then a line elsewhere; imported where shown."""
+"""Progress drawn by rich: bars on terminals and in notebooks, occasional lines elsewhere; imported only if shown."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 __all__ = ["Bars"]
 
 
-#: Seconds between two lines where bars cannot be drawn, at least, and as a share of the time gone by.
+#: Least time between two lines where bars cannot be drawn, in seconds and as a share of the elapsed time.
 _LINE_SECONDS, _LINE_SHARE = 10.0, 0.1
 
 
 class Bars:
     """One display of stages: name, bar, time and figures of each.
 
-    Where the console is neither a terminal nor a notebook, a line tells about the stage at work: after ten seconds, and
-    then every ten seconds or tenth of the time gone by, so that logs of short calls stay empty and of long ones short.
+    If the console is neither a terminal nor a notebook, lines report on the running stage: after ten seconds, and then
+    every ten seconds or tenth of the elapsed time. Logs of short calls stay empty, and logs of long calls short.
     """
 
     def __init__(self, *, console: Console | None = None, transient: bool = False) -> None:
-        # Names may be those of files, with brackets that are no markup.
+        # Names may contain file names with brackets, which are not markup.
         name, figures = (TextColumn(text, markup=False) for text in ("{task.description:7}", "{task.fields[figures]}"))
         columns = name, BarColumn(), TimeElapsedColumn(), figures
         self.progress = Progress(
@@ -37,7 +37,7 @@ class Bars:
         self._next_line = _LINE_SECONDS
 
     def add(self, name: str) -> Callable[[float | None, float | None, str | None], None]:
-        """Add the line of a stage, of which nothing is known yet."""
+        """Add the line of a stage and return the function that updates it."""
         return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""), name)
 
     def _update(self, task: TaskID, name: str, done: float | None, total: float | None, figures: str | None) -> None:
@@ -53,11 +53,11 @@ class Bars:
     def running(self) -> Iterator[None]:
         """Keep the display up to date until the block ends."""
         if not self._drawn and self.progress.live.transient:
-            # Nothing is to remain but lines, and rich would leave an empty one.
+            # Only lines may remain, and rich would leave an empty one.
             yield
             return
         with self.progress:
             yield
             if self.progress.console.is_jupyter:
-                # On terminals rich does it itself; a widget would keep what was there a moment ago.
+                # On terminals rich refreshes the display itself; a widget would keep an older state.
                 self.progress.refresh()

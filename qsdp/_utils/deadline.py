@@ -13,14 +13,14 @@ from qsdp._utils.validation import check_real
 
 __all__ = ["EIGENVALUES", "EIGENVECTORS", "FACTOR", "NEVER", "Deadline", "TimeOver"]
 
-#: After this share of the limit and so many seconds more, work that must follow the end, such as a certificate, takes
-#: its cheapest form: half of what a time limit may be exceeded by.
+#: Excess, as a share of the limit and in seconds, after which work that must follow the end, such as a certificate,
+#: takes its cheapest form. It is half of what a time limit may be exceeded by.
 _GRACE_SHARE, _GRACE = 0.05, 0.25
 
 #: By how much a time limit may be exceeded, as a share of it and in seconds.
 _EXCESS_SHARE, _EXCESS = 0.1, 0.5
 
-#: Operations of the eigenvectors of a symmetric matrix, of its eigenvalues alone, and of a triangular factor, as
+#: Operations for the eigenvectors of a symmetric matrix, for its eigenvalues alone, and for a triangular factor, as
 #: multiples of the cube of its side.
 EIGENVECTORS, EIGENVALUES, FACTOR = 25.0, 5.0, 1.0
 
@@ -30,20 +30,20 @@ _SIDE, _PRODUCTS, _FACTORISATION = 300, 5, 0.5
 
 
 class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever made the deadline, and no error)
-    """The time is over in the midst of a computation without partial results."""
+    """The time limit ended in the middle of a computation without partial results."""
 
 
 class Deadline:
-    """The end of a time limit: made where the limit is an argument, and passed down.
+    """End of a time limit, created where the limit is an argument and passed down.
 
     Parameters
     ----------
     limit : float, default=inf
         Seconds from now, >= 0.
     parent : Deadline, optional
-        A deadline that ends this one, too.
+        A deadline that also ends this one.
     wish : callable, optional
-        Polled; once it returns true no time is left.
+        Polled; once it returns true, no time is left.
     """
 
     def __init__(
@@ -54,23 +54,23 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: object = None, *, wish: Callable[[], bool] | None = None) -> Deadline:
-        """Return the deadline of the argument `time_limit`: so many seconds from now, > 0, or never for None.
+        """Return the deadline for the argument `time_limit`: seconds from now, > 0, or None for never.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            It is no such number.
+            `seconds` is not such a number.
         """
         return cls(math.inf if seconds is None else check_real("time_limit", seconds, strict=True), wish=wish)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since the deadline was created."""
         return time.monotonic() - self._start
 
     @property
     def left(self) -> float:
-        """Seconds that are left, never negative; infinite without a limit."""
+        """Seconds left, never negative; infinite without a limit."""
         if self._wish is not None and self._wish():
             return 0.0
         left = max(0.0, self._limit - self.elapsed)
@@ -93,21 +93,21 @@ class Deadline:
 
     @property
     def grace(self) -> float:
-        """Seconds until it is late: until remaining work must take its cheapest form; negative after that."""
+        """Seconds until it is `late`, when remaining work must take its cheapest form; negative after that."""
         own = (1.0 + _GRACE_SHARE) * self._limit + _GRACE - self.elapsed
         return own if self._parent is None else min(own, self._parent.grace)
 
     @property
     def late(self) -> bool:
-        """Whether it passed so long ago that remaining work must take its cheapest form."""
+        """Whether the deadline passed so long ago that remaining work must take its cheapest form."""
         return self.grace < 0.0
 
     def share(self, part: float) -> Deadline:
-        """Return the deadline of a share of what is left."""
+        """Return a deadline after a share of the time left."""
         return Deadline(part * self.left, parent=self)
 
     def before(self, seconds: float) -> Deadline:
-        """Return a deadline so many seconds earlier, to reserve them for later work."""
+        """Return a deadline that is earlier by `seconds`, to reserve them for later work."""
         return Deadline(max(0.0, self.left - seconds), parent=self)
 
     def expire(self) -> None:
@@ -115,24 +115,24 @@ class Deadline:
         self._limit = 0.0
 
     def seconds(self, operations: float) -> float:
-        """Return about how long so many floating-point operations take; 0 where there is no limit to keep."""
+        """Estimate the seconds for a number of floating-point operations; return 0 if there is no limit."""
         return operations / _operations_per_second() if self.limited else 0.0
 
     def affords(self, operations: float) -> bool:
-        """Return whether uninterruptible work of so many floating-point operations would end in time."""
+        """Return whether uninterruptible work of that many floating-point operations would end in time."""
         return not self.limited or (not self.over and self.seconds(operations) <= self.left)
 
     def tolerates(self, operations: float) -> bool:
-        """Return whether work that must follow the end keeps the outermost limit, with all that it may be exceeded by.
+        """Return whether work that must follow the end keeps the outermost limit, including the allowed excess.
 
-        That is the limit which was given: an interrupt leaves time for such work.
+        The limit is the one given at first, so that an interrupt leaves time for such work.
         """
         if self._parent is not None:
             return self._parent.tolerates(operations)
         return self.seconds(operations) <= (1.0 + _EXCESS_SHARE) * self._given + _EXCESS - self.elapsed
 
     def require(self, operations: float) -> None:
-        """Raise TimeOver if so many operations would end too late."""
+        """Raise TimeOver if that many operations would end too late."""
         if not self.affords(operations):
             raise TimeOver
 
@@ -144,13 +144,13 @@ class Deadline:
 
 @functools.cache
 def _operations_per_second() -> float:
-    """Return the rate of a factorisation, measured once: about half that of a product of matrices."""
+    """Return the rate of a factorisation, measured once: about half the rate of a matrix product."""
     matrix = np.ones((_SIDE, _SIDE))
     matrix @ matrix
     times = []
     for _ in range(_PRODUCTS):
         count, seconds, start = 0, 0.0, time.perf_counter()
-        # Clocks may be coarser than a product takes.
+        # The clock may be coarser than the time of a product.
         while seconds == 0.0:
             matrix @ matrix
             count += 1
@@ -159,5 +159,5 @@ def _operations_per_second() -> float:
     return _FACTORISATION * 2.0 * _SIDE**3 / min(times)
 
 
-#: Without a limit; not to be expired.
+#: Deadline without a limit, which must not be expired.
 NEVER = Deadline()

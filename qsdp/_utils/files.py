@@ -43,7 +43,7 @@ def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *,
     Raises
     ------
     InvalidInputError
-        One of them exists, unless `force` allows to overwrite it.
+        One of the files exists and `force` is False.
     """
     paths = [Path(directory) / name for name in files]
     for path in paths:
@@ -55,7 +55,7 @@ def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *,
 
 @contextmanager
 def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a stream whose contents get their name at the end, where that is reached without an error."""
+    """Yield a stream to a file that gets its name at the end, if no error occurs before."""
     target = Path(path)
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
@@ -69,7 +69,7 @@ def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _named(target: Path) -> Iterator[None]:
-    """Name the file that is asked for in errors, as of a full disk, which name none or the temporary one."""
+    """Name the requested file in errors, such as a full disk, that name no file or the temporary one."""
     try:
         yield
     except OSError as error:

@@ -6,14 +6,14 @@ __all__ = ["Gap", "relative"]
 
 
 class Gap:
-    """Adds the gap to a class with an objective and a lower bound."""
+    """Mixin that adds the gap to a class with an objective and a lower bound."""
 
     objective: float
     lower_bound: float
 
     @property
     def gap(self) -> float:
-        """Objective less lower bound: the objective exceeds the global optimum by no more."""
+        """Objective minus lower bound: the objective exceeds the global optimum by at most this."""
         return self.objective - self.lower_bound
 
     @property
@@ -23,5 +23,5 @@ class Gap:
 
 
 def relative(gap: float, objective: float) -> float:
-    """Return ``gap / objective``, and 0 where both vanish."""
+    """Return ``gap / abs(objective)``, or 0 for an objective of zero."""
     return gap / abs(objective) if objective else 0.0

@@ -1,4 +1,4 @@
-"""Main memory: what this process may have."""
+"""Main memory available to this process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 __all__ = ["format_bytes", "main_memory"]
 
-#: Limit of a container on Linux.
+#: File with the memory limit of a container on Linux.
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 @functools.lru_cache(maxsize=1)
 def main_memory() -> float:
-    """Return the bytes of the machine's main memory, or of its container's share; infinity where that is not known."""
+    """Return the bytes of the machine's main memory, or of its container's share; infinity if that is not known."""
     try:
         machine = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -23,12 +23,12 @@ def main_memory() -> float:
     try:
         return min(machine, float(_CONTAINER.read_text(encoding="ascii")))
     except (OSError, ValueError):
-        # No container, or the word "max".
+        # There is no container, or its limit is the word "max".
         return machine
 
 
 def format_bytes(count: float) -> str:
-    """Return bytes for people, such as "3.2 GB"."""
+    """Return a number of bytes as text, such as "3.2 GB"."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= size:
             return f"{count / size:.3g} {unit}"

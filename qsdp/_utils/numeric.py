@@ -1,4 +1,4 @@
-"""Double precision: its unit, and scaling by powers of two, which rounds nothing."""
+"""Double precision: machine epsilon, symmetrisation, and scaling by powers of two, which rounds nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["EPS", "divided_by_power", "exponent_of", "largest_magnitude", "symmetrised"]
 
-#: Side of the blocks in which a matrix becomes symmetric.
+#: Side of the blocks in which a matrix is symmetrised.
 _BLOCK = 256
 
-#: Distance from 1.0 to the next larger float, 2.2e-16; rounding is at most half of it relative to the result.
+#: Distance from 1.0 to the next larger float, 2.2e-16; the relative rounding error is at most half of it.
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -23,14 +23,14 @@ def exponent_of(value: float) -> int:
 
 
 def largest_magnitude(array: FloatArray) -> float:
-    """Return the largest magnitude of an entry, 0 where there are none, without another array."""
+    """Return the largest magnitude of an entry, or 0 if there are none, without a temporary array."""
     return max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
 
 
 def symmetrised(M: FloatArray) -> FloatArray:
-    """Return a square matrix whose entries were replaced, in place, by the means of them and those opposite.
+    """Replace the entries of a square matrix, in place, by their means with the opposite entries, and return it.
 
-    Memory that is touched for the first time costs more than the means: of a matrix of side 3000, a tenth of a second.
+    Touching new memory costs more than computing the means: a tenth of a second for a matrix of side 3000.
     """
     if len(M) <= _BLOCK:
         M += M.T
@@ -45,9 +45,9 @@ def symmetrised(M: FloatArray) -> FloatArray:
 
 
 def divided_by_power(values: FloatArray, exponent: int) -> FloatArray:
-    """Return ``values / 2**exponent``, also where the power itself is no float."""
+    """Return ``values / 2**exponent``, even if the power itself is not a float."""
     half = exponent // 2
-    # Products with powers of two are those of ldexp, and much faster.
+    # Products with powers of two give the same results as ldexp, and are much faster.
     quotients: FloatArray = values * 2.0**-half
     quotients *= 2.0 ** (half - exponent)
     return quotients

@@ -1,4 +1,4 @@
-"""Options that are declared once, with default, check and words, and appear in many signatures and docstrings."""
+"""Options declared once, with default, check and description, for use in many signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Check = Callable[[str, Any], object]
 
 @dataclass(frozen=True)
 class Option:
-    """What documentation and checks know of an option besides its name and default.
+    """Documentation and check of an option, without its name and default.
 
     Attributes
     ----------
     annotation : str
-        The type, as numpydoc has it.
+        Type in numpydoc notation.
     description : str
         Lines of a docstring.
     check : callable
-        Of the name under which a value was given, and the value; raises one clear error.
+        Called with the name under which a value was given, and the value; raises one clear error.
     summary : str
         The description in a few words, for the command line.
     """
@@ -52,7 +52,7 @@ def option(
 
 
 def choice(default: str, allowed: Iterable[str], description: str, summary: str = "") -> str:
-    """Declare an option that is one of some names, which are added to the summary."""
+    """Declare an option with some allowed names, which are added to the summary."""
     names = list(allowed)
     listing = "{" + ", ".join(f'"{name}"' for name in names) + "}"
 
@@ -69,7 +69,7 @@ def redefined(options: type[Options], name: str, default: Any, **changes: Any) -
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options that are declared by `option`; checked where an object is made."""
+    """Base class of options that are declared by `option` and checked when an object is created."""
 
     def __post_init__(self) -> None:
         for name, declared in self.declared().items():
@@ -77,20 +77,20 @@ class Options:
 
     @classmethod
     def declared(cls) -> dict[str, Option]:
-        """Return what is known of every option, by name."""
+        """Return the declaration of every option, by name."""
         return {each.name: each.metadata["option"] for each in fields(cls)}
 
     @classmethod
     def of(cls: type[Chosen], values: Mapping[str, Any]) -> Chosen:
-        """Return the options that are among `values`, such as ``locals()``; the rest of those is left alone."""
+        """Return the options among `values`, such as ``locals()``; other entries of `values` are ignored."""
         return cls(**{name: values[name] for name in cls.declared() if name in values})
 
 
 def documented(options: type[Options]) -> Callable[[T], T]:
-    """Spell out what a docstring leaves to the class of `options`.
+    """Return a decorator that fills in the parameters which a docstring leaves to the class of `options`.
 
-    Entries of one or many parameters with nothing but the line "See `TrainingOptions`.", or whatever the class is
-    called, become one for each: its type, its default in the signature that is documented, and its description. The
+    An entry of one or several parameters may hold only the line "See `TrainingOptions`.", or the name of another class.
+    It becomes one entry per parameter: its type, its default in the documented signature, and its description. The
     source stays readable on its own, and ``help()``, Sphinx and notebooks show everything.
     """
     entry = re.compile(rf"^(\w+(?:,\s+\w+)*)\n +See `{options.__name__}`\.$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Blocks and threads: how evaluations over many samples or neurons are divided."""
+"""Blocks and threads that divide evaluations over many samples or neurons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qsdp._utils.validation import check_jobs
 
 __all__ = ["CountedParallel", "blas_threads", "blocks", "count_jobs", "few_threads", "in_threads"]
 
-#: Floats of one temporary array, 8 MiB: large enough for the linear algebra to be at its speed (a thousand rows of 1000
+#: Floats of one temporary array, 8 MiB: large enough for linear algebra at full speed (a thousand rows of 1000
 #: columns), small enough to stay in the cache for the next operation. An evaluation takes a few of them per thread.
 WORK_FLOATS = 2**20
 
@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 def blocks(count: int, floats: int, least: int = 1, work: int | None = None) -> Iterator[slice]:
     """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array.
 
-    All but the last have `least` items or more, of any size. The array has `work` floats, WORK_FLOATS by default.
+    All slices but the last have `least` items or more, of any size. The array has `work` or WORK_FLOATS floats.
     """
     step = max(least, (work or WORK_FLOATS) // max(1, floats))
     for start in range(0, count, step):
@@ -34,12 +34,12 @@ def blocks(count: int, floats: int, least: int = 1, work: int | None = None) -> 
 
 
 def count_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` stands for, as in joblib; None is one unless a context says more.
+    """Return the number of threads that `n_jobs` stands for, as in joblib; None is one unless a context sets more.
 
     Raises
     ------
     InvalidInputError
-        It is zero.
+        `n_jobs` is zero.
     """
     check_jobs(n_jobs)
     return int(effective_n_jobs(n_jobs))
@@ -61,7 +61,7 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: in
 
 
 class CountedParallel(Parallel):  # type: ignore[misc]
-    """joblib's `Parallel`, any back end, whose finished tasks are counted on a bar."""
+    """joblib's `Parallel`, with any back end, whose finished tasks are counted on a bar."""
 
     def __init__(self, n_jobs: int | None, bar: ProgressBar, total: int, **options: Any) -> None:
         super().__init__(n_jobs=n_jobs, **options)
@@ -73,8 +73,8 @@ class CountedParallel(Parallel):  # type: ignore[misc]
 
 
 def blas_threads(limit: int | None) -> AbstractContextManager[object]:
-    """Return a context in which a linear-algebra call has at most `limit` threads; None changes nothing."""
-    # Setting threads, and setting them back, takes ten times longer than asking for them. None is not known.
+    """Return a context in which a linear-algebra call uses at most `limit` threads; None changes nothing."""
+    # Setting and resetting threads takes ten times longer than querying them. None is an unknown number.
     if limit is None or all(1 <= (library.num_threads or 0) <= limit for library in _controller().lib_controllers):
         return nullcontext()
     limited: AbstractContextManager[object] = _controller().limit(limits=limit)
@@ -82,7 +82,7 @@ def blas_threads(limit: int | None) -> AbstractContextManager[object]:
 
 
 def few_threads(*, small: bool) -> AbstractContextManager[object]:
-    """Return a context of one thread where products are `small`: several would only wait for one another."""
+    """Return a context of one thread where products are `small`: several threads would only wait for one another."""
     return blas_threads(1 if small else None)
 
 

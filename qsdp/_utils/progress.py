@@ -10,19 +10,19 @@ from typing import Protocol
 
 __all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "progress"]
 
-#: Called with the amount done, the total and figures of one stage. None: not known, or for figures as they are.
+#: Called with the amount done, the total and figures of one stage. None means unknown; for figures, unchanged.
 Report = Callable[[float | None, float | None, str | None], object]
 
 
 class _Display(Protocol):
-    """Where stages are shown."""
+    """Display that shows stages."""
 
     def add(self, name: str) -> Report:
         """Add a stage."""
 
 
 class _Gapped(Protocol):
-    """What a callback of an iterative method is told."""
+    """Argument of a callback of an iterative method."""
 
     @property
     def objective(self) -> float: ...
@@ -31,18 +31,18 @@ class _Gapped(Protocol):
 
 
 class ProgressBar:
-    """The bar of one stage, to be told how far that is; whatever it is told, it asks nobody to stop."""
+    """Bar of one stage, whose methods report its progress and return None: they never ask a caller to stop."""
 
     def __init__(self, report: Report | None = None, tol: float | None = None) -> None:
         self._report, self._tol = report, tol
 
     @property
     def shown(self) -> bool:
-        """Whether anybody sees it: callbacks cost a little."""
+        """Whether the bar is visible: callbacks cost a little time."""
         return self._report is not None
 
     def gap(self, one: _Gapped, part: int = 0, parts: int = 1) -> None:
-        """Show objective and gap, of one part of several where the others are done or have not begun."""
+        """Show objective and gap of one part of several; the other parts are done or have not begun."""
         self.measure(one.relative_gap, f"objective {one.objective:.6g}, gap {one.relative_gap:.1e}", part, parts)
 
     def measure(self, value: float, figures: str, part: int = 0, parts: int = 1) -> None:
@@ -51,12 +51,12 @@ class ProgressBar:
             self.count(part + _share(value, self._tol), parts, figures)
 
     def count(self, done: float | None, total: float | None, figures: str = "") -> None:
-        """Show how many are done, of a known number or (None) of one that nobody knows."""
+        """Show how many items are done, of a known total or, for None, of an unknown one."""
         if self._report is not None:
             self._report(done, total, figures)
 
     def sweep(self, number: int, objective: float) -> None:
-        """Show an objective after a number of sweeps, of which nobody knows how many there will be."""
+        """Show the objective after a number of sweeps, whose total is unknown."""
         self.count(None, None, f"objective {objective:.6g}, sweep {number}")
 
 
@@ -71,12 +71,12 @@ class Stages:
 
     @property
     def shown(self) -> bool:
-        """Whether anybody sees them."""
+        """Whether the stages are visible."""
         return self._display is not None
 
     @contextmanager
     def stage(self, name: str, tol: float | None = None) -> Iterator[ProgressBar]:
-        """Show a stage while it runs, of which nothing is known but what its bar is told; full once it is over."""
+        """Show a stage while it runs; its bar shows only what it is told, and is full at the end."""
         if self._display is None:
             yield NO_BAR
             return
@@ -87,16 +87,16 @@ class Stages:
 
 SILENT = Stages(None)
 
-#: The display there is: calls inside others, in whatever thread, add their stages to it.
+#: Current display: nested calls, in any thread, add their stages to it.
 _current: Stages | None = None
 _turn = threading.Lock()
 
 
 @contextmanager
 def progress(verbose: bool, *, transient: bool = False) -> Iterator[Stages]:
-    """Yield stages that are shown on the standard error, or in the notebook, where `verbose`, and are silent else.
+    """Yield stages that are shown on the standard error or in the notebook if `verbose`, else silent stages.
 
-    Inside a call that shows its own they join the same display. A transient one is wiped out in the end.
+    Inside a call that shows its own stages, they join its display. A transient display is erased at the end.
     """
     global _current
     if not verbose:
@@ -120,7 +120,7 @@ def progress(verbose: bool, *, transient: bool = False) -> Iterator[Stages]:
 
 
 def _share(measure: float, tol: float) -> float:
-    """Return what share of the way from 1 to the tolerance is done, in orders of magnitude."""
+    """Return the share of the way from 1 to the tolerance that is done, in orders of magnitude."""
     if not measure < 1.0:
         return 0.0
     return 1.0 if measure <= tol else math.log(measure) / math.log(tol)

@@ -27,7 +27,7 @@ __all__ = [
 
 Rows = list[tuple[str, str]]
 
-#: Letters of a cell, numbers of a list and names of a list that are shown at most.
+#: Largest numbers of letters of a cell, of numbers in a list, and of names in a list that are shown.
 _LETTERS, _NUMBERS, _NAMES = 120, 5, 8
 
 _CELL = "padding:0.1em 0.8em 0.1em 0;text-align:left;vertical-align:top;border:none"
@@ -73,7 +73,7 @@ class Summarized(ABC):
 
     @abstractmethod
     def _summary(self) -> Summary:
-        """Return the facts worth a line each, computed in a moment."""
+        """Return the facts worth one line each, which must be quick to compute."""
 
     def _repr_html_(self) -> str:
         return self._summary().html()
@@ -84,10 +84,10 @@ class Summarized(ABC):
 
 
 class SummaryBelowDiagram:
-    """Mixin, before scikit-learn's base class: in notebooks the diagram is followed by the summary of the fit."""
+    """Mixin, before scikit-learn's base class, that shows the summary of the fit below the diagram in notebooks."""
 
     def _summary(self) -> Summary | None:
-        """Return the facts of the fit, None before it."""
+        """Return the facts of the fit, or None before it."""
         return None
 
     def _panel(self) -> str:
@@ -114,7 +114,7 @@ def gap_rows(gap: Gap, whose: str, bound: str = "of every network") -> Rows:
 
 
 def format_number(value: float, digits: int = 6) -> str:
-    """Return a number with some digits."""
+    """Return a number with a number of significant digits."""
     return f"{value:.{digits}g}"
 
 
@@ -131,12 +131,12 @@ def first_few(names: Sequence[str]) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return seconds, as milliseconds where there are less than one."""
+    """Return seconds as text, in milliseconds if less than one."""
     return f"{seconds:.3g} s" if seconds >= 1.0 or seconds == 0.0 else f"{1e3 * seconds:.3g} ms"
 
 
 def format_bits(bits: int) -> str:
-    """Return bits, and bytes for people."""
+    """Return a number of bits as text, also in bytes with a suitable unit."""
     amount, units = bits / 8.0, ["bytes", "KiB", "MiB", "GiB"]
     while amount >= 1024.0 and len(units) > 1:
         amount, units = amount / 1024.0, units[1:]
@@ -144,12 +144,12 @@ def format_bits(bits: int) -> str:
 
 
 def format_share(share: float) -> str:
-    """Return a share as per cent."""
+    """Return a share as a percentage."""
     return f"{100.0 * share:.1f} %"
 
 
 def format_count(n_neurons: int, n_inputs: int, n_outputs: int) -> str:
-    """Return neurons, inputs and, where there are several, outputs of a network."""
+    """Return the numbers of neurons, inputs and, if there are several, outputs of a network as text."""
     outputs = f", {n_outputs} outputs" if n_outputs > 1 else ""
     return f"{n_neurons:,} neurons, {n_inputs} inputs{outputs}"
 

@@ -1,4 +1,4 @@
-"""Decompositions of symmetric matrices by LAPACK itself: wrappers take longer than matrices of ten columns do."""
+"""Decompositions of symmetric matrices by direct calls of LAPACK: wrappers take longer than matrices of ten columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lower_factor(M: FloatArray) -> FloatArray:
     Raises
     ------
     numpy.linalg.LinAlgError
-        It is not.
+        The matrix is not positive definite.
     """
     factor, info = dpotrf(M.T, lower=0)
     if info != 0:
@@ -26,12 +26,12 @@ def lower_factor(M: FloatArray) -> FloatArray:
 
 
 def spectrum(M: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the eigenvalues, from the lowest on, and the eigenvectors, in columns, of a matrix.
+    """Return the eigenvalues of a matrix in ascending order, and its eigenvectors in columns.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        They are not found, as of what are no numbers.
+        The eigenvalues are not found, for instance if entries are not numbers.
     """
     values, vectors, info = dsyevd(M.T, lower=1)
     if info != 0:
@@ -40,17 +40,17 @@ def spectrum(M: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def eigenvalues(matrices: FloatArray) -> FloatArray:
-    """Return the eigenvalues (..., N), from the lowest on, of a stack of matrices (..., N, N).
+    """Return the eigenvalues (..., N), in ascending order, of a stack of matrices (..., N, N).
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        They are not found, as of what are no numbers.
+        The eigenvalues are not found, for instance if entries are not numbers.
     """
     N = matrices.shape[-1]
     found = np.empty(matrices.shape[:-1])
     for M, own in zip(matrices.reshape(-1, N, N), found.reshape(-1, N), strict=True):
-        # With the workspace that LAPACK's blocks take: the default is too small for them.
+        # This is the workspace that LAPACK's blocks need: the default is too small for them.
         own[...], _, info = dsyevd(M.T, compute_v=0, lower=1, lwork=34 * N + 1)
         if info != 0:
             raise np.linalg.LinAlgError("the matrix has no eigenvalues")

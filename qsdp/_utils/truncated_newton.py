@@ -58,7 +58,7 @@ def newton_step(
     hessian : callable
         Returns H x, symmetric; not necessarily positive.
     precondition : callable
-        Returns :math:`P^{-1} x`, P positive definite: lengths are those of the metric P.
+        Returns :math:`P^{-1} x`, P positive definite: lengths are measured in the metric P.
     radius : float
         Radius of the ball.
     accuracy : float
@@ -66,13 +66,13 @@ def newton_step(
     most : int
         Largest number of products with the Hessian.
     expired : callable
-        Polled after every product; once true, it is the last.
+        Polled after every product; once it returns true, that product is the last.
     """
     x, Hx = np.zeros_like(gradient), np.zeros_like(gradient)
     r = -gradient
     p = z = precondition(r)
     rz = first = float(np.vdot(r, z))
-    # Norms in the metric of x and p, and their product, by recurrence.
+    # Squared norms of x and p in the metric, and their inner product, by recurrence.
     xx, xp, pp = 0.0, 0.0, rz
     count, at_boundary = 0, False
     while count < most and rz > 0.0:

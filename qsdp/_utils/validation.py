@@ -36,7 +36,7 @@ def _show(value: object) -> str:
 def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Mapping[str, str] | None = None) -> str:
     """Return `value` if it is one of the `allowed` names; the error suggests the closest one.
 
-    Names that are `excluded` for a reason have it in their error.
+    The error for an `excluded` name states the reason.
     """
     choices = sorted(allowed)
     if isinstance(value, str) and value in choices:
@@ -114,7 +114,7 @@ def check_random_state(random_state: object) -> np.random.Generator:
 def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> FloatArray:
     """Return `value` as a finite float64 array of shape ``(n >= 1, d >= 1)``.
 
-    Dense numeric data are accepted as by scikit-learn, pandas frames included; text is refused, also where it
+    Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is refused, even if it
     looks like numbers. The result may share memory with `value`.
     """
     array = check_numbers(name, value, "(n, d)")
@@ -138,7 +138,7 @@ def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None:
-    """Return sample weights (n,): finite, >= 0 and not all zero; None stays."""
+    """Return sample weights (n,), which must be finite, >= 0 and not all zero; return None as it is."""
     if sample_weight is None:
         return None
     weights = check_numbers("sample_weight", sample_weight, f"({n_samples},)")
@@ -165,16 +165,16 @@ def check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
 
 
 def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
-    """Return `value` as a finite float64 array of any shape; `shape` names the one expected in messages."""
+    """Return `value` as a finite float64 array of any shape; error messages state the expected `shape`."""
     if scipy.sparse.issparse(value):
         raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
     if isinstance(value, np.ndarray):
-        # A plain view of masked, matrix and memory-mapped arrays.
+        # Masked, matrix and memory-mapped arrays become plain views.
         value = np.asarray(value)
         if value.dtype.kind in "buif" and value.dtype.itemsize <= 8 and np.isfinite(value).all():
             finite: FloatArray = value.astype(np.float64, order="C", copy=False)
             return finite
-    # Loaded here: it takes longer than all else, and finite arrays do without.
+    # Imported here: the import takes longer than all else, and finite arrays do not need it.
     from sklearn.utils import check_array
 
     try:
@@ -202,19 +202,19 @@ def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
 
 
 def equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
-    """Return whether both are the same sample weights, or none."""
+    """Return whether both are the same sample weights, or both None."""
     return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Turn errors of scikit-learn's validation of `what` into those of this package."""
+    """Turn errors of scikit-learn's validation of `what` into errors of this package."""
     try:
         yield
     except TypeError as error:
         raise InvalidTypeError(f"{what} is not valid: {error}") from None
     except (ValueError, OverflowError) as error:
-        # Advice to use other estimators comes in lines that link to them.
+        # Drop advice to use other estimators, which comes in lines that link to them.
         own = [line for line in str(error).splitlines() if "scikit-learn.org" not in line]
         raise InvalidInputError(f"{what} is not valid: {' '.join(own)}") from None
 
@@ -233,7 +233,7 @@ def warn(message: str) -> None:
 
 
 class ReadOnlyArrays:
-    """Keeps the arrays of a class read-only when it is copied or unpickled."""
+    """Mixin that keeps the arrays of an object read-only when it is copied or unpickled."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

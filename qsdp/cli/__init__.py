@@ -1,4 +1,4 @@
-"""The command `qsdp`: demo, fit, predict, resample, certify, export, datasets, bench."""
+"""The command `qsdp`: demo, fit, predict, resample, certify, report, export, datasets, bench."""
 
 from qsdp.cli._app import app
 

@@ -1,4 +1,4 @@
-"""`qsdp certify`: a certificate file of a model, for others to check."""
+"""`qsdp certify`: a certificate file of a model that others can check."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from qsdp.relaxation import solve_relaxation
 from qsdp.report.figures import certificate_figures, network_fact
 from qsdp.tabular import load_model, read_table
 
-#: Relative gap below which no better dual vector is searched for, and no warning given.
+#: Relative gap below which no better dual vector is searched for and no warning is given.
 _CLOSED = 1e-6
 
 _BOUND_TYPE_NOTES = {

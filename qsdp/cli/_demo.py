@@ -38,7 +38,7 @@ def demo(
     seed: flags.Seed = flags.SEED,
     jobs: flags.Jobs = flags.JOBS,
 ) -> None:
-    """Train a network on a bundled data set, beside a linear model, and show its gap to the global optimum.
+    """Train a network and a linear model on a bundled data set, and show the gap of the network to the global optimum.
 
     80 % of the rows are for training. Only UCI and image sets are downloaded, and nothing else is written.
     """

@@ -33,16 +33,16 @@ def export(
 ) -> None:
     """Write a model in a format that needs no Python.
 
-    c: C99 of integers without library calls, PATH.c and PATH.h; what the numbers mean is said in PATH.h. Encoding of
-    columns and the decision between classes are part of it; a network alone takes integers of 16 bits.
+    c: C99 of integers without library calls, as PATH.c and PATH.h; PATH.h explains the numbers. The code includes the
+    encoding of columns and the decision between classes. A network alone takes integers of 16 bits.
 
-    onnx: from columns to labels and probabilities in double precision; a network alone as a graph of integers.
+    onnx: a graph from columns to labels and probabilities in double precision; for a network alone, one of integers.
 
-    qonnx: a network alone, of integers of 8 bits, for hls4ml and FINN.
+    qonnx: a network alone, with inputs of 8-bit integers, for hls4ml and FINN.
 
-    verilog: modules for models whose inputs are bits, as those of `qsdp fit --encoding thresholds`: one that takes the
-    columns as fixed-point words, and one that takes the bits of thresholds, categories and missing entries. The head of
-    the file says which is which.
+    verilog: modules for models whose inputs are bits, such as those of `qsdp fit --encoding thresholds`. One module
+    takes the columns as fixed-point words, one takes the bits of thresholds, categories and missing entries. The head
+    of the file says which is which.
     """
     suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
     options = {name: bits for name, bits in (("width", width), ("column_width", column_width)) if bits is not None}

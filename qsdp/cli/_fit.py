@@ -35,7 +35,7 @@ from qsdp.tabular import (
     read_table,
 )
 
-#: Bytes of a machine that does not tell its own.
+#: Bytes of memory assumed for a machine that does not report its own.
 _UNKNOWN_MEMORY = 2**33
 
 
@@ -81,14 +81,14 @@ def fit(
 ) -> None:
     """Train a network on a CSV or Parquet file, certify it and save it.
 
-    Numbers are standardised, text becomes 0/1 columns, missing entries are understood; classes or a number can
-    be predicted. --refine polish improves single bits of the sampled neurons, refit chooses their weights anew and
-    drops most of them, and exact goes on to a network that is proven globally optimal, if time allows. Interrupted
-    in training, it reports the best network so far, whose certificate holds, and exits with 130.
+    Numbers are standardised, text becomes 0/1 columns, and missing entries are handled. The target is a class or a
+    number. --refine polish improves single bits of the sampled neurons, refit chooses their weights anew and drops
+    most of them, and exact continues to a network that is proven globally optimal, if time allows. If interrupted
+    during training, the command reports the best network so far, whose certificate holds, and exits with 130.
 
-    A file that is larger than --memory is streamed: it is read for a sample of its rows and, with a squared loss, for
-    statistics of all of them; killed, the same command goes on where the statistics were last saved. With other losses
-    the sample is trained on, and the network certified on all rows.
+    A file that is larger than --memory is streamed: the command reads a sample of its rows and, with a squared loss,
+    statistics of all rows. If it is killed, the same command continues from the statistics last saved. With other
+    losses, the network is trained on the sample and certified on all rows.
     """
     sigma = flags.parse_activation(activation)
     options = flags.training_options({**locals(), "activation": sigma})
@@ -179,7 +179,7 @@ def report_fit(
 
 
 def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
-    """Say what became of the sampled neurons."""
+    """Return the fact that says how the sampled neurons were refined."""
     if result.exact is not None:
         text = f"exact: {result.network.n_neurons} neurons after {result.exact.rounds} rounds"
         if result.exact.status != "optimal":
@@ -211,7 +211,7 @@ def _weights_fact(training: Training) -> str:
 
 
 def _reading_facts(file: Path, rows: str, training: Training, drop: Sequence[str]) -> list[tuple[str, str]]:
-    """Say how rows and columns were read."""
+    """Return the facts that say how rows and columns were read."""
     encoder, target = training.encoder, training.target
     numeric = [repr(column.name) for column in encoder.columns if column.categories is None]
     categorical = [

@@ -1,4 +1,4 @@
-"""`qsdp fit` on files that are too large to be held."""
+"""`qsdp fit` on files that are too large for memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from qsdp.tabular import (
     statistics_of,
 )
 
-#: Rows that tell the encoding, scores, and beta, on which networks are polished, or trained with other losses.
+#: Rows of the sample: for encoding, scores, beta and polishing, and for training with losses other than squared.
 _SAMPLE = 20_000
 
 
@@ -43,10 +43,10 @@ def fit_streamed(
     options: TrainingOptions,
     path: Path,
 ) -> tuple[Training, SampledRows, TabularModel, QSDPResult, list[tuple[str, float]]]:
-    """Train on all rows of a file, save the model, and return what there is to report.
+    """Train on all rows of a file, save the model, and return what the report needs.
 
-    With a squared loss networks are trained on the statistics of all rows; with others on a sample of the rows, and
-    certified by passes over all.
+    With a squared loss, the network is trained on the statistics of all rows. With other losses, it is trained on a
+    sample of the rows and certified by passes over all rows.
     """
     if columns["class_weight"] is not None:
         raise InvalidInputError(
@@ -83,7 +83,7 @@ def fit_streamed(
         result = result.timed("read", seconds)
         warn_of_gap(result)
     if received:
-        # The checkpoint has the rows that were read, for the next time.
+        # The checkpoint keeps the statistics of the rows that were read for the next run.
         raise KeyboardInterrupt
     with stage("Scoring and saving"):
         holdout = Holdout(sampling.seed, sampling.test_size)
@@ -99,6 +99,6 @@ def fit_streamed(
 
 
 def score_of(model: TabularModel, table: DataTable, outputs: FloatArray | None = None) -> float:
-    """Return the weighted score of a model on rows, of which the outputs may be known."""
+    """Return the weighted score of a model on rows, given its outputs if they are known."""
     outputs = model.outputs(table) if outputs is None else outputs
     return model.target.score(outputs, model.target.truth(table), model.weighting.read(table))

@@ -1,4 +1,4 @@
-"""Flags that commands share, and checks of what they are given."""
+"""Flags that commands share, and checks of their values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
 
-#: Arguments of commands that are not called as the option of training is.
+#: Arguments of commands whose names differ from those of the training options.
 ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
 
 def _flag(name: str, **settings: Any) -> Any:
-    """Return the flag of an option of training, with its words."""
+    """Return the flag of a training option, with the summary of the option as help."""
     return typer.Option(help=TrainingOptions.declared()[name].summary, **settings)
 
 
-#: Encodings that commands know by name.
+#: Encodings that commands accept by name.
 ENCODING_NAMES = (AUTO, *ENCODINGS)
 
 EncodingName = Annotated[
@@ -53,12 +53,12 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `
 #: The same rows are held out and the same neurons drawn every time, unless --seed says otherwise.
 SEED = 0
 JOBS = 1
-#: Defaults of the narrower types of flags.
+#: Defaults of flags with narrower types than the options.
 LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("loss", "beta", "activation"))
 
 
 def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
-    """Return the options of training among the arguments of a command; errors name the flags."""
+    """Return the training options among the arguments of a command; errors name the flags."""
     check_integer("--jobs", arguments["jobs"], minimum=1)
     values: dict[str, Any] = {}
     for name, declared in TrainingOptions.declared().items():
@@ -73,7 +73,7 @@ def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
 
 
 def _number(text: str) -> float | str:
-    """Return the number that a text is, else the text."""
+    """Return text as a number if it is one, else as it is."""
     try:
         return float(text)
     except ValueError:
@@ -81,7 +81,7 @@ def _number(text: str) -> float | str:
 
 
 def check_loss_of_numbers(loss: str, what: str) -> None:
-    """Refuse a loss of classes for `what`, which is a number."""
+    """Raise if the loss is for classes, because `what` is a number."""
     if _of_classes(loss):
         usable = ", ".join(name for name in LOSSES if not _of_classes(name))
         raise InvalidInputError(f"--loss {loss} is for classes, {what} is a number; use one of {usable}")
@@ -92,7 +92,7 @@ def _of_classes(loss: str) -> bool:
 
 
 def check_neurons(neurons: int | None, n_outputs: int) -> None:
-    """Refuse fewer neurons than outputs."""
+    """Raise if there are fewer neurons than outputs."""
     if neurons is not None and neurons < n_outputs:
         raise InvalidInputError(f"--neurons must be at least {n_outputs}, one for each class; got {neurons}")
 

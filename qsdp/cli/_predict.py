@@ -25,10 +25,10 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.report.figures import show_score
 from qsdp.tabular import DataTable, RunningScore, TabularModel, load_model, table_batches
 
-#: Entries of a batch of rows, 2 MiB as numbers: a batch fits the caches, and costs little beside its rows.
+#: Entries of a batch of rows, 2 MiB as numbers: a batch fits into the caches, and costs little compared with its rows.
 _BATCH_ENTRIES = 2**18
 
-#: Bytes of predictions that wait in memory for the standard output.
+#: Bytes of predictions that are held in memory before they go to the standard output.
 _IN_MEMORY = 2**26
 
 
@@ -43,9 +43,9 @@ def predict(
     """Predict the rows of a CSV or Parquet file, as CSV with a column `prediction` and, for classes, scores.
 
     Columns are matched by name. Two classes have one `score`, positive for the second class; more classes have one
-    `score_LABEL` each, of which the largest decides. The losses logistic and cross_entropy add one
+    `score_LABEL` each, and the largest decides. The losses logistic and cross_entropy add one
     `probability_LABEL` per class. If the file has the target, accuracy or R^2 is printed to standard error. Rows are
-    read, predicted and written a batch after the other: files may be of any size.
+    read, predicted and written in batches, so files may have any size.
     """
     path = None if output is None else destination(output, force=force, inputs=[file, model_file])
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as waiting:
@@ -60,13 +60,13 @@ def predict(
 
 
 def _write_predictions(model: TabularModel, file: Path, stream: IO[bytes], bar: ProgressBar) -> str:
-    """Write the predictions of all rows; return a line with the score on those with a target, empty without any."""
+    """Write the predictions of all rows; return a line with the score on rows that have a target, or an empty line."""
     running, done = RunningScore(model.target), 0
     rows = max(256, _BATCH_ENTRIES // (len(model.encoder.columns) + len(model.encoder.dropped) + 1))
     for table in table_batches(file, rows):
         with warnings.catch_warnings():
             if done:
-                # What the first rows have warned of is not repeated for every batch.
+                # Warnings about the first rows are not repeated for every batch.
                 warnings.simplefilter("ignore", QSDPWarning)
             outputs = model.outputs(table)
         stream.write(_prediction_csv(model, outputs, header=not done).encode())

@@ -1,4 +1,4 @@
-"""Where output goes, failures in one line, and files written whole or not at all."""
+"""Output streams, failures in one line, and checks of output paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
 
 class Group(TyperGroup):
-    """Commands whose failures are one line and an exit code."""
+    """Group of commands that report a failure as one line and an exit code."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _failures_in_one_line(debug=False):
@@ -50,8 +50,8 @@ def _failures_in_one_line(*, debug: bool) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> tuple[str, int]:
-    """Return one line for people and the exit code: 2 where they can do something about it."""
-    # Usage errors are click's, of which new versions of typer carry their own copy: no class to name.
+    """Return a one-line message and the exit code, which is 2 if the user can solve the problem."""
+    # Usage errors come from click. New versions of typer carry a copy of it, so that no class can be named.
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         hint = f" (see: {context.command_path} --help)" if context else ""
@@ -68,9 +68,9 @@ def _explain(error: Exception) -> tuple[str, int]:
 
 @contextmanager
 def interrupts() -> Iterator[list[int]]:
-    """Collect the interrupts from the keyboard, which are raised as always.
+    """Collect the interrupts from the keyboard, which are raised as usual.
 
-    Long functions catch them and return what they have: only this tells a result from a finished one.
+    Long functions catch them and return what they have: only the list tells such a result from a finished one.
     """
     received: list[int] = []
 
@@ -88,7 +88,7 @@ def interrupts() -> Iterator[list[int]]:
 def make_console(*, stderr: bool = False) -> Console:
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
-        # Lines for other programs must not be folded.
+        # Lines for other programs must not be wrapped.
         console.width = 10_000
     return console
 
@@ -101,9 +101,9 @@ def say(message: str, style: str = "") -> None:
 
 @contextmanager
 def stage(name: str) -> Iterator[ProgressBar]:
-    """Show a stage on the standard error while it runs; afterwards print warnings, a line each.
+    """Show a stage on the standard error while it runs; afterwards print its warnings, one per line.
 
-    Verbose calls in it add their own lines below; the bar may be told how far it is.
+    Verbose calls inside it add their own lines below. The caller may report progress to the bar.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -117,7 +117,7 @@ def stage(name: str) -> Iterator[ProgressBar]:
 
 
 def print_out(renderable: Any) -> None:
-    """Print on stdout; without trailing blanks where that is no terminal."""
+    """Print on stdout, without trailing blanks unless stdout is a terminal."""
     console = make_console()
     if console.is_terminal:
         console.print(renderable)
@@ -129,7 +129,7 @@ def print_out(renderable: Any) -> None:
 
 
 def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path:
-    """Return `path` if it can be written; asked before any work is done for it."""
+    """Return `path` if it can be written, before any work is done for it."""
     shown = repr(str(path))
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")

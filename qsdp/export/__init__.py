@@ -1,4 +1,4 @@
-"""Trained models outside of Python: as C99 of integers, as ONNX and QONNX, as Verilog, encrypted."""
+"""Trained models outside Python: as integer C99, ONNX, QONNX and Verilog, and on encrypted inputs."""
 
 from qsdp.export._bit_model import BitModel
 from qsdp.export._c import CSource, to_c

@@ -1,4 +1,4 @@
-"""Models whose inputs are bits, as polynomials of degree two in them with integer coefficients."""
+"""Models whose inputs are bits, as polynomials of degree two in the bits with integer coefficients."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["BitModel", "bit_model"]
 
 BitArray = npt.NDArray[np.uint8]
 
-#: Parts of the smallest number that are tried as the unit.
+#: Divisors of the smallest coefficient that are tried for the unit.
 _PARTS = (1, 2, 3, 4)
 
-#: What rounding in double precision may take from a bound, relative.
+#: Relative margin of a bound for rounding in double precision.
 _ROUNDING = 1e-9
 
 
@@ -28,16 +28,16 @@ _ROUNDING = 1e-9
 class BitModel:
     r"""Scores as `unit` times :math:`c_k + \sum_i l_{ki} b_i + \sum_{i < j} q_{kij} b_i b_j` for bits b, up to `error`.
 
-    Products of bits of one column are gone, as its bits come from one entry: of two thresholds the larger one is their
-    product, two categories exclude each other.
+    Products of bits of one column are eliminated, because all its bits come from one entry: the product of two
+    thresholds is the larger one, and two categories exclude each other.
 
     Attributes
     ----------
     description : ModelDescription
     names : tuple of str
-        Of the bits.
+        Names of the bits.
     values : ndarray of shape (2, d)
-        What inputs of the network are for 0 and 1.
+        Inputs of the network that the bits 0 and 1 stand for.
     constant : ndarray of int of shape (C,)
     linear : ndarray of int of shape (C, d)
     pairs : ndarray of int of shape (C, d, d)
@@ -68,7 +68,7 @@ class BitModel:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Bounds that every output keeps, for any bits."""
+        """Lower and upper bound on every output, for any bits."""
         low = self.constant + np.minimum(self.linear, 0).sum(axis=1) + np.minimum(self.pairs, 0).sum(axis=(1, 2))
         high = self.constant + np.maximum(self.linear, 0).sum(axis=1) + np.maximum(self.pairs, 0).sum(axis=(1, 2))
         return int(low.min()), int(high.max())
@@ -98,20 +98,20 @@ class BitModel:
 
 
 def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0, 1.0)) -> BitModel:
-    """Return a model of bits with coefficients of so many bits.
+    """Return a model of bits, with coefficients of a given number of bits.
 
     Parameters
     ----------
     model : network, estimator, pipeline, model of `qsdp fit` or ModelDescription
     digits : int, default=8
-        Bits of the magnitude of the largest coefficient but constants, 1 to 30.
+        Bits of the magnitude of the largest coefficient other than constants, 1 to 30.
     values : (float, float), default=(0, 1)
         Inputs of a network alone that stand for 0 and 1.
 
     Raises
     ------
     ExportError
-        An input of the network is no bit.
+        An input of the network is not a bit.
     """
     description = describe(model)
     check_integer("digits", digits, minimum=1, maximum=30)
@@ -137,7 +137,7 @@ def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0
 
 
 def _unit(constant: FloatArray, coefficients: FloatArray, digits: int) -> float:
-    """Return the largest unit in which all is exact, if there are digits for it, else the one of all digits."""
+    """Return the largest unit in which all numbers are exact, if the digits suffice, else the finest unit."""
     largest, sizes = float(np.abs(coefficients).max()), np.abs(np.append(coefficients, constant))
     sizes = sizes[sizes > _ROUNDING * float(sizes.max())]
     if not sizes.size:
@@ -170,7 +170,7 @@ def _values(description: ModelDescription, given: tuple[float, float]) -> FloatA
 
 
 def _polynomial(description: ModelDescription, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return constants, linear coefficients and those of pairs of the scores as functions of bits."""
+    """Return constants, linear coefficients and pair coefficients of the scores as functions of bits."""
     form = description.network.to_quadratic_form()
     if description.constant is not None:
         form = form.with_last(description.constant)
@@ -183,7 +183,7 @@ def _polynomial(description: ModelDescription, values: FloatArray) -> tuple[Floa
 
 
 def _fold_columns(linear: FloatArray, pairs: FloatArray, encoding: Encoding) -> None:
-    """Move products of bits of one column, which are a bit of them or zero, to the linear part."""
+    """Move products of bits of one column to the linear part: each is one of the two bits, or zero."""
     for i, first in enumerate(encoding.expressions):
         for j, second in enumerate(encoding.expressions[i + 1 :], start=i + 1):
             if first.position == second.position and (product := _product(first, i, second, j)) is not None:
@@ -192,7 +192,7 @@ def _fold_columns(linear: FloatArray, pairs: FloatArray, encoding: Encoding) -> 
 
 
 def _product(first: Expression, i: int, second: Expression, j: int) -> int | None:
-    """Return which of two bits of a column is their product, -1 for none as it is zero, None for neither."""
+    """Return which of two bits of a column is their product: its index, -1 for zero, None for neither."""
     kinds = {first.kind, second.kind}
     if kinds == {"above"}:
         return i if float(first.value or 0.0) >= float(second.value or 0.0) else j

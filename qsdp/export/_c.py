@@ -1,4 +1,4 @@
-"""Models as C99: one header and one source of integers, without library calls."""
+"""Models as C99: one header and one source file in integers, without library calls."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class CSource(Summarized):
         MissingPackageError
             No compiler is found.
         """
-        # Bits are read one by one, whatever is tried; tables of integers go into vectors.
+        # Compilers vectorise tables of integers, but read packed bits one by one at every level tried.
         return compile_model(self.name, self.files(), self.model, compiler, "-O2" if self.packed else "-O3")
 
     def _summary(self) -> Summary:
@@ -212,7 +212,7 @@ def _header(model: IntegerModel, name: str, packed: bool) -> str:
 
 
 def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
-    """Return the lines that say what the code computes and how well."""
+    """Return the comment lines that state what the code computes and how accurately."""
     network, integers, layout = model.description.network, model.network, model.layout
     facts = [
         f"{name}: {described(network)}, made by qsdp.",
@@ -277,7 +277,7 @@ def _column_macros(model: IntegerModel, upper: str) -> str:
 
 
 def _ends(inputs: Inputs, position: int) -> str:
-    """Return where a column is cut, if it is a number among the inputs."""
+    """Return the text on where a column is clipped; empty unless the column is a number among the inputs."""
     numbers = inputs.numbers
     own = numbers.column == position
     low, high = numbers.low[own], (numbers.low + numbers.width)[own]

@@ -22,12 +22,12 @@ from qsdp.export._integer_model import IntegerModel
 
 __all__ = ["FLAGS", "CompiledModel", "compile_model", "find_compiler"]
 
-#: With these the code compiles without a warning.
+#: Flags with which the code compiles without a warning.
 FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
 
 _COMPILERS = ("cc", "gcc", "clang")
 
-#: All rows of a table, beside the source.
+#: Function that evaluates all rows of a table, compiled together with the source file.
 _ROWS = Template("""\
 #include <stddef.h>
 #include "${name}.c"
@@ -58,7 +58,7 @@ class CompiledModel:
         return self.evaluate(self.model.columns(X))
 
     def evaluate(self, columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Return the integer outputs of shape (n, C) for columns as the device has them, integers in their range."""
+        """Return the integer outputs of shape (n, C) for columns as on the device: integers within the input range."""
         low, high = self.model.input_range
         given = np.asarray(columns)
         d = self.model.description.n_columns
@@ -80,11 +80,11 @@ class CompiledModel:
         return self.model.scores(self.outputs(X))
 
     def classes(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return numbers of classes, shape (n,), or zeros and ones of labels, (n, C)."""
+        """Return class numbers of shape (n,), or zeros and ones per label of shape (n, C)."""
         return self.model.description.decide(self.outputs(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return what the model's own `predict` returns: labels of a classifier, else numbers."""
+        """Return the same as the model's own `predict`: labels for a classifier, else numbers."""
         description = self.model.description
         if description.classes:
             return description.predictions(self.classes(X))
@@ -104,7 +104,7 @@ def find_compiler(compiler: str | None = None) -> str:
 def compile_model(
     name: str, files: Mapping[str, bytes], model: IntegerModel, compiler: str | None, level: str
 ) -> CompiledModel:
-    """Return the compiled model of a header and a source, with a level of optimisation."""
+    """Compile a header and a source file at a level of optimisation and return the model."""
     path = find_compiler(compiler)
     rows = _ROWS.substitute(
         name=name,
@@ -121,7 +121,7 @@ def compile_model(
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ExportError(f"{path} refused the code: {done.stderr.strip():.400}")
-        # The file may go once the code is loaded.
+        # The file can be deleted once the code is loaded.
         function = getattr(ctypes.CDLL(str(library)), f"{name}_rows")
     function.restype = None
     return CompiledModel(model, function)

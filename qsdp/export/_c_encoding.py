@@ -1,4 +1,4 @@
-"""The C functions from fixed-point columns to integer inputs."""
+"""C functions that turn fixed-point columns into integer inputs."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def _read(place: str, filled: bool) -> str:
 
 
 def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str) -> str:
-    """Return the statements that make an input of a number."""
+    """Return the statements that turn a number into an input."""
     numbers = inputs.numbers
     names = ("low", "slope", "shift", "start")
     entries = {name: tables.entry(name, getattr(numbers, name).tolist(), at) for name in names}
-    # Cut at the end if no product overflows: what a scaled number is at most takes a smaller table, or none.
+    # Clip after scaling if no product overflows: the largest scaled numbers take a smaller table, or none.
     last = bool(np.all((inputs.most - numbers.low) * numbers.slope + numbers.half < 2**32))
     half = last and inputs.most < 2**15 and int(numbers.shift.min()) >= 16
     kinds = {"unsigned": "uint16_t" if half else "uint32_t"}
@@ -82,7 +82,7 @@ def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str
 
 
 def _threshold(inputs: Inputs, tables: Tables, at: str) -> str:
-    """Return the statement that makes an input of a comparison."""
+    """Return the statement that turns a comparison into an input."""
     bits = next(one for one in inputs.bits if one.kind == "above")
     return templates.ABOVE.substitute(
         _ends(bits, tables, at), value=tables.entry("above_value", bits.value.tolist(), at)

@@ -1,4 +1,4 @@
-"""The C source of a model in integers: evaluation and class, after the encoding of columns."""
+"""C source of a model in integers: encoding of columns, evaluation and decision."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _types(model: IntegerModel) -> dict[str, object]:
 
 
 def _readers(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
-    """Return the functions that read packed bits and numbers, and declare these."""
+    """Return the functions that read packed bits and numbers, and declare the packed table."""
     layout = model.layout
     # A number of n bits may begin with the last bit of a byte; single bits that end with a byte read the next one.
     n_bytes, shifted = (layout.n_bits + 14) // 8, _is_shifted(layout)
@@ -126,7 +126,7 @@ def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
     layout, kappa = model.layout, model.network.kappa
     if _is_shifted(layout):
         last = f"(byte & 128 ? {literal(kappa)} : {literal(-kappa)})"
-        # As wide as the machine likes: it is one sum, not a vector.
+        # A single sum, not a vector, may be as wide as suits the machine.
         fast = f"int_fast{layout.projection_width}_t"
         return templates.PROJECT_BITS.substitute(types, sum=fast, result=_projection(model, last))
     number = f"{layout.step} * number(at)" if layout.step > 1 else "number(at)"
@@ -140,7 +140,7 @@ def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
 
 def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
     """Return the function of a projection by weights in a table of integers."""
-    # By place: a pointer to the table would have to name its kind of memory.
+    # Index the table: a pointer to it would have to name its kind of memory.
     last = f"({types['projection']}){literal(model.network.kappa)} * weights[at + {model.network.n_inputs}]"
     return templates.PROJECT.substitute(
         types,
@@ -162,7 +162,7 @@ def _projection(model: IntegerModel, signed_kappa: str) -> str:
 
 
 def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
-    """Return output k in terms of the sum of what its neurons have a common factor of."""
+    """Return output k in terms of the sum over its neurons without their common factor."""
     factor = tables.entry("factor", model.network.factors.tolist(), "k")
     bias = tables.entry("bias", model.network.bias, "k")
     total = "sum" if factor == "1" else f"sum * {factor}"

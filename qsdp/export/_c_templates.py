@@ -1,4 +1,4 @@
-"""The functions of exported C as templates."""
+"""Templates of the functions of exported C."""
 
 from string import Template
 
@@ -21,7 +21,7 @@ static uint8_t bit(${position} at)
 }
 """)
 
-#: The number of some bits at a place, by one window of bytes.
+#: Read a number of several bits at a position, through one window of bytes.
 NUMBER = Template("""\
 static ${number} number(${position} at)
 {
@@ -35,7 +35,7 @@ static ${number} number(${position} at)
 }
 """)
 
-#: By weights of one bit each, which follow one another: shifted out of a byte, the most significant first.
+#: Project on consecutive weights of one bit each, shifted out of a byte, the most significant bit first.
 PROJECT_BITS = Template("""\
 static ${projection} project(const ${x} *x, ${position} at)
 {
@@ -69,7 +69,7 @@ static ${projection} project(const ${x} *x, ${position} at)
 }
 """)
 
-#: Of neurons that share a second-layer weight, for one output.
+#: Evaluate neurons that share a second-layer weight, for one output.
 SHARED = Template("""\
 static void evaluate(const ${x} *x, ${total} *output)
 {
@@ -86,7 +86,7 @@ static void evaluate(const ${x} *x, ${total} *output)
 }
 """)
 
-#: Of neurons that share second-layer weights, output by output.
+#: Evaluate neurons that share second-layer weights, output by output.
 GROUPED = Template("""\
 static void evaluate(const ${x} *x, ${total} *output)
 {
@@ -107,7 +107,7 @@ static void evaluate(const ${x} *x, ${total} *output)
 }
 """)
 
-#: Of neurons with second-layer weights of their own.
+#: Evaluate neurons with second-layer weights of their own.
 FREE = Template("""\
 static void evaluate(const ${x} *x, ${total} *output)
 {
@@ -173,7 +173,7 @@ static void encode(const ${column} *column, ${x} *x)
 ${declared}${body}}
 """)
 
-#: Numbers and thresholds.
+#: Encode numbers and thresholds.
 COLUMNS = Template("""\
     for (i = 0; i < ${n}; i++) {
         const ${column} value = ${read};
@@ -206,7 +206,7 @@ ABOVE = Template("""\
 *x++ = value > ${value} ? ${on} : ${off};
 """)
 
-#: Codes of categories, and what is missing.
+#: Encode codes of categories and missing entries.
 CODES = Template("""\
     for (i = 0; i < ${n}; i++) {
         *x++ = column[${column}] == ${value} ? ${on} : ${off};

@@ -31,32 +31,32 @@ def literal(value: int) -> str:
 
 
 def unsigned_literal(value: int) -> str:
-    """Return an integer >= 0 as an expression without sign."""
+    """Return an integer >= 0 as an unsigned expression."""
     return f"{value}u" if value < 2**16 else f"{value}ul" if value < 2**32 else f"UINT64_C({value})"
 
 
 def signed(width: int) -> str:
-    """Return the type of signed integers of so many bits."""
+    """Return the type of signed integers of a width in bits."""
     return f"int{width}_t"
 
 
 def class_type(n_classes: int) -> str:
-    """Return the type of the number of a class."""
+    """Return the type of a class number."""
     return "uint16_t" if n_classes < 2**16 else "uint32_t"
 
 
 def counter_type(most: int) -> str:
-    """Return the type of a counter from 0 to `most`, as wide as the machine likes."""
+    """Return the type of a counter from 0 to `most`, as wide as suits the machine."""
     return next(f"uint_fast{width}_t" for width in (8, 16, 32, 64) if most < 2**width)
 
 
 def table_type(values: Sequence[int]) -> str:
-    """Return the narrowest type of some integers."""
+    """Return the narrowest type that holds some integers."""
     low, high = min(values), max(values)
     for width in (8, 16, 32, 64):
         if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1):
             return signed(width)
-        # Of 32 bits they would make arithmetic one without sign.
+        # Unsigned integers of 32 bits would make the arithmetic unsigned.
         if width < 32 and low >= 0 and high < 2**width:
             return f"uint{width}_t"
     raise OverflowError(f"integers from {low} to {high} fit into no type")
@@ -74,7 +74,7 @@ def identifiers(names: Iterable[str]) -> list[str]:
 
 
 def comment(lines: Sequence[str]) -> str:
-    """Return a comment of some lines, whatever they hold."""
+    """Return a valid comment of some lines, whatever they hold."""
     # No ends of comments, no trigraphs, no continued lines.
     safe = [re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "*_").replace("/*", "/_") for line in lines]
     if len(safe) == 1:
@@ -94,7 +94,7 @@ class Tables:
     declared: list[str] = field(default_factory=list)
 
     def entry(self, name: str, values: Sequence[Any], index: str) -> str:
-        """Return an expression for the entry at an index: of a table, or what all entries are."""
+        """Return an expression for the entry at an index; declare a table unless a constant or the index will do."""
         numbers = [int(value) for value in values]
         if len(set(numbers)) == 1:
             return literal(numbers[0])

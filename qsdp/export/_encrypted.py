@@ -1,4 +1,4 @@
-"""Evaluation of networks on encrypted inputs, by CKKS: whoever evaluates sees neither inputs nor outputs."""
+"""Evaluation of networks on inputs encrypted by CKKS: the evaluating side sees neither inputs nor outputs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError, Mi
 
 __all__ = ["EncryptedClient", "EncryptedNetwork", "EncryptionParameters", "encrypted"]
 
-#: Largest number of bits of all moduli by degree, for 128 bits of security (homomorphicencryption.org, 2018).
+#: Largest total number of bits of the moduli by degree, for 128 bits of security (homomorphicencryption.org, 2018).
 _MOST_BITS = {4096: 109, 8192: 218, 16384: 438}
 
-#: Largest bits of a modulus, and smallest ones of a scale.
+#: Largest number of bits of a modulus, and smallest number of bits of a scale.
 _LARGEST_MODULUS, _LEAST_SCALE = 60, 20
 
 #: Standard deviation of the noise.
@@ -222,7 +222,7 @@ def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> Encry
 
 
 def _lifted(X: FloatArray) -> FloatArray:
-    """Return products of inputs, inputs and a one, of which outputs are linear functions."""
+    """Return the products of inputs, the inputs and a one; outputs are linear functions of these."""
     first, second = np.triu_indices(X.shape[1])
     return np.hstack([X[:, first] * X[:, second], X, np.ones((len(X), 1))])
 
@@ -232,7 +232,7 @@ def _parameters(weights: FloatArray, d: int, bound: float, error: float) -> Encr
     C, size = weights.shape
     largest = _lifted(np.full((1, d), bound))[0]
     reach = float((np.abs(weights) @ largest).max()) or 1.0
-    # Signs, and a bit in reserve.
+    # A bit for the sign, and one in reserve.
     more = max(math.ceil(math.log2(max(reach, float(largest.max())))), 0) + 2
     for degree, most in _MOST_BITS.items():
         for scale in range(_LEAST_SCALE, _LARGEST_MODULUS + 1 - more):
@@ -252,7 +252,7 @@ def _error(weights: FloatArray, largest: FloatArray, size: int, degree: int, sca
     fresh = _SIGMA * (8.0 * math.sqrt(2.0) * degree + 6.0 * math.sqrt(degree) + 16.0 * math.sqrt(secret * degree))
     encoding = 6.0 * math.sqrt(degree / 12.0)
     rescaling = math.sqrt(degree / 3.0) * (3.0 + 8.0 * math.sqrt(secret))
-    # The modulus for keys is as large as that of the result: what it divides is noise of keys for each of two moduli.
+    # The key modulus is as large as that of the result. It divides the key noise, which arises for each of two moduli.
     switching = rescaling + 2.0 * 8.0 * _SIGMA * degree / math.sqrt(3.0)
     unit = 2.0**-scale
     noisy = np.abs(weights).sum(axis=1).max() * (fresh + encoding) * unit + largest.sum() * encoding * unit

@@ -1,4 +1,4 @@
-"""Columns as integers: fixed-point numbers and codes of categories, and integer inputs made of them."""
+"""Columns as integers, fixed-point numbers and codes of categories, and their encoding as integer inputs."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ __all__ = [
     "numbers",
 ]
 
-#: Of every expression of a number, in the units of its column: None for one of a bit.
+#: Limits of every expression, in the units of its column: None for a bit.
 Limits = list[tuple[Fraction, Fraction] | None]
-#: Of every column: None for categories and for columns that are not used.
+#: Scale of every column: None for categories and for columns that are not used.
 Scales = list[Fraction | None]
 
 #: The largest fixed-point number of 32 bits; the smallest, `MISSING`, stands for a missing entry.
 LARGEST = 2**31 - 1
 MISSING = -LARGEST - 1
 
-#: Steps of a number between its limits: at most by default and where thresholds want more, at most by a user's scale,
-#: and at least.
+#: Bounds on the number of steps between the limits of a number: the most by default, the most where thresholds need
+#: finer steps, the most with a scale from the user, and the fewest.
 _STEPS, _FINE_STEPS, _MOST_STEPS, _FEWEST_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
 
-#: What one shift for all numbers, which needs no table, may add to their errors, in units of inputs.
+#: Largest error, in units of inputs, that one shift for all numbers may add; a common shift needs no table.
 _SHARED_SHIFT = Fraction(1, 16)
 
-#: Widths of the range of training that columns without limits are cut at, on either side.
+#: Columns without limits are clipped this many widths of the training range beyond either end of it.
 _MARGIN = 1
 
 
@@ -56,15 +56,15 @@ _MARGIN = 1
 class Numbers:
     r"""Inputs that are numbers: :math:`\lfloor (e \cdot \text{slope} + h) / 2^\text{shift} \rfloor + \text{start}`.
 
-    Here e is the column less `low`, from 0 to `width`, and h half of :math:`2^\text{shift}`. All of shape (k,).
+    Here e is the column minus `low`, from 0 to `width`, and h is half of :math:`2^\text{shift}`. All have shape (k,).
 
     Attributes
     ----------
     column, low, width, slope, shift, start : ndarray of int
     error : ndarray of float
-        Largest distance of an input from that of the column's exact value, in units of inputs.
+        Largest distance of an input from the input for the column's exact value, in units of inputs.
     rounding : ndarray of float
-        What rounding of the column to its nearest fixed-point number adds.
+        What rounding the column to its nearest fixed-point number adds to the error.
     """
 
     column: IntArray
@@ -84,13 +84,13 @@ class Numbers:
 
     @property
     def half(self) -> IntArray:
-        """What is added before the shift, to round."""
+        """Half of the divisor, added before the shift to round."""
         half: IntArray = 1 << self.shift >> 1
         return half
 
     @property
     def top(self) -> IntArray:
-        """The largest inputs less `start`."""
+        """Largest inputs minus `start`."""
         top: IntArray = (self.width * self.slope + self.half) >> self.shift
         return top
 
@@ -103,7 +103,7 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Bits:
-    """Inputs that are bits of a kind: `on` where the column is above or equal to `value`, or missing, else `off`."""
+    """Inputs that are bits of one kind: `on` if the column is above or equal to `value`, or missing, else `off`."""
 
     kind: str
     column: IntArray
@@ -126,7 +126,7 @@ class Bits:
 def limits_of(description: ModelDescription) -> Limits:
     """Return the limits of the numbers among the expressions of an encoding.
 
-    Those without a limit are cut where they are beyond the range of training by more than its width.
+    Numbers without limits are clipped where they leave the training range by more than its width.
     """
     assert description.encoding is not None
     limits: Limits = []
@@ -149,8 +149,8 @@ def column_scales(
 ) -> Scales:
     """Return the scale of every column: the fixed-point number is the nearest integer to scale times the entry.
 
-    Powers of ten, if not `given` by name: of the finest that leaves 16 bits between the limits of a number, and one
-    decimal more than thresholds have, as far as no number is above `most`.
+    A scale not `given` by name is the finest power of ten that leaves 16 bits between the limits of a number. It is
+    finer if thresholds need it, with one decimal more than they have, as far as no number exceeds `most`.
     """
     encoding = description.encoding
     assert encoding is not None
@@ -192,7 +192,7 @@ def _power_of_ten(
     width = max((high - low for low, high in spans), default=Fraction(0))
     fill = Fraction(column.fill or 0.0)
     ends = [end for span in spans for end in span]
-    # Zero fits with any scale.
+    # A column of zeros fits with any scale.
     largest = max(map(abs, [fill, *thresholds, *ends])) or Fraction(1)
     exponents = [_most_digits(_STEPS, width)] if width else []
     if thresholds:
@@ -220,7 +220,7 @@ def numbers(
     unit: Fraction,
     fills: IntArray,
 ) -> Numbers:
-    """Return the integer inputs of numbers, with places among all, for inputs in a unit."""
+    """Return the integer inputs, in a unit, for numbers given as pairs of place and expression."""
     rows: list[tuple[int, ...]] = []
     errors: list[tuple[float, float]] = []
     parts = [_stepped(one, limits[place], scales[one.position], unit) for place, one in expressions]
@@ -245,7 +245,7 @@ def numbers(
 def _stepped(
     one: Expression, span: tuple[Fraction, Fraction] | None, scale: Fraction | None, unit: Fraction
 ) -> tuple[tuple[Fraction, Fraction], Fraction, int, int, Fraction]:
-    """Return limits and scale of a number, its limits as fixed-point numbers, and the inputs that a step of 1 is."""
+    """Return limits and scale of a number, its limits in fixed point, and the size of one step in units of inputs."""
     assert span is not None
     assert scale is not None
     low, high = (round(end * scale) for end in span)
@@ -253,7 +253,7 @@ def _stepped(
 
 
 def _slopes(steps: Sequence[tuple[Fraction, int]]) -> list[tuple[int, int]]:
-    """Return slopes and shifts of numbers with these steps and widths, one shift for all where that costs little."""
+    """Return slopes and shifts for numbers of given steps and widths; use one common shift if that costs little."""
     own = [_slope(step, width) for step, width in steps]
     shift = min((shift for _, shift in own), default=0)
     shared = [(round(step * (1 << shift)), shift) for step, _ in steps]
@@ -265,7 +265,7 @@ def _slopes(steps: Sequence[tuple[Fraction, int]]) -> list[tuple[int, int]]:
 
 
 def _slope(step: Fraction, width: int) -> tuple[int, int]:
-    """Return slope and shift: 16 bits or fewer, so that products fit into 32 without sign."""
+    """Return slope and shift; the slope has at most 16 bits, so that products fit into unsigned 32 bits."""
     if width == 0:
         return 0, 31
     for shift in range(31, 0, -1):
@@ -283,7 +283,7 @@ def bits_of_kind(
     unit: Fraction,
     most: int,
 ) -> Bits:
-    """Return the integer inputs of the bits of a kind for inputs in a unit."""
+    """Return the integer inputs, in a unit, for the bits of one kind."""
     values = [compared(one, columns[one.position], scales[one.position], most) for one in expressions]
     pairs = np.array([_bit_pair(one, unit) for one in expressions]).reshape(-1, 3)
     positions = np.array([one.position for one in expressions], dtype=np.int64)
@@ -321,8 +321,7 @@ def _divides(one: Expression, position: int) -> bool:
 def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
     """Return the largest fixed-point number that is not above a threshold.
 
-    A fixed-point number n stands for the double nearest to ``n / scale``, so that decimals are compared as they are
-    written.
+    A fixed-point number n stands for the double nearest to ``n / scale``, so that decimals are compared as written.
     """
     n = math.floor(Fraction(threshold) * scale)
     while float(Fraction(n + 1) / scale) <= threshold:
@@ -335,7 +334,7 @@ def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
 def fixed_fills(
     columns: Sequence[InputColumn], expressions: Sequence[Expression], scales: Scales, most: int
 ) -> npt.NDArray[np.int64]:
-    """Return the fixed-point numbers that missing entries stand for, on the same side of every threshold."""
+    """Return the fixed-point numbers that replace missing entries, on the same side of every threshold as the fill."""
     fills = np.zeros(len(columns), dtype=np.int64)
     for position, (column, scale) in enumerate(zip(columns, scales, strict=True)):
         if scale is None or column.fill is None:
@@ -355,7 +354,7 @@ def fixed_columns(
 ) -> npt.NDArray[np.int64]:
     """Return the columns of a table as fixed-point numbers and codes of categories, shape (n, number of columns).
 
-    Numbers are cut at `most`; below them all stands what is missing.
+    Numbers are clipped at `most` in magnitude; a missing entry is the integer below them.
     """
     assert description.encoding is not None
     fixed = np.zeros((len(columns[0]), len(columns)), dtype=np.int64)

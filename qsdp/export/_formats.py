@@ -22,9 +22,9 @@ class ExportedFiles:
     Attributes
     ----------
     contents : mapping of str to bytes
-        Of the files, by their suffixes.
+        Contents of the files, by suffix.
     facts : sequence of (str, str)
-        Labels and texts for people.
+        Labels and readable texts.
     """
 
     contents: Mapping[str, bytes]
@@ -38,11 +38,11 @@ class ExportFormat:
     Attributes
     ----------
     suffixes : tuple of str
-        Of the files; the first is that of the name that is asked for.
+        Suffixes of the files; the first one is that of the requested name.
     export : callable
-        From a model, as `describe` takes it, and the name of its files without suffix to an `ExportedFiles`.
+        Function of a model, as for `describe`, and the name of its files without suffix; returns `ExportedFiles`.
     options : tuple of str
-        Names of the keyword arguments that `export` takes besides.
+        Names of the further keyword arguments of `export`.
     """
 
     suffixes: tuple[str, ...]

@@ -33,38 +33,38 @@ from qsdp.export._model import ModelDescription, describe
 
 __all__ = ["INPUT_RANGE", "IntegerModel", "checked_range", "integer_model"]
 
-#: Of the inputs of a network alone.
+#: Default range of the inputs of a network alone.
 INPUT_RANGE = (-(2**15), 2**15 - 1)
 
-#: Bits of what is rounded, tried in this order until all sums fit.
+#: Numbers of bits of rounded quantities, tried in this order until all sums fit.
 _DIGITS = range(15, 5, -1)
 
-#: Multiples of a common unit that bits and the constant column may be, to be exact.
+#: Largest multiple of a common unit for which bits and the constant column stay exact.
 _MOST_UNITS = 2**12
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """From fixed-point columns to integer inputs.
+    """Map from fixed-point columns to integer inputs.
 
-    First numbers and thresholds, column by column, then the other bits, then the constant.
+    Inputs are ordered: numbers and thresholds, column by column, then the other bits, then the constant.
 
     Attributes
     ----------
     scales : list of Fraction or None
-        Of columns; None for categories and those not in use.
+        Scales of the columns; None for categories and for unused columns.
     fills : ndarray of shape (number of columns,), or None
-        What missing entries of numbers stand for; None where no entry may be missing.
+        Fixed-point numbers that replace missing entries; None if no entry may be missing.
     numbers : Numbers
     bits : tuple of Bits
-        Of kinds "above", "equals" and "missing", where there are some.
+        One for each of the kinds "above", "equals" and "missing" that occurs.
     constant : int or None
     most : int
-        The largest fixed-point number; what is missing is below its negative.
+        The largest fixed-point number. A missing entry is below its negative.
     places : ndarray of int
-        Which of numbers, bits and the constant, one kind after another, each input is.
+        Position of each input among numbers, bits and the constant, one kind after another.
     order : ndarray of int
-        Which input of the network each one is.
+        Input of the network that each integer input stands for.
     unit : Fraction
         Inputs of the network are `unit` times these.
     error, rounding : ndarray of float
@@ -121,7 +121,7 @@ class IntegerModel:
     layout: Layout
 
     def columns(self, X: Any) -> IntArray:
-        """Return what `outputs` takes for an array or a data frame: fixed-point numbers and codes of categories."""
+        """Convert an array or a data frame to the argument of `outputs`: fixed-point numbers and category codes."""
         if self.inputs is not None:
             return fixed_columns(self.description, self.description.columns(X), self.inputs.scales, self.inputs.most)
         given = check_matrix("X", X, n_columns=self.description.n_columns)
@@ -132,7 +132,7 @@ class IntegerModel:
         return given.astype(np.int64)
 
     def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the integer outputs of shape (n, C) for what `columns` returns, or the same as Python's integers."""
+        """Return the integer outputs of shape (n, C) for the result of `columns`, also as Python's integers."""
         return self.network.outputs(columns if self.inputs is None else self.inputs.encode(columns))
 
     def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
@@ -150,7 +150,7 @@ def integer_model(
     width: int = 64,
     layout: str = "auto",
 ) -> IntegerModel:
-    """Return a model in integers, of the most digits whose sums provably fit.
+    """Return a model in integers, with the most digits for which all sums provably fit.
 
     Parameters
     ----------
@@ -158,18 +158,18 @@ def integer_model(
     input_range : (int, int), optional
         Smallest and largest input of a network alone; 16 bits by default.
     scales : mapping of str to float, optional
-        Of columns: the fixed-point number is the nearest integer to scale times the entry.
+        Scale of each column, by name: the fixed-point number is the integer nearest to the scale times the entry.
     column_width : {16, 32}, optional
         Bits of the fixed-point numbers; 32 by default.
     width : {16, 32, 64}
-        Bits of every accumulator at most.
+        Largest number of bits of an accumulator.
     layout : {"auto", "neurons", "form"}
-        What is stored; "auto" is the smaller of both.
+        What to store; "auto" picks the smaller one.
 
     Raises
     ------
     ExportError
-        Sums do not fit, or a part of the model has no place in integers.
+        Sums do not fit, or a part of the model cannot be expressed in integers.
     """
     description = describe(model)
     check_choice("layout", layout, ["auto", *LAYOUTS])
@@ -206,7 +206,7 @@ def _fitting(
     width: int,
     layout: str,
 ) -> IntegerModel | None:
-    """Return the model of the smaller layout that has enough digits, with the most that fit; None if none has."""
+    """Return the smaller of the layouts that fit, each with the most digits possible; None if none fits."""
     candidates: dict[str, IntegerModel] = {}
     for digits in _DIGITS:
         inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits, given[1])
@@ -225,7 +225,7 @@ def _fitting(
 
 
 def checked_range(given: Sequence[int]) -> tuple[int, int]:
-    """Return the smallest and the largest input, integers of 32 bits."""
+    """Check the smallest and the largest input, integers of 32 bits, and return them."""
     if not hasattr(given, "__len__") or len(given) != 2:
         raise InvalidTypeError(f"input_range must be two integers; got {given!r:.60}")
     low, high = (check_integer("input_range", end, minimum=-(2**31), maximum=2**31 - 1) for end in given)
@@ -308,7 +308,7 @@ def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digit
 
 
 def _unit(values: list[Fraction], extremes: list[Fraction], digits: int) -> Fraction:
-    """Return the unit of the inputs: exact for bits alone, else the power of two that leaves them so many digits."""
+    """Return the unit of the inputs: exact for bits alone, else the power of two that gives them so many digits."""
     present = [abs(value) for value in values if value]
     if present and not extremes:
         denominator = max(value.denominator for value in present)

@@ -1,4 +1,4 @@
-"""Networks in integers: first-layer weights as they are, second-layer weights as multiples of a unit."""
+"""Networks in integers: first-layer weights unchanged, second-layer weights as multiples of a unit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["IntegerNetwork", "integer_network"]
 #: Relative error below which a number counts as a multiple of a unit.
 _EXACT = 1e-12
 
-#: Bits of the largest projections beyond those of kappa.
+#: The gain stops growing once projections have this many bits more than kappa needs.
 _MORE_DIGITS = 6
 
-#: Bits of the rest below the unit of second-layer weights, where it is no multiple of that up to `_MISFIT`: integer
-#: scores are often equal, and then the rest decides.
+#: The unit of second-layer weights gets _REST_BITS bits smaller if the rest is no multiple of it up to `_MISFIT`.
+#: Integer scores are often equal, and the rest then decides.
 _REST_BITS, _MISFIT = 8, 1e-9
 
-#: What rounding in double precision may take from a bound.
+#: Relative margin of a bound for rounding in double precision.
 _ROUNDING = 1e-9
 
 
@@ -48,7 +48,7 @@ class ExactNetwork:
 class IntegerNetwork:
     r"""A quadratic function of integers: scores are `unit` times its outputs, up to `error`.
 
-    With inputs x, :math:`z = (\text{gain} \cdot x, \kappa)`, without :math:`\kappa` where the network is not lifted,
+    For inputs x, let :math:`z = (\text{gain} \cdot x, \kappa)`, without the last entry if :math:`\kappa` is 0. Then
 
     .. math:: f_k = \sum_j A_{jk} (w_j^T z)(w_j'^T z) + B_k = z^T S_k z + B_k
 
@@ -57,25 +57,25 @@ class IntegerNetwork:
     left, right : ndarray of shape (m, D)
         :math:`w_j` and :math:`w_j'`; equal for a network of squares.
     gain, kappa : int
-        kappa is 0 where there is no such coordinate.
+        kappa is 0 if z has no such coordinate.
     alpha : ndarray of shape (m, C)
-        A.
+        Second-layer weights A.
     sizes : ndarray of shape (C,) or None
-        Numbers of the neurons of each output, which come one after another and have one A, if they are so.
+        Number of neurons of each output, if they are consecutive and share one entry of A; otherwise None.
     bias : tuple of int
-        B.
+        Constants B.
     is_product : bool
-        Whether there are neurons; else, for an integer form or an activation without a square, there is only the form.
+        Whether there are neurons. An integer form or an activation without a square has only the quadratic form.
     unit : ndarray of shape (C,)
-        Positive.
+        Positive factors from outputs to scores.
     exact : ExactNetwork
-        What is approximated.
+        The exact network that the integers approximate.
     exact_alpha : ndarray of shape (m, C)
         Second-layer weights of the exact scores as functions of z.
     coordinates : ndarray of shape (D,)
         Bounds on the magnitudes of z.
     distance, rounding : ndarray of shape (D,)
-        Bounds on the distance of z from the exact one, and on what rounding of columns adds.
+        Bounds on the distance of z from its exact value, and on what the rounding of columns adds.
     """
 
     left: IntArray
@@ -110,7 +110,7 @@ class IntegerNetwork:
 
     @property
     def factors(self) -> IntArray:
-        """What the weights of all neurons of an output are multiples of, shape (C,): ones unless there are groups."""
+        """Common factor of the second-layer weights of each output, shape (C,): ones unless there are groups."""
         if self.sizes is None:
             return np.ones(self.n_outputs, dtype=np.int64)
         factors: IntArray = self.alpha.sum(axis=0) // np.maximum(self.sizes, 1)
@@ -118,22 +118,22 @@ class IntegerNetwork:
 
     @cached_property
     def form(self) -> IntArray:
-        """Symmetric integers of shape (C, D, D), of which S are the multiples by `factors`."""
+        """Symmetric integer matrices of shape (C, D, D); multiplied by `factors`, they are S."""
         weights = self.alpha / np.where(self.factors == 0, 1, self.factors)
         return np.rint(form_of_neurons(self.left, self.right, weights)).astype(np.int64)
 
     @cached_property
     def error(self) -> FloatArray:
-        """Bounds of shape (C,) on the distance of the scores, in their own units, from those of the exact inputs."""
+        """Bounds of shape (C,) on the distance of the scores, in their own units, from the scores of exact inputs."""
         return self._bounds(self.distance)
 
     @cached_property
     def rounding_error(self) -> FloatArray:
-        """The same for columns that are rounded to fixed-point numbers first."""
+        """Bounds like `error`, for columns that are first rounded to fixed-point numbers."""
         return self._bounds(self.distance + self.rounding)
 
     def _bounds(self, distance: FloatArray) -> FloatArray:
-        """Return bounds for exact coordinates z + e: 2 e'Sz + e'Se, and what second-layer weights and rest lose."""
+        """Return bounds for exact coordinates z + e: 2 e'Sz + e'Se, plus rounding of second-layer weights and rest."""
         form, lost = self._exact_forms
         pairs = zip(self.exact.rest, self.bias, self.unit, strict=True)
         rest = np.array([abs(float(Fraction(rest) - own * Fraction(unit))) for rest, own, unit in pairs])
@@ -143,13 +143,13 @@ class IntegerNetwork:
 
     @cached_property
     def _exact_forms(self) -> tuple[FloatArray, FloatArray]:
-        """Return magnitudes of the exact S, and of its difference from the integer one in units."""
+        """Return the magnitudes of the exact S, and of its difference from the integer S times the unit."""
         lost = self.exact_alpha - self.alpha * self.unit
         first, second = (np.abs(form_of_neurons(self.left, self.right, own)) for own in (self.exact_alpha, lost))
         return first, second
 
     def outputs(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the outputs of shape (n, C) in exact integers, int64 or Python's as the inputs are."""
+        """Return the outputs of shape (n, C) as exact integers: int64 or Python's, like the inputs."""
         kind = object if inputs.dtype == object else np.int64
         z: npt.NDArray[Any] = inputs * self.gain
         if self.kappa:
@@ -185,24 +185,24 @@ def integer_network(
     offset, factor : ndarray of shape (C,)
         Scores are offset + factor * output.
     order : ndarray of shape (d,)
-        Which input of the network each integer input is.
+        Input of the network that each integer input stands for.
     unit : Fraction
-        Of integer inputs.
+        Unit of the integer inputs.
     largest : ndarray of shape (d,)
-        Bounds on their magnitudes.
+        Bounds on the magnitudes of the integer inputs.
     error, rounding : ndarray of shape (d,)
-        Bounds on their distance from the exact ones, and on what rounding of columns adds, in units.
+        Bounds on the distance of integer inputs from exact ones, and on what the rounding of columns adds, in units.
     digits : int
-        Bits of second-layer weights that are no multiples of the smallest, and of kappa where it is no multiple of
-        the unit.
+        Bits of second-layer weights that are not multiples of the smallest one, and of kappa if it is not a multiple
+        of the unit.
     common_unit : bool
-        Whether outputs are compared with each other.
+        Whether outputs are compared with each other and therefore share one unit.
     """
     exact = _exact(network, order, offset, factor)
     reach = float((np.abs(exact.left[:, : network.n_inputs]) @ largest.astype(np.float64)).max())
     gain, kappa, kappa_error = _scaled_kappa(exact.kappa, unit, digits, reach)
     left, weights, sizes = _grouped(exact, exact.alpha * float(unit / gain) ** 2)
-    # Of every group one weight, the only one that is not zero.
+    # Keep one weight per group: the only value in its column that is not zero.
     rows = weights if sizes is None else np.take_along_axis(weights, np.abs(weights).argmax(axis=0)[None], axis=0)
     units, alpha = _quantized(rows, exact.rest, digits, common_unit)
     if sizes is not None:
@@ -244,7 +244,7 @@ def _exact(
     kappa = b / (2.0 * a) if a else 1.0
     rest = offset + factor * ((c - a * kappa**2) * (s * t * alpha).sum(axis=0) + bias)
     if a == 0.0:
-        # The linear part alone, b/2 (t p + s q): twice its half, that the symmetric form has integers.
+        # Only the linear part b/2 (t p + s q) is left. The weight takes the 1/2, so the symmetric form has integers.
         zeros = np.zeros_like(s)
         left, right = np.hstack([t * left + s * right, zeros]), np.hstack([0 * right, zeros + 1])
         return ExactNetwork(left, right, kappa, factor * (0.5 * b) * alpha, rest, is_product=False)
@@ -254,7 +254,7 @@ def _exact(
 
 
 def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, factor: FloatArray) -> ExactNetwork:
-    """Return a form as neurons of which one side picks an input, and the other is its row."""
+    """Return a form as neurons: one side picks an input, and the other is that input's row."""
     a, b, c = form.activation.coefficients if form.activation else (1.0, 0.0, 0.0)
     lifted = form.activation is not None and form.activation.lifted
     at = np.append(order, form.n_inputs) if lifted else order
@@ -269,7 +269,7 @@ def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, 
     served = np.eye(C, dtype=np.int64)
     if a == 0.0:
         last = np.eye(D, dtype=np.int64)[-1:]
-        # Twice its half, that the symmetric form has integers.
+        # The left side is doubled and the weight halved, so that the symmetric form has integers.
         left, right, alpha = 2 * matrices[:, -1] * (1 - last), np.repeat(last, C, axis=0), 0.5 * b * scales * served
         return ExactNetwork(left, right, kappa, alpha, rest, is_product=False)
     left, right = np.tile(np.eye(D, dtype=np.int64), (C, 1)), matrices.reshape(C * D, D)
@@ -277,9 +277,9 @@ def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, 
 
 
 def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tuple[int, int, float]:
-    """Return gain, integer kappa in units over gain, and its error in these: the smallest gain of enough digits.
+    """Return the smallest sufficient gain, kappa as an integer in units over the gain, and the error of that integer.
 
-    Those of kappa, or of projections, which `reach` bounds: beside large ones kappa counts little.
+    Kappa must be exact or have enough digits, or projections (bounded by `reach`) be so large that it matters little.
     """
     if kappa == 0.0:
         return 1, 0, 0.0
@@ -295,9 +295,9 @@ def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tu
 
 
 def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
-    """Return left weights, second-layer weights, and the sizes of groups of neurons that share one, if there are.
+    """Return left weights, second-layer weights, and the sizes of the groups of neurons that share one, or None.
 
-    The sign of a neuron's only weight goes to its left side if that makes groups.
+    The sign of a neuron's only weight moves to its left side if this creates groups.
     """
     sizes = _sizes(weights)
     if not exact.is_product:
@@ -319,7 +319,7 @@ def _sizes(weights: FloatArray) -> IntArray | None:
 def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool) -> tuple[FloatArray, IntArray]:
     """Return units of shape (C,) and integers of shape (k, C) whose products are the weights, exactly if possible.
 
-    Units are small enough for the rest, of shape (C,), to be a multiple to a few bits.
+    Units are small enough to represent the rest, of shape (C,), to a few bits.
     """
     blocks = [slice(None)] if common else [slice(k, k + 1) for k in range(weights.shape[1])]
     units, alpha = np.ones(weights.shape[1]), np.zeros(weights.shape, dtype=np.int64)

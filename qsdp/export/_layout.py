@@ -1,4 +1,4 @@
-"""What an integer network is stored and evaluated as: neurons or quadratic form, and widths proven for each."""
+"""Storage and evaluation of an integer network as neurons or as a quadratic form, with proven widths for each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ByteArray = npt.NDArray[np.uint8]
 
 LAYOUTS = ("neurons", "form")
 
-#: Of the integers of C; narrower arithmetic is no gain on any machine of interest.
+#: Widths of the integers of C, and the least used: narrower arithmetic is no gain on any machine of interest.
 _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
 
-#: Integers up to here are exact in double precision; beyond, this relative margin is more than sums of them lose.
+#: Integers up to _EXACT are exact in double precision. Beyond it, sums of them lose less than this relative margin.
 _EXACT, _MARGIN = 2.0**52, 1e-9
 
 
@@ -35,14 +35,14 @@ class Layout:
     low, step, n_bits : int
         A number of `n_bits` bits stands for low + step * number.
     signs : int
-        Whether a bit for the sign of kappa follows the weights of a side of a neuron.
+        Whether a bit for the sign of kappa follows the weights of each side of a neuron.
     size : int
-        Bits of all weights, those of the second layer included.
+        Bits of all weights, including the second layer.
     projection_bound, sum_bound : int
-        Proven bounds on every intermediate value: on coordinates and projections of neurons, and on sums.
+        Proven bounds on all intermediate values: on coordinates and projections of neurons, and on sums.
     numbers : ndarray of int
-        Neurons: weights of shape (m, sides, D), that of kappa included if there are signs. Form: entries of the upper
-        triangles, row by row, of shape (C, D (D + 1) / 2).
+        For neurons, weights of shape (m, sides, D), including the weight of kappa if there are signs. For the form,
+        entries of the upper triangles, row by row, of shape (C, D (D + 1) / 2).
     """
 
     name: str
@@ -57,9 +57,9 @@ class Layout:
 
     @cached_property
     def table(self) -> ByteArray:
-        """Packed bits, the most significant of a number first.
+        """Packed bits, the most significant bit of a number first.
 
-        Of left and right sides of the neurons by turns, or of rows of upper triangles, one output after another.
+        They hold left and right sides of the neurons in turn, or rows of upper triangles, one output after another.
         """
         main = self.numbers[..., : self.numbers.shape[-1] - self.signs]
         bits = bits_of_integers((main - self.low) // self.step, self.n_bits).reshape(*main.shape[:-1], -1)
@@ -86,7 +86,7 @@ def layouts(network: IntegerNetwork) -> list[Layout]:
 
 
 def type_width(bound: int) -> int:
-    """Return the bits of the narrowest signed type that holds integers up to a bound in magnitude; 128 for none."""
+    """Return the bits of the narrowest signed type that holds integers up to a bound in magnitude; 128 if none does."""
     return next((width for width in _WIDTHS if bound < 2 ** (width - 1)), 128)
 
 
@@ -113,7 +113,7 @@ def _form(network: IntegerNetwork) -> Layout:
     entries = form[(slice(None), *np.triu_indices(form.shape[1]))]
     low, high = int(entries.min()), int(entries.max())
     n_bits = max((high - low).bit_length(), 1)
-    # Rows of upper triangles: twice what is beside the diagonal.
+    # Rows of upper triangles, with the off-diagonal entries doubled.
     upper = np.abs(np.triu(form) + np.triu(form, 1)).astype(np.float64) @ network.coordinates
     sums = upper @ network.coordinates
     totals = sums * np.abs(network.factors) + _magnitudes(network.bias)
@@ -126,5 +126,5 @@ def _magnitudes(values: tuple[int, ...]) -> FloatArray:
 
 
 def _upper(value: float) -> int:
-    """Return an integer that is not below a sum of products of integers >= 0 in double precision."""
+    """Return an integer upper bound on a sum of products of integers >= 0, given in double precision."""
     return int(value) if value < _EXACT else int(value * (1.0 + _MARGIN))

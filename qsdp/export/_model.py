@@ -1,4 +1,4 @@
-"""What every format exports of a model: columns, their encoding, the network, and what its outputs decide."""
+"""Description of a model for every format: columns, their encoding, the network, and the decision."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ Network = BilinearNetwork | PolynomialNetwork | IntegerForm
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelDescription:
-    r"""A trained model as data: what a format needs, and nothing of how it was trained.
+    r"""A trained model as data: everything a format needs, and nothing about the training.
 
-    Columns become inputs x by `encoding`, with `constant` as the last one where there is one; the network gives
+    `encoding` turns columns into inputs x, with `constant` as the last input if there is one. The network computes
     outputs :math:`f(x)`, and :math:`s = \text{offset} + \text{factor} \cdot f(x)` are predictions or scores.
 
     Attributes
     ----------
     network : BilinearNetwork, PolynomialNetwork or IntegerForm
     offset, factor : ndarray of shape (C,)
-        Of the scores; factors are positive.
+        Offsets and factors of the scores; factors are positive.
     decision : {"none", "sign", "argmax", "labels"}
         "none": scores are the predictions. "sign": class 1 where the only score is > 0, else class 0. "argmax": the
         class of the largest score, the first of equal ones. "labels": every label whose score is > 0. A network alone
-        has "sign" or "argmax", for it may be a classifier's.
+        has "sign" or "argmax", because it may belong to a classifier.
     encoding : Encoding or None
         None for a network alone, whose inputs are given.
     constant : float or None
-        Entry of the constant column behind the encoded inputs.
+        Entry of the constant column after the encoded inputs.
     classes : tuple
-        Labels by number of the class, Python values; empty for a network alone and for numbers.
+        Labels by class number, as Python values; empty for a network alone and for a regressor.
     link : {"none", "logistic", "normalised", "softmax"}
-        From scores, or log odds where there is a calibration, to probabilities. "logistic": the logistic function of
-        the score, of class 1 or of every label. "normalised": those of all classes, divided by their sum. "softmax":
-        of all scores. "none": there are no probabilities.
+        Map from scores, or log odds if there is a calibration, to probabilities. "logistic": the logistic function of
+        the score of class 1 or of each label. "normalised": the logistic functions of all scores, divided by their
+        sum. "softmax": the softmax of all scores. "none": there are no probabilities.
     calibration : Calibration or None
-        Its `lines`, found when asked for first, are slopes and intercepts from scores to log odds.
+        Its `lines`, computed on first access, are slopes and intercepts from scores to log odds.
     ranges : tuple of two ndarray of shape (d,), or None
-        Smallest and largest inputs in training, without the constant, where they are known.
+        Smallest and largest inputs in training, without the constant, if they are known.
     """
 
     network: Network
@@ -85,14 +85,14 @@ class ModelDescription:
     def columns(self, X: Any) -> list[npt.NDArray[Any]]:
         """Return the columns of an array or a data frame as `Encoding.encode` reads them.
 
-        Numbers are floats with nan where missing, symbols objects with None where missing.
+        Numbers are floats, with nan for missing entries. Symbols are objects, with None for missing entries.
         """
         if self.encoding is None:
             return list(check_matrix("X", X, n_columns=self.n_columns).T)
         table = self.encoding.columns
         if is_frame(X):
             names, own = [one.name for one in table], list(X.columns)
-            # By name where the frame has them all, else by place.
+            # Match columns by name if the frame has all names, else by position.
             places = [own.index(name) for name in names] if set(names) <= set(own) else range(len(own))
             raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in places]
         else:
@@ -123,13 +123,13 @@ class ModelDescription:
         return encoded if self.constant is None else append_constant(encoded, self.constant)
 
     def scores(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
-        """Return the scores of shape (n, C) in floating point, by which every export is judged."""
+        """Return the scores of shape (n, C) in floating point, the reference for every export."""
         outputs = self.network.predict(self.inputs(columns)).reshape(-1, len(self.offset))
         scores: FloatArray = self.offset + self.factor * outputs
         return scores
 
     def decide(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-        """Return numbers of classes, shape (n,), or zeros and ones of labels, (n, C), for scores of any positive unit.
+        """Return class numbers (n,), or zeros and ones per label (n, C), for scores in any positive unit.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class ModelDescription:
         return positive if self.decision == "labels" else positive[:, 0]
 
     def predictions(self, chosen: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-        """Return the labels of classes, as the model itself predicts them; labels and unnamed classes stay as given."""
+        """Return class labels as the model itself predicts them; multilabel and unnamed classes stay as given."""
         if self.decision == "labels" or not self.classes:
             return chosen
         labels: npt.NDArray[Any] = np.array(self.classes)[chosen]
@@ -153,7 +153,7 @@ class ModelDescription:
 
 
 def described(network: Network) -> str:
-    """Return what a network is, in a few words."""
+    """Describe a network in a few words."""
     if isinstance(network, IntegerForm):
         return f"a quantized network as a quadratic form of integers of {max(network.bits)} bits"
     levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
@@ -175,7 +175,7 @@ def describe(model: Any) -> ModelDescription:
     if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
         C = model.n_outputs
         return ModelDescription(model, np.zeros(C), np.ones(C), "argmax" if C > 1 else "sign")
-    # They bring scikit-learn, which networks do without.
+    # Imported here because they load scikit-learn, which networks do not need.
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
     from qsdp.tabular import TabularModel
 
@@ -272,7 +272,7 @@ def _of_tabular(model: Any) -> ModelDescription:
 
 
 def _link(loss: Loss, n_outputs: int) -> str:
-    """Return how class probabilities are made of scores or calibrated log odds."""
+    """Return the name of the map from scores or calibrated log odds to class probabilities."""
     if loss.coupled and loss.probabilistic:
         return "softmax"
     return "logistic" if n_outputs == 1 else "normalised"

@@ -1,4 +1,4 @@
-"""Models as ONNX: networks in integers, estimators and files in double precision."""
+"""Models as ONNX: networks in integers, estimators and models of `qsdp fit` in double precision."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _of_network(description: ModelDescription, input_range: Sequence[int] | None
         try:
             model = integer_model(description, input_range=input_range, layout=kind)
         except ExportError:
-            # Sums of neurons may be too wide where those of the form, the last kind, are not.
+            # Sums over neurons may be too wide when those of the form, the last kind, are not.
             if kind == kinds[-1] and not found:
                 raise
             continue
@@ -175,7 +175,7 @@ def _of_columns(description: ModelDescription, layout: str) -> Any:
 
 
 def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:
-    """Return the inputs of a model of columns, and the positions of the columns in them."""
+    """Return the inputs of a model of columns, and the positions of the columns that they hold."""
     encoding = description.encoding
     assert encoding is not None
     used = [encoding.columns[position] for position in encoding.used]
@@ -191,7 +191,7 @@ def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:
 
 
 def _columns(graph: Graph, tensors: list[Tensor], positions: list[int]) -> Columns:
-    """Return where the columns are, with those of numbers side by side."""
+    """Return the tensors that hold the columns, with numeric columns joined into one."""
     if len(tensors) < len(positions):
         return Columns(tensors[0].name, positions, {})
     pairs = list(zip(tensors, positions, strict=True))

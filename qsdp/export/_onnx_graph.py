@@ -1,4 +1,4 @@
-"""ONNX graphs as lists of nodes, from which a model is made, or a part of another one."""
+"""ONNX graphs as lists of nodes, to be made into a model or into a part of another graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.exceptions import MissingPackageError
 
 __all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "Graph", "OnnxNode", "Tensor", "require_onnx"]
 
-#: Of the models written, those of onnx 1.8: onnx itself writes its newest, which runtimes may not read yet.
+#: Versions of exported models, from onnx 1.8: onnx itself writes its newest, which runtimes may not read yet.
 IR_VERSION, OPSET, ML_OPSET = 7, 13, 2
 
 _ML = "ai.onnx.ml"
@@ -40,7 +40,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """A node with names of its inputs and its only output."""
+    """A node, with the names of its inputs and of its only output."""
 
     op: str
     inputs: tuple[str, ...]
@@ -51,7 +51,7 @@ class OnnxNode:
 
 @dataclass
 class Graph:
-    """Nodes in order, with the arrays among their inputs; names of both begin with a slash, other than columns'.
+    """Nodes in order and the arrays among their inputs; names of both begin with a slash, unlike those of columns.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Graph:
 
     @property
     def size(self) -> int:
-        """Bytes of all arrays."""
+        """Size of all arrays in bytes."""
         return sum(array.nbytes for array in self.arrays.values())
 
     def add(self, op: str, *inputs: str | npt.NDArray[Any], domain: str = "", **attributes: Any) -> str:
@@ -75,7 +75,7 @@ class Graph:
         return output
 
     def name(self, tensor: str, name: str) -> None:
-        """Give a tensor a name, in place of its own if the last node makes it."""
+        """Give a tensor a name, which replaces its own if the last node makes the tensor."""
         if self.nodes[-1].output == tensor:
             self.nodes[-1] = replace(self.nodes[-1], output=name)
         else:
@@ -88,7 +88,7 @@ class Graph:
         return name
 
     def cast(self, tensor: str, given: npt.DTypeLike, wanted: npt.DTypeLike) -> str:
-        """Add a conversion between data types, unless they are the same or it is there; return its output."""
+        """Add a conversion between data types, unless they are equal or it exists already; return its output."""
         if np.dtype(given) == np.dtype(wanted):
             return tensor
         number = tensor_type(wanted)
@@ -96,7 +96,7 @@ class Graph:
         return next(known, "") or self.add("Cast", tensor, to=number)
 
     def encode_text(self, tensor: str, categories: Sequence[str]) -> str:
-        """Add the numbers of categories, from 0, of texts; -1 for others."""
+        """Add the category numbers of texts, from 0; other texts become -1."""
         codes = list(range(len(categories)))
         return self.add(
             "LabelEncoder", tensor, domain=_ML, keys_strings=list(categories), values_int64s=codes, default_int64=-1
@@ -111,16 +111,16 @@ class Graph:
         properties: Mapping[str, str] | None = None,
         domains: Mapping[str, int] | None = None,
     ) -> Any:
-        """Return the onnx.ModelProto, checked.
+        """Check the onnx.ModelProto and return it.
 
         Parameters
         ----------
         inputs, outputs : iterable of Tensor
         description : str
         properties : mapping of str to str, optional
-            Kept as metadata.
+            Stored as metadata.
         domains : mapping of str to int, optional
-            Versions of other sets of operators than those of ONNX.
+            Versions of operator sets other than those of ONNX.
         """
         onnx = require_onnx()
         helper = onnx.helper

@@ -16,7 +16,7 @@ from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
 
 __all__ = ["Types", "add_integers", "add_scores", "faster_layout", "has_neurons", "input_type"]
 
-#: Of the network alone, narrowest first.
+#: Input types of a network alone, narrowest first.
 _INPUT_TYPES = (np.uint8, np.int8, np.int16, np.int32)
 
 #: Instructions of processors for 8-bit products add two of them in 16 bits: 2 * 255 * 64 fits.
@@ -36,20 +36,20 @@ _DOUBLE = Types(np.float64, np.float64, np.float64)
 
 
 def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
-    """Return the narrowest data type of a range that ends within 32 bits."""
+    """Return the narrowest data type that holds a range within 32 bits."""
     low, high = input_range
     return next(np.dtype(one) for one in _INPUT_TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
 
 
 def has_neurons(network: Any) -> bool:
-    """Return whether neurons can be evaluated: there are some, and the activation has a square."""
+    """Return whether neurons can be evaluated: the network has some, and the activation has a square."""
     if isinstance(network, IntegerForm):
         return False
     return network.activation is None or bool(network.activation.coefficients[0])
 
 
 def faster_layout(network: Any) -> str:
-    """Return "neurons" or "form", whichever takes fewer multiplications for a sample."""
+    """Return "neurons" or "form", whichever takes fewer multiplications per sample."""
     if not has_neurons(network):
         return "form"
     sides, weights = (2, network.U) if isinstance(network, BilinearNetwork) else (1, network.Q)
@@ -87,7 +87,7 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
         Inputs without the constant column.
     description : ModelDescription
     order : ndarray of int
-        Which input of the network each one is.
+        Input of the network that each encoded input is.
     layout : {"neurons", "form"}
     """
     network, constant = description.network, description.constant
@@ -138,7 +138,7 @@ def _add_form(
         slopes = graph.add("Reshape", slopes, np.array([0, C, d]))
         inputs = graph.add("Unsqueeze", inputs, np.array([1]))
     products = graph.add("Mul", slopes, inputs)
-    # ReduceSum of onnxruntime adds integers of 64 bits in double precision.
+    # MatMul, because ReduceSum of onnxruntime adds 64-bit integers in double precision.
     sums = graph.add("MatMul", products, np.ones((d, 1) if C == 1 else d, types.sums))
     return graph.add("Add", sums, s0.astype(types.sums)) if np.any(s0) else sums
 
@@ -168,7 +168,7 @@ def _add_neurons(
 
 
 def _add_product(graph: Graph, x: str, weights: npt.NDArray[Any], given: npt.DTypeLike, wanted: npt.DTypeLike) -> str:
-    """Add the product of x of a given data type with weights; integers are stored as narrow as they are."""
+    """Add the product of x, of a given data type, with weights; integers are stored in the narrowest type."""
     if weights.dtype.kind == "f":
         return graph.add("MatMul", x, weights)
     largest = int(np.abs(weights.astype(np.int64)).max(initial=0))

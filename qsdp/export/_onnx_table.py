@@ -26,11 +26,11 @@ class Columns:
     Attributes
     ----------
     numbers : str
-        Of shape (n, k) in double precision, nan where missing.
+        Tensor of the numeric columns, of shape (n, k) in double precision, with nan for missing entries.
     positions : list of int
-        Of the columns in `numbers`.
+        Positions of the columns in `numbers`.
     texts : mapping of int to str
-        Of columns of text by position, each of shape (n, 1), empty where missing.
+        Tensors of the text columns by position, each of shape (n, 1), with empty text for missing entries.
     """
 
     numbers: str
@@ -39,12 +39,12 @@ class Columns:
 
 
 def holds_text(column: InputColumn) -> bool:
-    """Return whether a column is one of text; in all others are numbers, zero and one for no and yes.
+    """Return whether a column holds text; all others hold numbers, with zero and one for no and yes.
 
     Raises
     ------
     ExportError
-        It holds both, or empty text besides missing entries.
+        The column holds text and numbers, or empty text and missing entries.
     """
     categories = column.categories or ()
     texts = [isinstance(one, str) for one in categories if one is not None]
@@ -56,7 +56,7 @@ def holds_text(column: InputColumn) -> bool:
 
 
 def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str, npt.NDArray[np.intp]]:
-    """Add the encoded inputs, those of a kind side by side; return their name and which input each one is."""
+    """Add the encoded inputs, grouped by kind; return their name and the index of the input at each place."""
     places = {position: place for place, position in enumerate(columns.positions)}
     fills = [encoding.columns[position].fill for position in columns.positions]
     filled = columns.numbers
@@ -124,7 +124,7 @@ def labels_of(description: ModelDescription) -> npt.NDArray[Any]:
     Raises
     ------
     ExportError
-        They are of several kinds.
+        The classes are of several kinds.
     """
     kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else float for one in description.classes}
     if len(kinds) > 1:
@@ -134,7 +134,7 @@ def labels_of(description: ModelDescription) -> npt.NDArray[Any]:
 
 
 def add_label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
-    """Add the predicted ones of `labels`, shape (n,); or zeros and ones of labels, (n, k)."""
+    """Add the predicted entries of `labels`, shape (n,), or zeros and ones per label, shape (n, k)."""
     if description.decision == "argmax":
         return graph.add("Gather", labels, graph.add("ArgMax", scores, axis=1, keepdims=0), axis=0)
     positive = graph.cast(graph.add("Greater", scores, np.zeros(1)), np.bool_, np.int64)
@@ -144,7 +144,7 @@ def add_label(graph: Graph, scores: str, description: ModelDescription, labels: 
 
 
 def add_probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
-    """Add probabilities of shape (n, C), or (n, k) of the labels."""
+    """Add probabilities of shape (n, k), for k classes or labels."""
     odds = scores
     if description.calibration is not None:
         slopes, intercepts = description.calibration.lines
@@ -156,7 +156,7 @@ def add_probabilities(graph: Graph, scores: str, description: ModelDescription) 
     if description.link == "logistic":
         odds = graph.add("Mul", odds, np.array([[0.0, 1.0]]))
     elif description.link == "normalised":
-        # The logarithm of the logistic function, so that outliers of all classes have probabilities too.
+        # Use the logarithm of the logistic function, so that outliers of all classes have probabilities, too.
         small = graph.add("Exp", graph.add("Neg", graph.add("Abs", odds)))
         rest = graph.add("Log", graph.add("Add", small, np.ones(1)))
         odds = graph.add("Sub", graph.add("Min", odds, np.zeros(1)), rest)

@@ -1,4 +1,4 @@
-"""Networks as QONNX: single precision that holds integers, with the bits of every weight said."""
+"""Networks as QONNX: integers in single precision, with the number of bits of every weight declared."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["to_qonnx"]
 
 _DOMAIN = "qonnx.custom_op.general"
 
-#: Integers below this are exact in single precision, and so are their sums in any order.
+#: Integers below this limit are exact in single precision, and so are their sums in any order.
 _LIMIT = 2**24
 
-#: Bits of second-layer weights that are no multiples of the smallest, and of units below it.
+#: Bits of second-layer weights that are not multiples of the smallest one, and of units below it.
 _DIGITS = range(15, 5, -1)
 
 #: Relative error below which a number counts as a multiple of another.
@@ -101,16 +101,16 @@ class _Network:
     Attributes
     ----------
     sides : list of ndarray of shape (m, d)
-        w and w', or only one of a network of squares; none for an activation without a square.
+        w and w', or only w for a network of squares; empty for an activation without a square.
     alpha : ndarray of shape (m, C)
     linear : ndarray of shape (d, C)
     constant : ndarray of shape (C,)
     unit : float
-        Positive.
+        Positive factor from integers to outputs.
     error : float
         Bound on the distance from the outputs of the network.
     bound : int
-        On the magnitudes of all intermediate values.
+        Bound on the magnitudes of all intermediate values.
     """
 
     sides: list[IntArray]
@@ -130,7 +130,7 @@ def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Net
     weights = [network.U, network.V] if isinstance(network, BilinearNetwork) else [network.Q]
     sides = [own[:, :d].astype(np.int64) for own in weights] if square else []
     if not any(np.any(side % 2) for side in sides):
-        # Halved, levels such as -2, 0 and 2 need fewer bits.
+        # Levels such as -2, 0 and 2 need fewer bits when halved.
         sides, square = [side // 2 for side in sides], 4.0 * square
     exact = square * network.alpha.reshape(-1, C), form.s.reshape(C, d).T, form.s0.reshape(C)
     candidates = [_rounded(sides, exact, unit, largest) for unit in _units(exact[0] if square else exact[1])]
@@ -144,7 +144,7 @@ def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Net
 
 
 def _units(weights: FloatArray) -> list[float]:
-    """Return units to try: the common one of weights, if there is one, and its parts; else parts of the largest."""
+    """Return units to try: the common unit of the weights and fractions of it, else fractions of the largest weight."""
     sizes = np.abs(weights[weights != 0.0])
     smallest, largest = float(sizes.min(initial=np.inf)), float(sizes.max(initial=0.0))
     ratios = sizes / smallest
@@ -156,7 +156,7 @@ def _units(weights: FloatArray) -> list[float]:
 def _rounded(
     sides: list[IntArray], exact: tuple[FloatArray, FloatArray, FloatArray], unit: float, largest: int
 ) -> _Network:
-    """Return the network in integers of a unit, for second-layer weights, linear and constant part as they are."""
+    """Return the network in integers times a unit, given exact second-layer weights, linear and constant parts."""
     parts = [np.rint(own / unit) for own in exact]
     rests = [np.abs(own - unit * part) for own, part in zip(exact, parts, strict=True)]
     bounds = [np.abs(side).sum(axis=1) * float(largest) for side in sides] or [np.zeros(len(parts[0]))]
@@ -177,7 +177,7 @@ def _add_network(graph: Graph, network: _Network, given: tuple[int, int]) -> str
     if network.sides:
         factors = [graph.add("MatMul", x, _weights(graph, side.T)) for side in network.sides]
         if len(factors) == 1:
-            # By another name: renaming tensors, qonnx forgets the second of two equal inputs.
+            # Give the tensor a second name: when qonnx renames tensors, it forgets the second of two equal inputs.
             factors.append(graph.add("Identity", factors[0]))
         products = graph.add("Mul", *factors)
         sums.append(graph.add("MatMul", products, _weights(graph, network.alpha)))
@@ -192,7 +192,7 @@ def _add_network(graph: Graph, network: _Network, given: tuple[int, int]) -> str
 
 
 def _weights(graph: Graph, weights: IntArray) -> str:
-    """Add integers as constants of the fewest bits."""
+    """Add integer constants with as few bits as possible."""
     floats = weights.astype(np.float32)
     if np.all(np.abs(weights) == 1):
         return graph.add("BipolarQuant", floats, np.ones((), np.float32), domain=_DOMAIN)
@@ -200,7 +200,7 @@ def _weights(graph: Graph, weights: IntArray) -> str:
 
 
 def _quantized(graph: Graph, x: str | npt.NDArray[Any], span: tuple[int, int]) -> str:
-    """Add integers of a range, of as few bits; narrow where the smallest of these is not needed."""
+    """Add integers of a range with as few bits as possible; narrow if the smallest integer is not needed."""
     low, high = span
     signed = low < 0
     n_bits = max(max(-low - 1, high).bit_length(), 1) + signed

@@ -1,4 +1,4 @@
-"""Estimators and encoders inside pipelines that skl2onnx converts."""
+"""Converters of estimators and encoders for skl2onnx, alone and in pipelines."""
 
 from __future__ import annotations
 
@@ -115,18 +115,18 @@ def _encoding(encoder: Any) -> Any:
 
 
 def _labels(operator: Any) -> Any:
-    """Return the classes as texts or integers, or their numbers where the option "nocl" wants these."""
+    """Return the classes as text or integers, or their numbers if the option "nocl" asks for them."""
     from skl2onnx.common.utils_classifier import get_label_classes
 
     labels = np.asarray(get_label_classes(operator.scope_inst, operator.raw_operator))
     if labels.dtype.kind in "OUT":
         return labels.astype(object)
-    # Numbers that are classes are integers.
+    # In skl2onnx, numeric classes are integers.
     return labels.astype(np.int64)
 
 
 def _number_type(operator: Any) -> Any:
-    """Return the type of numbers in skl2onnx that an operator makes: double precision if it takes it first."""
+    """Return the skl2onnx type of an operator's numeric outputs: double if its first numeric input is, else single."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
     numbers = (one.type for one in operator.inputs if not isinstance(one.type, StringTensorType))
@@ -134,13 +134,13 @@ def _number_type(operator: Any) -> Any:
 
 
 class _Part:
-    """A graph between the inputs and outputs of an operator of skl2onnx."""
+    """Graph between the inputs and outputs of an operator of skl2onnx."""
 
     def __init__(self, operator: Any) -> None:
         self.operator, self.graph = operator, Graph()
 
     def columns(self, encoding: Any) -> Columns:
-        """Return where the columns are, with those of numbers side by side in double precision."""
+        """Return the tensors that hold the columns, with numeric columns joined into one in double precision."""
         from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
 
         numbers: list[str] = []
@@ -148,7 +148,7 @@ class _Part:
         texts, position = {}, 0
         for variable in self.operator.inputs:
             name, (_, *widths) = variable.full_name, variable.type.shape
-            # An only input may have been told without its width.
+            # A single input may have been declared without its width.
             width = widths[0] or len(encoding.columns) if widths else 1
             own = range(position, position + width)
             position += width
@@ -173,14 +173,14 @@ class _Part:
         return add_table(self.graph, description, columns, faster_layout(description.network))
 
     def as_numbers(self, tensor: str) -> str:
-        """Add the conversion of double precision to what the operator makes."""
+        """Add the conversion from double precision to the numeric type of the operator's outputs."""
         from skl2onnx.common.data_types import DoubleTensorType
 
         wanted = np.float64 if _number_type(self.operator) is DoubleTensorType else np.float32
         return self.graph.cast(tensor, np.float64, wanted)
 
     def insert(self, scope: Any, container: Any, outputs: list[str]) -> None:
-        """Put the nodes into the container; the last ones of the graph make the outputs of the operator."""
+        """Put the nodes into the container, and connect `outputs` to the outputs of the operator."""
         names = {name: scope.get_unique_variable_name(name.strip("/")) for name in self.graph.arrays}
         for name, array in self.graph.arrays.items():
             if array.dtype == object:

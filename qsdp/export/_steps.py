@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn in front of a network, as one map from columns to inputs."""
+"""Transformers of scikit-learn before a network, merged into one map from columns to inputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def through_steps(encoding: Encoding, steps: Iterable[Any]) -> Encoding:
     Raises
     ------
     ExportError
-        A transformer is of another kind: its outputs are not made of one column each.
+        A transformer is of another kind: its outputs do not come from one column each.
     """
     for step in steps:
         if step is None or step == "passthrough":
@@ -85,7 +85,7 @@ def _affine(step: Any, width: int) -> _Moments | None:
 
 
 def _scaled(encoding: Encoding, center: FloatArray, scale: FloatArray, limits: tuple[float, float]) -> Encoding:
-    """Return an encoding whose inputs x become ``(x - center) / scale``, cut at limits."""
+    """Return an encoding whose inputs x become ``(x - center) / scale``, clipped to limits."""
     expressions = []
     for one, middle, unit in zip(encoding.expressions, center.tolist(), scale.tolist(), strict=True):
         moved = replace(one, center=one.center + one.scale * middle, scale=one.scale * unit)
@@ -97,7 +97,7 @@ def _scaled(encoding: Encoding, center: FloatArray, scale: FloatArray, limits: t
 
 
 def _cut(one: Expression, low: float, high: float) -> Expression:
-    """Return an expression with narrower limits; those of a bit must not matter."""
+    """Return an expression with narrower limits; for a bit, the limits must have no effect."""
     if one.is_bit:
         if low > 0.0 or high < 1.0:
             raise ExportError(f"a scaler cuts the bit {one.name!r}, which cannot be exported")
@@ -141,7 +141,7 @@ def _through_encoder(before: Encoding, own: Encoding) -> Encoding:
 
 
 def _substituted(one: Expression, source: Expression) -> Expression:
-    """Return an expression in ``(x - center) / scale`` of `source` as one in x."""
+    """Rewrite an expression in the output ``(x - center) / scale`` of `source` as an expression in x."""
 
     def back(value: Any) -> Any:
         return None if value is None else source.center + source.scale * value

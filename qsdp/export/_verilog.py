@@ -1,4 +1,4 @@
-"""Models of bits as Verilog: sums of products of two bits, without multipliers and memory."""
+"""Models of bits as Verilog: sums of products of two bits, without multipliers or memory."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def to_verilog(
 
 
 def _signed(text: str, width: int, k: int) -> int:
-    """Return output k of the bits of all, the most significant first."""
+    """Return output k from the bits of all outputs, the most significant bit first."""
     end = len(text) - k * width
     value = int(text[end - width : end], 2)
     return value - (1 << width) if value >> (width - 1) else value

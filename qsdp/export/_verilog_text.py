@@ -1,4 +1,4 @@
-"""The Verilog of a model of bits, and of the comparisons of columns that make them."""
+"""Verilog of a model of bits, and of the comparisons that turn columns into these bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qsdp.export._words import Comparison, Words
 
 __all__ = ["KEYWORDS", "bench_text", "output_width", "verilog_source"]
 
-#: Words of Verilog-2005 and the most common ones of SystemVerilog, which are no names of modules.
+#: Keywords of Verilog-2005 and the most common ones of SystemVerilog, which cannot name a module.
 KEYWORDS = frozenset(
     re.findall(
         r"\w+",
@@ -90,7 +90,7 @@ endmodule
 
 
 def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
-    """Return the file of a model: its modules from bits and, where it has them, from the words of columns."""
+    """Return the file of a model: modules that take bits and, if there are words, modules that take columns."""
     parts = [f"{comment(_facts(name, model, words))}\n{_module(name, model)}", _registered(name, model, None)]
     if words is not None:
         parts += [_columns(name, model, words), _registered(name, model, words)]
@@ -98,7 +98,7 @@ def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
 
 
 def bench_text(name: str, model: BitModel, words: Words | None, n_rows: int, *, registered: bool) -> str:
-    """Return a bench that prints outputs and decisions for the rows of a file, of bits or of words."""
+    """Return a test bench that prints outputs and decisions for the rows of a file, which hold bits or words."""
     return _BENCH.substitute(
         _ports(name, model, words, "wire"),
         last_row=n_rows - 1,
@@ -109,13 +109,13 @@ def bench_text(name: str, model: BitModel, words: Words | None, n_rows: int, *, 
 
 
 def output_width(model: BitModel) -> int:
-    """Return the bits of an output, a signed integer: enough for any inputs."""
+    """Return the number of bits of an output, a signed integer; enough for any inputs."""
     low, high = model.bounds
     return max(max(-low - 1, high).bit_length() + 1, 2)
 
 
 def _ports(name: str, model: BitModel, words: Words | None, kind: str) -> dict[str, Any]:
-    """Return what templates need of a module from bits, or from words, whose outputs are wires or registers."""
+    """Return the template fields of a module that takes bits or words, with wires or registers as outputs."""
     size = _choice_size(model)
     last = f"[{size - 1}:0]"
     return {
@@ -135,7 +135,7 @@ def _registered(name: str, model: BitModel, words: Words | None) -> str:
 
 
 def _columns(name: str, model: BitModel, words: Words) -> str:
-    """Return the module that compares words, and gives the bits to the one that evaluates them."""
+    """Return the module that compares words and passes the bits to the module that evaluates them."""
     declared = [
         f"    wire signed [{one.width - 1}:0] column_{one.position} = columns[{one.start} +: {one.width}];"
         for one in words.words
@@ -152,7 +152,7 @@ def _columns(name: str, model: BitModel, words: Words) -> str:
 
 
 def _comparison(one: Comparison) -> str:
-    """Return a bit as an expression; nothing is below what a missing entry is."""
+    """Return a bit as an expression; a missing entry is the smallest value of its word."""
     width, column = one.word.width, f"column_{one.word.position}"
     missing = f"{column} == {{1'b1, {{{width - 1}{{1'b0}}}}}}"
     if one.kind == "missing":
@@ -181,7 +181,7 @@ def _module(name: str, model: BitModel) -> str:
 def _output(model: BitModel, k: int, width: int) -> str:
     """Return a function that counts the bits of an output by weight, and adds the counts.
 
-    A function is evaluated once for new inputs, where wires would be for each that changes.
+    A function is evaluated once for new inputs. Wires would be evaluated for each input that changes.
     """
     constant, planes = _planes(model, k)
     declared, steps = [], []
@@ -212,8 +212,8 @@ def _literal(value: int, width: int) -> str:
 def _planes(model: BitModel, k: int) -> tuple[int, dict[int, list[str]]]:
     """Return the constant and, by power of two, the bits whose counts make up an output.
 
-    Coefficients are sums and differences of powers of two, as few as possible; what is taken from is given the opposite
-    bit, and a constant.
+    Coefficients are sums and differences of as few powers of two as possible. Where a power is subtracted, the opposite
+    bit is counted and the constant reduced.
     """
     constant, planes = int(model.constant[k]), defaultdict[int, list[str]](list)
     for coefficient, bit in _terms(model, k):
@@ -228,7 +228,7 @@ def _planes(model: BitModel, k: int) -> tuple[int, dict[int, list[str]]]:
 
 
 def _terms(model: BitModel, k: int) -> Iterator[tuple[int, str]]:
-    """Yield coefficients that are not zero, and their bits."""
+    """Yield the nonzero coefficients and their bits."""
     for i in np.flatnonzero(model.linear[k]).tolist():
         yield int(model.linear[k, i]), f"x[{i}]"
     for i, j in np.argwhere(model.pairs[k]).tolist():
@@ -236,20 +236,20 @@ def _terms(model: BitModel, k: int) -> Iterator[tuple[int, str]]:
 
 
 def _choice_size(model: BitModel) -> int:
-    """Return the bits of the decision, 0 for none."""
+    """Return the number of bits of the decision, 0 for none."""
     C, decision = model.n_outputs, model.description.decision
     return {"none": 0, "sign": 1, "labels": C, "argmax": max((C - 1).bit_length(), 1)}[decision]
 
 
 def _decision(model: BitModel, width: int) -> list[str]:
-    """Return the lines that decide."""
+    """Return the lines that compute the decision."""
     C, size, decision = model.n_outputs, _choice_size(model), model.description.decision
     if decision == "none":
         return []
     if decision != "argmax":
         positive = ", ".join(f"score_{k} > 0" for k in reversed(range(C)))
         return [f"    assign choice = {{{positive}}};"]
-    # The first of equal ones stays.
+    # The comparison is strict: the first of equal scores wins.
     lines = []
     best, chosen = "score_0", f"{size}'d0"
     for k in range(1, C):
@@ -262,7 +262,7 @@ def _decision(model: BitModel, width: int) -> list[str]:
 
 
 def _facts(name: str, model: BitModel, words: Words | None) -> list[str]:
-    """Return the lines that say what the module computes and how well."""
+    """Return the comment lines that state what the module computes and how accurately."""
     width, description = output_width(model), model.description
     facts = [
         f"{name}: {described(description.network)}, made by qsdp,",
@@ -283,7 +283,7 @@ def _facts(name: str, model: BitModel, words: Words | None) -> list[str]:
 
 
 def _word_facts(name: str, words: Words) -> list[str]:
-    """Return the lines that say what the words of columns are."""
+    """Return the comment lines that describe the words of the columns."""
     assert words.description.encoding is not None
     columns = words.description.encoding.columns
     facts = [

@@ -1,4 +1,4 @@
-"""Columns of a table as words of a circuit, and the comparisons of these that are a model's bits."""
+"""Columns of a table as words of a circuit, and the comparisons of words that yield a model's bits."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Word:
     Attributes
     ----------
     position : int
-        Of the column in the table.
+        Position of the column in the table.
     start : int
-        Place of its lowest bit among those of all words.
+        Place of its lowest bit among the bits of all words.
     width : int
-        As few bits as tell apart what the column is compared with; larger entries are cut.
+        Fewest bits that tell apart the values the column is compared with; larger entries are clipped.
     """
 
     position: int
@@ -37,7 +37,7 @@ class Word:
 
     @property
     def missing(self) -> int:
-        """What a missing entry is."""
+        """Value that stands for a missing entry."""
         return -(1 << (self.width - 1))
 
 
@@ -52,7 +52,7 @@ class Comparison:
     value : int
         0 for "missing".
     if_missing : bool
-        The bit of a missing entry: a number is taken for the median of training, a symbol equals none.
+        The bit of a missing entry: a number is replaced by the fill value of its column, a symbol equals none.
     """
 
     word: Word
@@ -63,17 +63,17 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """What a circuit takes for the columns of a table.
+    """Columns of a table as the inputs of a circuit.
 
     Attributes
     ----------
     description : ModelDescription
     scales : list of Fraction or None
-        Of every column of numbers that is used: its word is the nearest integer to scale times the entry.
+        Scale of every used column of numbers: its word is the integer nearest to the scale times the entry.
     words : tuple of Word
-        Of the columns that are used.
+        Words of the columns that are used.
     comparisons : tuple of Comparison
-        Of the bits, in the order of the encoding.
+        Comparisons that yield the bits, in the order of the encoding.
     """
 
     description: ModelDescription
@@ -83,11 +83,11 @@ class Words:
 
     @property
     def width(self) -> int:
-        """Bits of all words."""
+        """Number of bits of all words together."""
         return sum(one.width for one in self.words)
 
     def columns(self, X: Any) -> npt.NDArray[np.int64]:
-        """Return the words of shape (n, number of columns) of an array or a data frame; zeros of unused columns."""
+        """Return the words of shape (n, number of columns) of an array or a data frame; unused columns are zero."""
         fixed = fixed_columns(self.description, self.description.columns(X), self.scales)
         words = np.zeros_like(fixed)
         for one in self.words:
@@ -97,7 +97,7 @@ class Words:
         return words
 
     def bits(self, columns: npt.NDArray[Any]) -> BitArray:
-        """Return the bits of shape (n, d) of what `columns` returns."""
+        """Return the bits of shape (n, d) for the words that `columns` returns."""
         bits = np.empty((len(columns), len(self.comparisons)), dtype=np.uint8)
         for place, one in enumerate(self.comparisons):
             entries = columns[:, one.word.position]
@@ -129,7 +129,7 @@ def column_words(description: ModelDescription, given: Mapping[str, float] | Non
 
 
 def _width(values: Sequence[int]) -> int:
-    """Return the bits of a word from one below the smallest value, or -1, to one above the largest."""
+    """Return the bits of a word that ranges from one below min(values, -1) to one above the largest value."""
     return max(-min(*values, -1), max(values) + 1).bit_length() + 1
 
 
