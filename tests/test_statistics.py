@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_devices import DEVICE, needs_torch
+from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
 import qsdp_check
@@ -557,7 +556,7 @@ def test_devices_of_statistics_are_checked_before_any_row(monkeypatch):
     for make in (SufficientStatistics, lambda device: SufficientStatistics.from_batches(batches(), device=device)):
         with pytest.raises(InvalidTypeError, match="device must be a string or None; got int"):
             make(device=0)
-        if importlib.util.find_spec("torch") is not None:
+        if HAS_TORCH:
             with pytest.raises(InvalidInputError, match="device 'nonsense' is not available to torch"):
                 make(device="nonsense")
     monkeypatch.setitem(sys.modules, "torch", None)

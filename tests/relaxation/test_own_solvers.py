@@ -1,6 +1,5 @@
 """What this package's own solvers have in common: stops before the first iteration, shared work, imports, routes."""
 
-import importlib.util
 import math
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from test_interior import data
-from torch_devices import DEVICE, needs_torch
+from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
 from qsdp._utils.deadline import Deadline
@@ -223,7 +222,7 @@ def test_devices_are_refused_before_any_work(monkeypatch):
     for solve in (qsdp.solve_relaxation, qsdp.relaxation_path):
         with pytest.raises(InvalidTypeError, match="device must be a string or None; got int"):
             solve(problem_of(), device=0)
-        if importlib.util.find_spec("torch") is not None:
+        if HAS_TORCH:
             # The second keeps no numbers.
             for device in ("nonsense", "meta"):
                 with pytest.raises(InvalidInputError, match=f"device '{device}' is not available to torch"):

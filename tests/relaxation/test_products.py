@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from torch_devices import DEVICES, HAS_TORCH
+from torch_devices import DEVICES, needs_torch
 
 import qsdp
 from qsdp.exceptions import InvalidInputError, UnavailableSolverError
@@ -118,7 +118,7 @@ def test_a_device_without_torch(monkeypatch):
         Products(quadratic_map((1.0, 0.0, 0.0), False), device="cuda")
 
 
-@pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
+@needs_torch
 @pytest.mark.parametrize("device", ["nonsense", "cuda:97"])
 def test_devices_that_are_not_there(device):
     with pytest.raises(InvalidInputError, match="is not available to torch"):
