@@ -94,8 +94,8 @@ def sources_of(experiment: Experiment) -> str:
 
     These are the functions, classes and constants of this repository that its `run` reaches by name, so that other
     changes do not affect records. A method counts if reached code mentions its name, or if other packages may call it.
-    Comments, docstrings, annotations, layout, and the modules in which functions are defined do not count. Nor does
-    code reached only by computed names.
+    Comments, docstrings, annotations, layout, texts of errors, warnings and options, and the modules in which functions
+    are defined do not count. Nor does code reached only by computed names.
     """
     reached: dict[Place, str] = {}
     mentioned = {*_CALLED}
@@ -199,19 +199,25 @@ def _module(name: str) -> _Module:
 
 @functools.cache
 def _parsed(path: Path, changed: int) -> _Module:
-    """Return the definitions in a file, without docstrings and annotations, and all of its imports."""
+    """Return the definitions in a file, without docstrings, annotations and messages, and all of its imports."""
     own: dict[str, list[ast.stmt]] = {}
     imported: dict[str, Place] = {}
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):
         imported |= _origins(node)
-        if isinstance(node, ast.arg | ast.AnnAssign):
-            node.annotation = ast.Constant(None)
-        if isinstance(node, ast.FunctionDef):
-            node.returns = None
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            texts = [one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
-            node.body = [one for one in node.body if one not in texts]
+        match node:
+            case ast.arg() | ast.AnnAssign():
+                node.annotation = ast.Constant(None)
+            case ast.Raise(exc=ast.Call(args=[ast.Constant() | ast.JoinedStr()]) as raised):
+                raised.args = []
+            case ast.Call(func=ast.Name("warn") | ast.Attribute(attr="warn")):
+                node.args = node.args[1:]
+            case ast.Call(func=ast.Name("option" | "choice")):
+                node.args[1:] = [one for one in node.args[1:] if not isinstance(one, ast.Constant | ast.JoinedStr)]
+            case ast.FunctionDef():
+                node.returns = None
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
     for statement in tree.body:
         for name in _bound(statement):
             own.setdefault(name, []).append(statement)

@@ -62,6 +62,27 @@ def test_the_hash_is_of_what_run_reaches(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
+    ("line", "same", "other"),
+    [
+        ("raise ValueError(f'{case} is bad')", "raise ValueError('bad')", "raise TypeError(f'{case} is bad')"),
+        ("warn('it is slow', Slow)", "warn(f'{case} is slow', Slow)", "warn('it is slow', Fast)"),
+        ("logging.warn('slow', 1)", "logging.warn('fast', 1)", "logging.info('slow', 1)"),
+        ("option(1, 'int', 'Many.', check)", "option(1, 'int', f'{1}.', check)", "option(2, 'int', '', check)"),
+        ("option(1, 'int', '', check)", "option(1, '', '', check, 'Few.')", "option(1, 'int', '', other)"),
+        ("return 'text'", "'A docstring.'\n    return 'text'", "return 'another'"),
+    ],
+)
+def test_messages_do_not_count(
+    line: str, same: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code_calling("told(case)", monkeypatch)
+    first, second, third = (
+        sources_of(written(tmp_path, f"def told(case):\n    {one}", monkeypatch)) for one in (line, same, other)
+    )
+    assert first == second != third
+
+
+@pytest.mark.parametrize(
     ("line", "called"),
     [
         ("from roots_more import power", "power(case)"),
