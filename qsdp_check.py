@@ -147,7 +147,7 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
             del data["sample_weight"]
         stored = str(f["data_sha256"]) if "data_sha256" in f else digest_of(f)
         belongs = found == str(f["rows_sha256"]) if found else digest_of(data) == stored
-        need(belongs, f"the certificate belongs to other data than {data_path}")
+        need(belongs, f"the certificate does not belong to {data_path}")
         f.update(data)
     need("X" in f or "forms" in f, "the file holds only a digest of its data: give them with --data")
     return f, str(f["rows_sha256"]) if "rows_sha256" in f else digest_of(f)
@@ -258,7 +258,7 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: floa
     fixed, rest = M[:, order[: len(s)]] @ s, M[:, order[len(s) :]]
     rest = rest[:, np.any(rest != 0, axis=0)]
     free = rest.shape[1]
-    need(free <= 40, f"a leaf of {free} free signs is beyond enumeration")
+    need(free <= 40, f"a leaf of {free} free signs has too many sign vectors to enumerate")
     u = np.ones(free)
     for _ in range(20):
         u = np.where(rest.T @ np.where(fixed + rest @ u >= 0, 1.0, -1.0) >= 0, 1.0, -1.0)

@@ -49,7 +49,7 @@ print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 network = model.network_
 print(network)
 print("weights that occur:", np.unique(np.vstack([network.U, network.V])))
-print(f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as a form of integers {network.form_bits:,}")
+print(f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as an integer form {network.form_bits:,}")
 
 # %% [markdown]
 # ## The certificate

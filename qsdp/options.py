@@ -114,10 +114,10 @@ class TrainingOptions(Options):
         250,
         "int or None",
         rf"""
-        m, the number of sampled neurons. None: for each output the smallest power of two from {LEAST_NEURONS} to
-        {MOST_NEURONS} with which the refined network matches the relaxation: the loss of the difference of their
-        outputs is below a twenty-fifth of the objective. The relaxation does not depend on m, see
-        `QSDPResult.resample`; sampling noise falls as :math:`1/\sqrt m`.
+        m, the number of sampled neurons. None: for each output, the smallest power of two from {LEAST_NEURONS} to
+        {MOST_NEURONS} for which the refined network matches the relaxation, that is, the loss of the difference of
+        their outputs is below 4 % of the objective. The relaxation does not depend on m, see `QSDPResult.resample`;
+        sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
         "Neurons to sample, by default as few as match the relaxation; `qsdp resample` changes it later.",
@@ -126,9 +126,9 @@ class TrainingOptions(Options):
         0.1,
         "float or str",
         r"""
-        Regularisation of :math:`\beta D \sum_j \|\alpha_j\|_1` beside a loss summed over samples: a number >= 0; a
-        share, such as "5%", of `qsdp.beta_max`, from which on the zero network is optimal; or "auto", the share whose
-        relaxation, solved coarsely, has the smallest loss on samples held out.
+        Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples: a
+        number >= 0; a share, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or "auto", the
+        share whose relaxation, solved coarsely, has the smallest loss on held-out samples.
         """,
         _check_beta,
         "Regularisation: a number >= 0, a share of the largest useful one such as 5%, or auto; larger is simpler.",
@@ -144,15 +144,15 @@ class TrainingOptions(Options):
         None,
         "None, str, (a, b, c) or PolynomialActivation",
         r"""
-        None or "bilinear" is the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`; a polynomial gives a network that
-        ``network.to_polynomial()`` turns into a standard one with that activation, exactly.
+        None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
+        ``network.to_polynomial()`` converts exactly to a standard one with that activation.
         """,
         lambda name, value: get_activation(value),
     )
     levels: int = option(
         2,
         "int",
-        "M + 1 values -M, -M + 2, ..., M of a first-layer weight, 2 to 128; 2 is binary.",
+        "Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128.",
         lambda name, value: check_levels(value, name),
         "Values of a first-layer weight, 2 (binary) to 128.",
     )
@@ -168,9 +168,9 @@ class TrainingOptions(Options):
         "none",
         REFINEMENTS,
         """
-        "refit" chooses the second layer anew, which leaves n neurons an output at most (`qsdp.refit`). "polish"
-        improves single bits at equal storage (`qsdp.polish`). "exact" goes on to a network of any width that is
-        proven globally optimal, as far as the time limit allows (`qsdp.column_generation`).
+        "refit" optimises the second layer again, which leaves at most n neurons per output (`qsdp.refit`). "polish"
+        improves single bits at equal storage (`qsdp.polish`). "exact" continues until a network of any width is proven
+        globally optimal, if the time limit allows (`qsdp.column_generation`).
         """,
         "What follows the sampling: ",
     )
@@ -192,8 +192,8 @@ class TrainingOptions(Options):
         "float or None",
         f"""
         Seconds, > 0, for the whole call, at least half of them for a refinement by "polish" or "exact". None: no limit
-        for the relaxation, {REFINEMENT_TIME:.0f} seconds for such a refinement; infinity: no limit at all. If a
-        stage is stopped, its best result so far is used, and the certificate holds.
+        for the relaxation, {REFINEMENT_TIME:.0f} seconds for such a refinement. Infinity: no limit at all. If a stage
+        is stopped, its best result so far is used, and the certificate is still valid.
         """,
         _check_time_limit,
         f"For the whole fit; by default {REFINEMENT_TIME:.0f} for --refine polish and exact.",
@@ -213,24 +213,24 @@ class TrainingOptions(Options):
         None,
         "str or None",
         """
-        Device of torch, such as "cuda", on which heavy products of the relaxation (with `solver` "splitting",
-        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections run. None
-        is NumPy on the processor.
+        Device of torch, such as "cuda", for the heavy products of the relaxation (with `solver` "splitting",
+        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections. None:
+        NumPy on the processor.
         """,
         lambda name, value: check_device(value),
-        "Of torch, such as cuda, for heavy products; by default the processor, by NumPy.",
+        "Of torch, such as cuda, for heavy products; by default NumPy on the processor.",
     )
     random_state: RandomState = option(
         0,
         "int, Generator, RandomState or None",
-        "Seed of the sampling and the polish, None draws a new one; the rest is deterministic.",
+        "Seed of the sampling and the polish; None draws a new one. The rest is deterministic.",
         _check_random_state,
         "Of the held-out rows and the sampled neurons.",
     )
     verbose: bool = option(
         False,
         "bool",
-        "Show a progress bar for every stage on the standard error, or in notebooks, where it needs ``ipywidgets``.",
+        "Show a progress bar for every stage, on standard error or in a notebook (which needs ``ipywidgets``).",
         check_flag,
     )
 

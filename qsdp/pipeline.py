@@ -202,7 +202,7 @@ def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions)
     if options.refine == "exact":
         raise InvalidInputError(
             f"refine must be one of {', '.join(name for name in REFINEMENTS if name != 'exact')} for rows in batches "
-            f"and a loss other than 'squared'; got 'exact', which is exact for rows that are held"
+            f"and a loss other than 'squared'; got 'exact', which needs all rows in memory"
         )
     deadline = options.deadline()
     result = run_pipeline(few, options)

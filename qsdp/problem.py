@@ -215,8 +215,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Raise `InvalidInputError` if the problem has no rows of data."""
         if self._forms is not None:
             raise InvalidInputError(
-                f"{what} needs the rows of the data, and a problem from statistics has none: "
-                "take one of rows, as `SufficientStatistics.kept_problem` gives"
+                f"{what} needs the rows of the data, which a problem from statistics does not have: "
+                "use a problem of rows, such as `SufficientStatistics.kept_problem`"
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -345,7 +345,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k` of a vector problem; the data are shared."""
         if not self.vector or not 0 <= k < self.n_outputs:
-            raise InvalidInputError(f"k must number one of the {self.n_outputs} outputs of a vector problem; got {k}")
+            raise InvalidInputError(f"k must be an output of a vector problem, 0 to {self.n_outputs - 1}; got {k}")
         return self._replaced(y=read_only(np.ascontiguousarray(self.y[:, k])))
 
     def _replaced(self, **attributes: Any) -> TrainingProblem:
@@ -434,7 +434,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         blocks = list(Z) if self.vector else [Z]
         rhos = list(rho) if self.vector else [rho]
         if len(blocks) != self.n_outputs or len(rhos) != self.n_outputs:
-            raise InvalidInputError(f"Z and rho must be {self.n_outputs}, one for each output")
+            raise InvalidInputError(f"Z and rho must have {self.n_outputs} entries, one for each output")
         prediction = self.relaxed_predictions([self._check_block(block) for block in blocks])
         return self.data_fit.value(prediction) + weight * sum(check_real("rho", r) for r in rhos)
 

@@ -322,7 +322,7 @@ def test_pass_goes_on_after_a_kill(tmp_path):
 def test_stream_shorter_than_its_checkpoint_is_refused(tmp_path):
     X, y, _ = rows()
     SufficientStatistics().partial_fit(X, y).save(tmp_path / "checkpoint")
-    with pytest.raises(InvalidInputError, match="stream of the checkpoint, of 400 rows at least; got 100"):
+    with pytest.raises(InvalidInputError, match="stream of the checkpoint, of at least 400 rows; got 100"):
         SufficientStatistics.from_batches([(X[:100], y[:100])], checkpoint=tmp_path / "checkpoint")
 
 
@@ -420,7 +420,7 @@ def test_statistics_interrupted_in_a_batch_are_refused(monkeypatch):
         lambda: statistics.save("statistics"),
         lambda: TrainingProblem.from_statistics(statistics, beta=1.0),
     ):
-        with pytest.raises(InvalidInputError, match="interrupted in the midst of a batch"):
+        with pytest.raises(InvalidInputError, match="interrupted in the middle of a batch"):
             use()
 
 
@@ -445,7 +445,7 @@ def test_other_columns_are_refused():
     other = frame.rename(columns={"b": "c"})
     with pytest.raises(InvalidInputError, match="'c' in place of 'b'"):
         statistics.partial_fit(other, np.ones(3))
-    with pytest.raises(InvalidInputError, match="other must have the columns of before"):
+    with pytest.raises(InvalidInputError, match="other must have the same columns as before"):
         statistics.merge(SufficientStatistics().partial_fit(other, np.ones(3)))
     with pytest.raises(InvalidInputError, match="other must have 2 columns"):
         statistics.merge(SufficientStatistics().partial_fit(np.ones((3, 3)), np.ones(3)))
@@ -604,7 +604,7 @@ def test_problems_that_statistics_do_not_have():
         TrainingProblem.from_statistics(X, beta=1.0)
     with pytest.raises(InvalidInputError, match="statistics must have a row"):
         TrainingProblem.from_statistics(SufficientStatistics(), beta=1.0)
-    with pytest.raises(InvalidInputError, match="statistics must have a row at least to be saved"):
+    with pytest.raises(InvalidInputError, match="statistics must have at least one row to be saved"):
         SufficientStatistics().save("statistics")
     with pytest.raises(SolverError, match="needs the rows of the data"):
         qsdp.solve_relaxation(problem, "low-rank")

@@ -171,7 +171,7 @@ def duration(spent: float) -> str:
         if spent < limit:
             number = spent / unit
             return f"{number:.2g} {name}" if number < 10.0 else f"{number:.0f} {name}"
-    raise ValueError(f"{spent!r} is no time")
+    raise ValueError(f"{spent!r} is not a time")
 
 
 def small(number: float) -> str:

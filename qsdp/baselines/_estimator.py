@@ -136,7 +136,7 @@ def check_hidden(hidden: Any) -> list[int]:
         hidden = (hidden,)
     if isinstance(hidden, (str, bytes)) or not isinstance(hidden, (Sequence, np.ndarray)):
         raise InvalidTypeError(
-            f"hidden must be the width of one hidden layer, or a sequence of widths, one a layer; got {hidden!r}"
+            f"hidden must be the width of one hidden layer, or a sequence of widths, one for each layer; got {hidden!r}"
         )
     return [check_integer("hidden", width, minimum=1) for width in hidden]
 
@@ -337,7 +337,7 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
 
     def _probability_loss(self) -> str | Loss:
         """Return the loss that turns the outputs into probabilities, or raise an AttributeError that says why not."""
-        raise AttributeError(f"{type(self).__name__} models no probabilities")
+        raise AttributeError(f"{type(self).__name__} does not model probabilities")
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:

@@ -187,7 +187,7 @@ def quantize_layers(
     """
     layers = tuple(layers)
     if not layers:
-        raise InvalidInputError("layers must hold one layer at least; got none")
+        raise InvalidInputError("layers must hold at least one layer; got none")
     sizes = [check_integer("n_neurons", size, minimum=1) for size in one_a_layer("n_neurons", n_neurons, len(layers))]
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
@@ -209,7 +209,7 @@ def one_a_layer(name: str, value: Any, n_layers: int, layer: str = "layer") -> l
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
         return [value] * n_layers
     if len(value) != n_layers:
-        raise InvalidInputError(f"{name} must be one value or {n_layers}, one a {layer}; got {_show(value)}")
+        raise InvalidInputError(f"{name} must be one value or {n_layers}, one for each {layer}; got {_show(value)}")
     return list(value)
 
 

@@ -29,7 +29,7 @@ def torch_loss(loss: Loss) -> Callable[[Any, Any], Any]:
     if form is None:
         raise InvalidInputError(
             f"loss must be one of {', '.join(sorted(repr(kind.name) for kind in _FORMS))} for training by gradients; "
-            f"got {loss!r}, of which PyTorch knows no gradient"
+            f"got {loss!r}, for which PyTorch has no gradient"
         )
     return lambda prediction, target: form(require_torch(), loss, prediction, target)
 

@@ -207,8 +207,8 @@ class _StraightThrough(QuadraticNetworkTrained):
         activation = get_activation(self.activation)
         if second_layer == "analytic" and activation is not None and activation.lifted:
             raise InvalidInputError(
-                "second_layer must be 'free' or 'shared' for an activation with a linear or constant part: a scale of "
-                f"its argument is none of its value; got 'analytic' with {activation}"
+                "second_layer must be 'free' or 'shared' for an activation with a linear or constant part: scaling "
+                f"its argument does not scale its value; got 'analytic' with {activation}"
             )
         start = check_choice("start", self.start, STARTS)
         descent = GradientDescent.of(self)

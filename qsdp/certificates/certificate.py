@@ -102,7 +102,7 @@ class Certificate(Summarized, Gap):
             or rounding leaves the objective uncertain.
         """
         if self.proof is None:
-            raise InvalidInputError("a certificate without proof cannot be saved")
+            raise InvalidInputError("a certificate without a proof cannot be saved")
         claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
         check_flag("include_data", include_data)
         if isinstance(self.proof, RowsProof):

@@ -159,7 +159,7 @@ def _of_batches(
         )
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(
-            "relaxation must be a Relaxation of some of the rows where problem is batches of them; got "
+            "relaxation must be a Relaxation of some of the rows if problem is batches of rows; got "
             f"{type(relaxation).__name__}"
         )
     check_fits(network, relaxation.problem)

@@ -30,4 +30,4 @@ def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     if relaxation.problem != problem:
-        raise InvalidInputError("relaxation must be one of the same problem (data, targets, loss and beta)")
+        raise InvalidInputError("relaxation must belong to the same problem (data, targets, loss and beta)")

@@ -247,12 +247,12 @@ def read_proof(
         return _read(contents, problem)
     except Exception as error:  # whatever a foreign archive makes NumPy or zipfile raise
         reason = str(error).split("\n", 1)[0] or type(error).__name__
-        raise StorageError(f"{os.fspath(path)!r} is no valid certificate: {reason}") from None
+        raise StorageError(f"{os.fspath(path)!r} is not a valid certificate: {reason}") from None
 
 
 def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
     if not contents.startswith(MAGIC):
-        raise StorageError("it does not begin as one")
+        raise StorageError("it has no certificate header")
     line, body = contents[len(MAGIC) :][:_DIGEST_LINE], contents[len(MAGIC) + _DIGEST_LINE :]
     if line != hashlib.sha256(body).hexdigest().encode() + b"\n":
         raise StorageError("it is damaged: its contents do not match their digest")
@@ -266,10 +266,10 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
     if claims["bound_type"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
         raise StorageError(f"it claims an unknown bound type, {claims['bound_type']!r}, {claims['arithmetic']!r}")
     if not np.all(np.isfinite(list(numbers.values()))):
-        raise StorageError("it claims numbers that are not finite")
+        raise StorageError("its objective or bound is not finite")
     if "scores" in arrays:
         if problem is not None:
-            raise StorageError("it belongs to rows that came in batches, not to a TrainingProblem")
+            raise StorageError("it was made from batches of rows, not from a TrainingProblem")
         return _rows_proof(arrays), {**claims, **numbers}
     stored = _problem(arrays, problem)
     if stored is None:
@@ -310,7 +310,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
             return None
         data = _data(given)
         if data_digest(*data.values()) != str(arrays["data_sha256"]):
-            raise StorageError("it belongs to other data than those given")
+            raise StorageError("it belongs to different data")
         arrays = {**arrays, **data}
     y = arrays["y"]
     loss = read_loss(arrays, y)
@@ -328,7 +328,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
     else:
         stored = TrainingProblem(arrays["X"], y, sample_weight=arrays.get("sample_weight"), **options)
     if given is not None and given != stored:
-        raise StorageError("it belongs to another problem than the one given")
+        raise StorageError("it belongs to a different problem")
     return stored
 
 

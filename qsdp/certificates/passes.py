@@ -133,7 +133,7 @@ def bound_over_rows(
             weight = proportional_beta(few, sums.total_weight) if beta is None else beta
             search = _Search(network, weight, few.separable, verified)
         elif sums.digest != first.digest:
-            raise InvalidInputError("batches must be the same rows in every pass; pass 1 had others")
+            raise InvalidInputError("batches must hold the same rows in every pass; those of the first pass differed")
         assert search is not None
         search.add(sums.totals(), deadline)
         if number + 1 == passes or deadline.over:
@@ -172,8 +172,8 @@ def _streams(batches: Any, passes: int) -> Iterator[Iterable[Any]]:
         return
     if passes > 1 and iter(batches) is batches:
         raise InvalidInputError(
-            f"batches must be read more than once for passes={passes}: give a list, or a function that returns the "
-            f"stream anew; got {type(batches).__name__}"
+            f"batches must be readable more than once for passes={passes}: give a list, or a function that returns the "
+            f"stream again; got {type(batches).__name__}"
         )
     for _ in range(passes):
         yield batches

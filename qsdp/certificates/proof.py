@@ -195,7 +195,7 @@ def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
     rest = M[:, order[len(signs) :]]
     rest = rest[:, rest.any(axis=0)]
     if rest.shape[1] > _MAX_FREE:
-        raise InvalidInputError(f"a leaf of {rest.shape[1]} free signs is beyond enumeration")
+        raise InvalidInputError(f"a leaf of {rest.shape[1]} free signs has too many sign vectors to enumerate")
     return _largest_norm(M[:, order[: len(signs)]] @ signs, rest)
 
 

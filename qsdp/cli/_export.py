@@ -47,7 +47,7 @@ def export(
     suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
     options = {name: bits for name, bits in (("width", width), ("column_width", column_width)) if bits is not None}
     if unknown := [name for name in options if name not in FORMATS[to].options]:
-        raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is no option of --to {to}")
+        raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")
     path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffixes[0])
     if path.suffix != suffixes[0]:
         raise InvalidInputError(f"--output must end in {suffixes[0]} for --to {to}; got {str(path)!r}")

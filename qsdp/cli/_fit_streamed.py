@@ -50,8 +50,8 @@ def fit_streamed(
     """
     if columns["class_weight"] is not None:
         raise InvalidInputError(
-            f"{str(file)!r} is larger than --memory allows and is streamed, which takes no --class-weight: give a "
-            "larger --memory if it fits"
+            f"{str(file)!r} is larger than --memory allows and is streamed, which does not support --class-weight: "
+            "give a larger --memory if it fits"
         )
     loss, activation = get_loss(columns["loss"]), columns["activation"]
     began = time.perf_counter()

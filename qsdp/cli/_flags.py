@@ -84,7 +84,7 @@ def check_loss_of_numbers(loss: str, what: str) -> None:
     """Raise if the loss is for classes, because `what` is a number."""
     if _of_classes(loss):
         usable = ", ".join(name for name in LOSSES if not _of_classes(name))
-        raise InvalidInputError(f"--loss {loss} is for classes, {what} is a number; use one of {usable}")
+        raise InvalidInputError(f"--loss {loss} is for classes, but {what} is a number; use one of {usable}")
 
 
 def _of_classes(loss: str) -> bool:

@@ -111,7 +111,7 @@ class Dataset(Summarized):
             The set has no usual split.
         """
         if self.n_train is None:
-            raise InvalidInputError(f"{self.name!r} has no usual split; use split(random_state)")
+            raise InvalidInputError(f"{self.name!r} has no standard split; use split(random_state)")
         train, test = slice(self.n_train), slice(self.n_train, None)
         return self.X[train].copy(), self.X[test].copy(), self.y[train].copy(), self.y[test].copy()
 

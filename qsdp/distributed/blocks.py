@@ -193,7 +193,7 @@ class RowBlocks:
         """
         found: RowSample[Rows] = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
         if found.rows is None or not found.seen:
-            raise InvalidInputError("X must have a row of positive weight at least; got none")
+            raise InvalidInputError("X must have at least one row of positive weight; got none")
         return found.rows, found.seen
 
 

@@ -90,7 +90,7 @@ def statistics_of_dask(
                 statistics.save(path)
             bar.count(stop, len(blocks), f"{statistics.n_samples_seen_:,} rows")
     if not statistics.n_samples_seen_:
-        raise InvalidInputError("X must have a row at least; got only empty blocks")
+        raise InvalidInputError("X must have at least one row; got only empty blocks")
     return statistics
 
 
@@ -149,6 +149,4 @@ def _blocks_done(lengths: Sequence[int], n_samples: int, checkpoint: str) -> int
         if total == n_samples:
             return number
         total += length
-    raise InvalidInputError(
-        f"{checkpoint!r} must be of the first blocks of X; it has {n_samples} rows, where no block ends"
-    )
+    raise InvalidInputError(f"{checkpoint!r} must hold the first blocks of X; no block ends after its {n_samples} rows")

@@ -75,7 +75,7 @@ def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
     for one in given.tolist():
         position = positions.get(one) if isinstance(one, str) else one
         if not isinstance(position, int) or not 0 <= position < len(names):
-            raise InvalidInputError(f"categorical_features names {one!r:.60}, which is no column of X")
+            raise InvalidInputError(f"categorical_features names {one!r:.60}, which is not a column of X")
         mask[position] = True
     return mask
 

@@ -201,7 +201,7 @@ class Encoding(Summarized):
             raise InvalidInputError(f"dtype must be one {allowed}; got {kind}")
         values = [value for one in self.expressions for value in one.bit_values or ()]
         if not np.iinfo(kind).min <= min(values) <= max(values) <= np.iinfo(kind).max:
-            raise InvalidInputError(f"dtype {kind} does not hold inputs from {min(values):g} to {max(values):g}")
+            raise InvalidInputError(f"dtype {kind} cannot hold inputs from {min(values):g} to {max(values):g}")
         return kind
 
     # -- storage -------------------------------------------------------------------------------------------

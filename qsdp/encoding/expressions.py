@@ -146,7 +146,7 @@ def stored_column(state: Any) -> InputColumn:
     fields = checked("input column", state, _COLUMN_CHECKS)
     categories = fields["categories"]
     if fields["fill"] is not None and categories is not None:
-        raise StorageError(f"input column {fields['name']!r} cannot be of numbers and of symbols")
+        raise StorageError(f"input column {fields['name']!r} cannot hold both numbers and symbols")
     return InputColumn(fields["name"], fields["fill"], None if categories is None else tuple(categories))
 
 

@@ -167,7 +167,7 @@ def _coded(y: npt.NDArray[Any], loss: Loss, kind: str) -> npt.NDArray[Any]:
     """Return targets for a loss: standardised numbers, or classes as -1 and +1, as rows of them, or as numbers."""
     if kind == "continuous" or (kind == "auto" and type_of_target(y).startswith("continuous")):
         if loss.labels or loss.coupled:
-            raise InvalidInputError(f"loss must be one of real targets for numbers; got {loss!r}")
+            raise InvalidInputError(f"loss must be a loss of real targets if y holds numbers; got {loss!r}")
         numbers: FloatArray = StandardScaler().fit_transform(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
         return numbers.reshape(np.shape(y))
     classes, codes = np.unique(y, return_inverse=True)

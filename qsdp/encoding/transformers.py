@@ -298,7 +298,7 @@ class TableEncoder(_Encoder):
         if is_frame(X):
             self._checked(X, skip_check_array=True, reset=fitting)
             if 0 in X.shape:
-                raise InvalidInputError(f"X must have a row and a column at least; got shape {X.shape}")
+                raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
             return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
         if not hasattr(X, "dtype") and not hasattr(X, "toarray"):
             # NumPy would convert lists of numbers and text to text.

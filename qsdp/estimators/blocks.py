@@ -30,7 +30,7 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
     """
     if not is_collection(X):
         if is_collection(y):
-            raise InvalidTypeError(f"X must be a collection of Dask, as y is; got {type(X).__name__}")
+            raise InvalidTypeError(f"X must be a Dask collection, as y is; got {type(X).__name__}")
         return X, y, sample_weight, {}
     blocks = RowBlocks(X, y, sample_weight)
     rows, n_samples = blocks.sample(_SAMPLE, _SEED, missing=missing)

@@ -154,7 +154,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             if self.class_weight is not None:
                 raise InvalidInputError(f"class_weight must be None for several labels; got {self.class_weight!r:.60}")
             if loss.coupled:
-                raise InvalidInputError(f"loss must be one that adds up over several labels; got {self.loss!r}")
+                raise InvalidInputError(f"loss must be a sum over the labels if there are several; got {self.loss!r}")
             check_label_columns(counting.y, loss)
             self.classes_ = np.arange(counting.y.shape[1])
             return

@@ -111,7 +111,7 @@ class _CrossValidated:
         """
         if is_collection(X) or is_collection(y):
             raise InvalidTypeError(
-                "X and y must be held in memory for cross-validation; got a collection of Dask, which "
+                "X and y must be held in memory for cross-validation; got a Dask collection, which "
                 f"{self._plain.__name__} takes"
             )
         score = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -232,7 +232,7 @@ class _CrossValidated:
                 f"cv must be a number of folds, a splitter or an iterable of splits that suits the data: {error}"
             ) from None
         if not splits:
-            raise InvalidInputError("cv must give a split at least; got none")
+            raise InvalidInputError("cv must give at least one split; got none")
         if not all(part.size for both in splits for part in both):
             raise InvalidInputError("cv must leave a sample of positive weight in every part; got one without")
         if is_classifier(self) and y.ndim == 1:
@@ -250,7 +250,7 @@ def _check_weighs(scorer: Callable[..., float]) -> None:
     """Raise unless a scorer takes sample weights."""
     parameters = inspect.signature(getattr(scorer, "_score_func", scorer)).parameters
     if "sample_weight" not in parameters and not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        raise InvalidInputError(f"scoring must take sample_weight where fit is given it; {scorer!r} does not")
+        raise InvalidInputError(f"scoring must accept sample_weight if fit is given it; {scorer!r} does not")
 
 
 def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> dict[str, Any]:

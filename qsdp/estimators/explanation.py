@@ -69,7 +69,7 @@ class Explained:
         """
         check_is_fitted(self)
         if X is None and sample_weight is not None:
-            raise InvalidInputError("sample_weight must come with X; the data of training have their own")
+            raise InvalidInputError("sample_weight needs X; the training data have weights of their own")
         return self._effects(self._form(self.target_scaling_), X, sample_weight, names)
 
     def contributions(self, X: Any) -> FloatArray:

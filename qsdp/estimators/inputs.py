@@ -41,14 +41,14 @@ def check_kind_of_array(X: Any, *, frames: bool) -> None:
     """Raise for arrays of dates or of text that is not numeric; `frames` tells whether data frames may have text."""
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if kind in ("m", "M"):
-        raise InvalidTypeError(f"X must hold numbers; got times ({X.dtype}): make numbers of them first, such as days")
+        raise InvalidTypeError(f"X must hold numbers; got times ({X.dtype}): convert them to numbers, such as days")
     if kind in ("U", "S"):
         try:
             X.astype(np.float64)
         except ValueError as error:
             remedy = "" if frames else " and encoding must not be 'none'"
             raise InvalidInputError(
-                f"X must hold numbers as an array: {error}; columns of text are those of a data frame{remedy}"
+                f"X must hold numbers as an array: {error}; columns of text must be in a data frame{remedy}"
             ) from None
 
 

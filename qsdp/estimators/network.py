@@ -263,7 +263,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Return the results of a method on the rows of a Dask collection, as another Dask collection."""
         check_is_fitted(self)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a collection of {X.shape}")
+            raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a Dask collection of {X.shape}")
         return map_rows(getattr(self._predictor(method), method), X, dtype, n_columns)
 
     def _predictor(self, method: str) -> Any:
@@ -364,7 +364,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         options = self._options()
         loss = get_loss(self.loss)
         if loss.labels or loss.coupled:
-            raise InvalidInputError(f"loss must be one of real targets for a regressor; got {self.loss!r}")
+            raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
         X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_missing)
         self._fit(self._validated(X, y, sample_weight), options, **of_blocks, **routed)
         return self

@@ -55,13 +55,13 @@ class EstimatorOptions(TrainingOptions):
         "auto",
         '{"auto", "standard", "thresholds", "both", "none"} or transformer',
         """
-        How columns of X become inputs, see `qsdp.encoding.TableEncoder`: "standard" standardises numbers and cuts what
-        is farther than three deviations off, "thresholds" makes bits of them, up to three a column, and "both" puts
-        those beside each other. "auto" begins with the first and takes 5 and 20 thresholds a column beside the numbers,
-        as long as the errors of ridge regressions at rows left out clearly fall; fewer of tables that are wide, or long
-        and of many outputs, and 240 of all columns at most. Inputs without which such regressions are no worse on rows
-        held out are left out. Categories of data frames and missing entries become bits.
-        All are scaled to rows of norm 1.5 about. Or a transformer of scikit-learn, of which a clone is fitted.
+        How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
+        numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
+        "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column, while the errors of
+        ridge regressions on held-out rows clearly fall; fewer for wide tables, and for long ones with many outputs, and
+        at most 240 in total. It then drops inputs without which these errors do not grow. Categories of data frames and
+        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" uses X as it is. A
+        transformer of scikit-learn is cloned and fitted.
         """,
         check_encoding,
     )
@@ -69,9 +69,9 @@ class EstimatorOptions(TrainingOptions):
         True,
         "bool",
         """
-        Append a constant column, of ones for standardised data and else of their scale, `constant_`; without it a
-        bilinear network is even, :math:`f(-x) = f(x)`. Not appended for activations with a linear or constant part,
-        which need none.
+        Append a constant column, whose value `constant_` is 1 for standardised data and otherwise the scale of the
+        data. Without it, a bilinear network is even, :math:`f(-x) = f(x)`. Activations with a linear or constant part
+        need none and get none.
         """,
         check_flag,
     )
@@ -80,7 +80,8 @@ class EstimatorOptions(TrainingOptions):
         "bool",
         """
         Start the solver of the relaxation from the solution of the last `fit`, if inputs and targets have the same
-        shape: after a small change of data or beta it needs fewer iterations. What it finds is the same within `tol`.
+        shape. After a small change of the data or of beta, it needs fewer iterations; the result is the same within
+        `tol`.
         """,
         check_flag,
     )
@@ -96,9 +97,8 @@ class ClassifierOptions(EstimatorOptions):
         None,
         'None, "balanced" or dict',
         """
-        Weights > 0 of the classes, by which those of their samples are multiplied; "balanced" gives all classes the
-        same total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight
-        one.
+        Weights > 0 of the classes, which multiply the weights of their samples. "balanced" gives all classes the same
+        total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight 1.
         """,
         check_class_weight,
         "balanced gives all classes the same total weight.",
@@ -113,8 +113,8 @@ class CrossValidationOptions(EstimatorOptions):
         10,
         "int or array-like of shape (K,)",
         """
-        Positive and distinct; or the number of those of a geometric grid from the smallest beta for which zero is
-        optimal, `qsdp.beta_max`, to a thousandth of it.
+        Betas to try, positive and distinct; or their number, for a geometric grid from `qsdp.beta_max`, the smallest
+        beta for which the zero network is optimal, down to a thousandth of it.
         """,
         lambda name, value: check_betas(value),
     )
@@ -122,21 +122,21 @@ class CrossValidationOptions(EstimatorOptions):
         5,
         "int, splitter or iterable",
         """
-        Number of folds, which are not shuffled and for a classifier stratified; a splitter of scikit-learn; or pairs of
-        training and held-out rows. Every training part of a classifier must hold all classes.
+        Number of folds, not shuffled, and stratified for a classifier; a splitter of scikit-learn; or pairs of
+        training and held-out rows. For a classifier, every training part must contain all classes.
         """,
     )
     scoring: Any = option(
         None,
         "str, callable or None",
-        "See scikit-learn; None is the accuracy of a classifier, the coefficient of determination of a regressor.",
+        "See scikit-learn. None: accuracy for a classifier, coefficient of determination for a regressor.",
     )
     evaluate: str = choice(
         "relaxation",
         ["relaxation", "network"],
         """
-        What is scored on the rows held out: the predictions of the relaxation, which are cheap and do not depend on a
-        sample, or those of a network made as the final one, refinement included.
+        What is scored on held-out rows: predictions of the relaxation, which are cheap and do not depend on sampling,
+        or those of a network made in the same way as the final one, refinement included.
         """,
     )
     time_limit: float | None = redefined(

@@ -41,5 +41,5 @@ def warn_of_scales(X: FloatArray) -> None:
     if deviations.size and deviations.max() > _WILD_RATIO * deviations.min() > 0.0:
         warn(
             f"the columns of X differ in scale by a factor of {deviations.max() / deviations.min():.0f}; quantized "
-            "weights cannot make up for it: use encoding='standard'"
+            "weights cannot compensate for it: use encoding='standard'"
         )

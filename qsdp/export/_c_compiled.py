@@ -120,7 +120,7 @@ def compile_model(
         command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / f"{name}_rows.c")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise ExportError(f"{path} refused the code: {done.stderr.strip():.400}")
+            raise ExportError(f"{path} did not compile the code: {done.stderr.strip():.400}")
         # The file can be deleted once the code is loaded.
         function = getattr(ctypes.CDLL(str(library)), f"{name}_rows")
     function.restype = None

@@ -59,7 +59,7 @@ def table_type(values: Sequence[int]) -> str:
         # Unsigned integers of 32 bits would make the arithmetic unsigned.
         if width < 32 and low >= 0 and high < 2**width:
             return f"uint{width}_t"
-    raise OverflowError(f"integers from {low} to {high} fit into no type")
+    raise OverflowError(f"integers from {low} to {high} do not fit into any type")
 
 
 def identifiers(names: Iterable[str]) -> list[str]:

@@ -74,7 +74,7 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
     if description.encoding is not None:
         raise ExportError("to_qonnx takes a network alone, of integer inputs, such as the network_ of an estimator")
     if isinstance(description.network, IntegerForm):
-        raise ExportError("to_qonnx takes a network with neurons, which an integer form has no more")
+        raise ExportError("to_qonnx takes a network with neurons, which an integer form no longer has")
     given = checked_range(_RANGE if input_range is None else input_range)
     network = _fitting(description.network, max(map(abs, given)))
     graph = Graph()

@@ -163,7 +163,7 @@ class _Part:
         wrong = [encoding.columns[at].name for at in encoding.used if (at in wanted) != (at in texts)]
         if position != len(encoding.columns) or wrong:
             what = f"column {wrong[0]!r} has another type" if wrong else f"there are {len(encoding.columns)} columns"
-            raise ExportError(f"the inputs that skl2onnx was told do not fit: in training, {what}")
+            raise ExportError(f"the input types given to skl2onnx do not match: in training, {what}")
         joined = numbers[0] if len(numbers) == 1 else self.graph.add("Concat", *numbers, axis=1) if numbers else ""
         return Columns(joined, positions, texts)
 

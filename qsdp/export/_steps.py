@@ -100,7 +100,7 @@ def _cut(one: Expression, low: float, high: float) -> Expression:
     """Return an expression with narrower limits; for a bit, the limits must have no effect."""
     if one.is_bit:
         if low > 0.0 or high < 1.0:
-            raise ExportError(f"a scaler cuts the bit {one.name!r}, which cannot be exported")
+            raise ExportError(f"a scaler clips the bit {one.name!r}, which cannot be exported")
         return one
     if one.low is not None and one.high is not None:
         low, high = max(low, one.low), min(high, one.high)
@@ -116,7 +116,7 @@ def _filled(encoding: Encoding, imputer: Any) -> Encoding:
     for one, value in zip(encoding.expressions, statistics.tolist(), strict=True):
         fill = one.center + one.scale * value
         if one.is_bit or columns[one.position].fill not in {None, fill}:
-            raise ExportError("SimpleImputer can be exported in front of encoders and behind scalers only")
+            raise ExportError("SimpleImputer can be exported before encoders and after scalers only")
         columns[one.position] = replace(columns[one.position], fill=fill)
     return replace(encoding, columns=tuple(columns))
 
@@ -131,9 +131,9 @@ def _through_encoder(before: Encoding, own: Encoding) -> Encoding:
         source = before.expressions[one.position]
         fill = own.columns[one.position].fill
         if source.is_bit or source.low is not None or own.columns[one.position].categories is not None:
-            raise ExportError(f"{own!r} cannot be exported behind a transformer that makes bits or cuts numbers")
+            raise ExportError(f"{own!r} cannot be exported after a transformer that makes bits or clips numbers")
         if one.kind == "missing" and columns[source.position].fill is not None:
-            raise ExportError(f"{own!r} cannot be exported behind an imputer: {one.name!r} is never so")
+            raise ExportError(f"{own!r} cannot be exported after an imputer: {one.name!r} is never missing")
         expressions.append(_substituted(one, source))
         if before.columns[source.position].fill is None and fill is not None:
             columns[source.position] = replace(columns[source.position], fill=source.center + source.scale * fill)

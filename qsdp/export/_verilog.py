@@ -121,7 +121,7 @@ class VerilogSource(Summarized):
             ):
                 done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
                 if done.returncode:
-                    raise ExportError(f"{command[0]} refused the module: {done.stderr.strip():.400}")
+                    raise ExportError(f"{command[0]} did not accept the module: {done.stderr.strip():.400}")
         lines = [line.split() for line in done.stdout.splitlines()]
         scores = [[_signed(text, self.width, k) for k in range(self.model.n_outputs)] for text, _ in lines]
         return np.array(scores, dtype=np.int64), self._chosen([choice for _, choice in lines])

@@ -111,7 +111,7 @@ def read_matrix(M: Any, *, square: bool) -> Matrix:
             shape=matrix.shape,
         )
         if 0 in matrix.shape:
-            raise InvalidInputError(f"M must have a row and a column at least; got shape {matrix.shape}")
+            raise InvalidInputError(f"M must have at least one row and one column; got shape {matrix.shape}")
     if square and matrix.shape[0] != matrix.shape[1]:
         raise InvalidInputError(f"M must be square, of shape (n, n); got {matrix.shape}")
     return matrix

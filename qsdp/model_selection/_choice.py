@@ -86,7 +86,7 @@ def choose(
     """
     axes = {name: _checked(name, values) for name, values in grid.items()}
     if not axes:
-        raise InvalidInputError("grid must have a name with its values; got none")
+        raise InvalidInputError("grid must have at least one name with values; got none")
     bounds = {name: (limits or {}).get(name, (0.0, math.inf)) for name in axes}
     n_more = check_integer("n_more", n_more, minimum=0)
     tried: dict[tuple[float, ...], float] = {}
@@ -129,7 +129,7 @@ def _checked(name: str, values: Sequence[float]) -> list[float]:
         raise InvalidTypeError(f"grid must have a sequence of values for {name!r}; got {values!r}")
     checked = sorted({check_real(f"{name} in grid", value, strict=True) for value in values})
     if len(checked) < 2:
-        raise InvalidInputError(f"grid must have two different values of {name!r} at least; got {values!r}")
+        raise InvalidInputError(f"grid must have at least two different values of {name!r}; got {values!r}")
     return checked
 
 

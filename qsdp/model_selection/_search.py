@@ -187,7 +187,7 @@ def search_on_validation(estimator: Any, X: Any, y: Any, grid: Grid, **options: 
 
 def _check_grid(estimator: Any, grid: Any, *, random: bool) -> None:
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
-        raise InvalidTypeError(f"estimator must be an estimator of scikit-learn's kind; got {type(estimator).__name__}")
+        raise InvalidTypeError(f"estimator must be a scikit-learn estimator; got {type(estimator).__name__}")
     grids = [grid] if isinstance(grid, Mapping) else list(grid) if isinstance(grid, Sequence) else []
     if not grids or not all(isinstance(one, Mapping) and one for one in grids):
         raise InvalidTypeError(f"grid must be a dictionary of parameters and their values, or several; got {grid!r}")

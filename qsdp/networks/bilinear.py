@@ -208,7 +208,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
             Alpha is not shared, see `shared_alpha`.
         """
         if not self.shared_alpha:
-            raise InvalidInputError("alpha must be shared by the neurons of an output for a form of integers")
+            raise InvalidInputError("alpha must be the same for all neurons of an output for an integer form")
         alpha = self.alpha.reshape(self.n_neurons, -1)
         # The sums are exact: products of 7-bit integers, halved in pairs of equal parity.
         matrices = np.rint(form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
@@ -248,7 +248,7 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         elif self.shared_alpha:
             write_archive(path, SET_KIND, network_header(self), pack_set(*self._weights))
         else:
-            raise InvalidInputError("alpha must be shared by the neurons of an output for a set of them")
+            raise InvalidInputError("alpha must be the same for all neurons of an output for a neuron set")
 
     def __repr__(self) -> str:
         if self.shared_alpha:

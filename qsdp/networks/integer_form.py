@@ -133,7 +133,7 @@ def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDAr
     """Return the form described by a header and arrays; any mismatch is an error."""
     check_fields(header, {"n_inputs", "vector", "activation"})
     if set(arrays) != {"integers", "codes", "scales"}:
-        raise StorageError(f"arrays {sorted(arrays)} are not a form's")
+        raise StorageError(f"arrays {sorted(arrays)} are not those of an integer form")
     activation, vector = stored_activation(header), header["vector"]
     D = check_count(header, "n_inputs") + (activation is not None and activation.lifted)
     if D > _MOST_INPUTS:
@@ -217,7 +217,7 @@ def _decoded(reader: BitReader, D: int, parity: int, parameter: int) -> IntArray
         entries[:D] += parity
         entries[D:] += _last_bits(entries[:D])
     if np.abs(entries).max() > _LARGEST:
-        raise StorageError("its integers are larger than exact numbers")
+        raise StorageError("its integers are too large to be exact floating-point numbers")
     matrix = np.zeros((D, D), dtype=np.int64)
     matrix[np.triu_indices(D, 1)] = entries[D:]
     matrix += matrix.T

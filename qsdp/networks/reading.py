@@ -40,7 +40,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
             kind, header, arrays = KIND, header["network"], {name: arrays[name] for name in arrays if "." not in name}
         return _READERS[kind](header, arrays)
     except (KeyError, TypeError, InvalidInputError, StorageError) as error:
-        raise StorageError(f"{os.fspath(path)!r} is no valid network: {error}") from None
+        raise StorageError(f"{os.fspath(path)!r} is not a valid network: {error}") from None
 
 
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:

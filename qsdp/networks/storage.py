@@ -95,7 +95,7 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{os.fspath(path)!r} is damaged: {error}") from None
     if not isinstance(header, dict):
-        raise StorageError(f"{os.fspath(path)!r} is damaged: its header is no mapping")
+        raise StorageError(f"{os.fspath(path)!r} is damaged: its header is not a mapping")
     return kind, header, arrays
 
 

@@ -40,7 +40,7 @@ def check_fields(header: dict[str, Any], expected: set[str]) -> None:
 def stored_activation(header: dict[str, Any]) -> PolynomialActivation | None:
     """Return a header's activation, three numbers or null; names are refused because their meaning might change."""
     if header["activation"] is not None and not isinstance(header["activation"], list):
-        raise StorageError(f"activation {header['activation']!r:.60} is no list of three numbers")
+        raise StorageError(f"activation {header['activation']!r:.60} is not a list of three numbers")
     return get_activation(header["activation"])
 
 
@@ -48,7 +48,7 @@ def check_count(header: dict[str, Any], name: str) -> int:
     """Return a header's positive integer."""
     value = header[name]
     if type(value) is not int or value < 1:
-        raise StorageError(f"{name} {value!r} is no positive integer")
+        raise StorageError(f"{name} {value!r} is not a positive integer")
     return value
 
 
@@ -154,7 +154,7 @@ def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) 
             raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons")
         return np.broadcast_to(alpha, (m,)).copy() if alpha.ndim == 1 else alpha
     if names != {"shared", "sizes"}:
-        raise StorageError(f"arrays {sorted(arrays)} are not a network's")
+        raise StorageError(f"arrays {sorted(arrays)} are not those of a network")
     shared, sizes = arrays["shared"], arrays["sizes"]
     if shared.dtype != np.float64 or sizes.dtype != np.int64 or shared.ndim != 1 or shared.shape != sizes.shape:
         raise StorageError("shared second-layer weights do not fit together")

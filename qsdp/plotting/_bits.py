@@ -131,7 +131,7 @@ class BitsDisplay(Display):
             before, estimator = estimator[:-1], estimator[-1]
             X = before.transform(X) if before.steps else X
         if not hasattr(estimator, "resample"):
-            raise InvalidTypeError(f"estimator must be one of qsdp's quantized networks; got {estimator!r}")
+            raise InvalidTypeError(f"estimator must be a quantized network estimator of qsdp; got {estimator!r}")
         check_is_fitted(estimator)
         counts = check_sizes(sizes, estimator.result_.problem.n_outputs)
         draws = check_integer("n_draws", n_draws, minimum=1)

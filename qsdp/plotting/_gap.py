@@ -58,7 +58,8 @@ class GapDisplay(Display):
             seconds, gaps = (np.asarray(part, dtype=np.float64) for part in pair)
             if seconds.ndim != 1 or seconds.shape != gaps.shape:
                 raise InvalidInputError(
-                    f"curves[{name!r}] must be seconds and gaps of one length; got shapes {seconds.shape}, {gaps.shape}"
+                    f"curves[{name!r}] must be seconds and gaps of equal length; "
+                    f"got shapes {seconds.shape}, {gaps.shape}"
                 )
             self.curves[name] = seconds, gaps
         self.floor = floor

@@ -124,7 +124,7 @@ class InteractionDisplay(PairDisplay):
             if names is None and named and hasattr(before, "feature_names_in_"):
                 names = before.get_feature_names_out()
         if not hasattr(estimator, "effects"):
-            raise InvalidTypeError(f"estimator must be one of qsdp's quantized networks; got {estimator!r}")
+            raise InvalidTypeError(f"estimator must be a quantized network estimator of qsdp; got {estimator!r}")
         effects = estimator.effects(X, sample_weight=sample_weight, names=names)
         return cls.from_effects(effects, output=output, n_columns=n_columns, ax=ax, **image_kw)
 

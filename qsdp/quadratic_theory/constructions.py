@@ -107,7 +107,7 @@ def ball_neurons(centres: Any, radii: Any, *, confidence: float = 0.999, family:
     np.fill_diagonal(apart, np.inf)
     if not apart.min() > 0.0:
         first, second = sorted(int(k) for k in np.unravel_index(apart.argmin(), apart.shape))
-        raise InvalidInputError(f"the balls {first} and {second} meet: clusters in them are not separated by balls")
+        raise InvalidInputError(f"the balls {first} and {second} intersect, so balls do not separate their clusters")
     nearest = cdist(centres, centres) - radii[None, :]
     np.fill_diagonal(nearest, np.inf)
     P = np.broadcast_to(np.eye(d), (C, d, d))

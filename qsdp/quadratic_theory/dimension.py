@@ -142,7 +142,7 @@ def modular_rank(matrix: IntArray) -> int:
 def _checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
     checked = tuple(check_integer("widths", width, minimum=1) for width in widths)
     if len(checked) < 2:
-        raise InvalidInputError(f"widths must be two numbers at least; got {list(checked)}")
+        raise InvalidInputError(f"widths must be at least two numbers; got {list(checked)}")
     return checked
 
 

@@ -54,7 +54,7 @@ def input_jacobian(layers: Sequence[TrainedLayer], X: FloatArray) -> FloatArray:
         here = activation.backward(here, H[:, :, None])
         whole = here if whole is None else here @ whole
     if whole is None:
-        raise InvalidInputError("layers must be one at least; got none")
+        raise InvalidInputError("layers must hold at least one layer; got none")
     return whole
 
 

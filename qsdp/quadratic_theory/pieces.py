@@ -112,11 +112,11 @@ def polynomial_pieces(layers: Sequence[TrainedLayer], low: float, high: float) -
 
 def _checked_forms(layers: Sequence[TrainedLayer]) -> list[QuadraticForm]:
     if not layers:
-        raise InvalidInputError("layers must be one at least; got none")
+        raise InvalidInputError("layers must hold at least one layer; got none")
     for layer in layers:
         if not isinstance(layer.activation, ReLU | None):
             raise InvalidInputError(
-                "layers must have the activation relu or none, which alone make polynomial pieces; "
+                "layers must have the activation relu or none, the only ones with polynomial pieces; "
                 f"got {layer.activation!r}"
             )
     forms = [layer.form.to_quadratic_form() for layer in layers]

@@ -262,7 +262,7 @@ def _search(
         if run is None:
             raise
         best.offer(run.network())
-        warn(f"interrupted: the network of objective {best.objective:.6g}, the best so far, is returned")
+        warn(f"interrupted: returning the best network so far, of objective {best.objective:.6g}")
     return best.network, best.objective, tuple(value for value, _, _ in polished)
 
 
@@ -303,7 +303,7 @@ def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwo
         return enumerate_best(problem, m, shared)
     if problem.loss.coupled or not shared:
         raise InvalidInputError(
-            "method 'enumerate' must have one output, or a shared second layer and a loss that adds up over outputs; "
+            "method 'enumerate' must have one output, or a shared second layer and a loss that is a sum over outputs; "
             f"got {problem.n_outputs} outputs, second_layer={'shared' if shared else 'free'!r} and {problem.loss!r}"
         )
     sizes = allocate(m, [1.0] * problem.n_outputs)
@@ -321,7 +321,7 @@ def _check_starts(starts: Any, problem: TrainingProblem, m: int, shared: bool) -
     if starts is None:
         return []
     if isinstance(starts, BilinearNetwork) or not isinstance(starts, Iterable):
-        raise InvalidTypeError(f"starts must be networks, as a list; got {type(starts).__name__}")
+        raise InvalidTypeError(f"starts must be a list of networks; got {type(starts).__name__}")
     checked: list[BilinearNetwork] = []
     for i, start in enumerate(starts):
         try:

@@ -248,7 +248,7 @@ def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProb
     """Return the best of the networks available at an interrupt, and warn."""
     objectives = [problem.objective(network) for network in networks]
     least = min(objectives)
-    warn(f"interrupted: the network of objective {least:.6g}, the best so far, is returned")
+    warn(f"interrupted: returning the best network so far, of objective {least:.6g}")
     return networks[objectives.index(least)]
 
 

@@ -76,7 +76,7 @@ class Report:
     def rendered(self, suffix: str) -> bytes:
         """Return the contents of a file with the given suffix."""
         if suffix not in RENDERINGS:
-            raise InvalidInputError(f"a report ends in {' or '.join(RENDERINGS)}; got {suffix!r}")
+            raise InvalidInputError(f"the name of a report must end in {' or '.join(RENDERINGS)}; got {suffix!r}")
         return RENDERINGS[suffix](self).encode()
 
 

@@ -60,7 +60,7 @@ def accumulate(
         bar.count(first, None, f"{first:,} rows")
     require_rows(statistics.n_samples_seen_)
     if first < taken:
-        raise InvalidInputError(f"batches must be the stream of the checkpoint, of {taken} rows at least; got {first}")
+        raise InvalidInputError(f"batches must be the stream of the checkpoint, of at least {taken} rows; got {first}")
     save(1)
 
 
@@ -85,7 +85,7 @@ def naming(number: int, row: int) -> Iterator[None]:
 def require_rows(n_samples: int) -> None:
     """Raise `InvalidInputError` if a stream had no rows."""
     if not n_samples:
-        raise InvalidInputError("batches must have a row at least; got an empty stream")
+        raise InvalidInputError("batches must have at least one row; got an empty stream")
 
 
 def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16) -> Iterator[tuple[Any, ...]]:

@@ -83,11 +83,11 @@ def read_statistics(
         if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, kept) if part is not None):
             raise TypeError("its numbers are not finite")
         if np.any(np.abs(basis.exponent) > _LARGEST_EXPONENT):
-            raise TypeError("its units are no floats")
+            raise TypeError("its units are not floats")
         if kept is not None and not (0 < len(kept) <= fields["keep"] and np.all(kept[:, 1] > 0.0)):
-            raise TypeError("the rows that it keeps are too many, or weigh nothing")
+            raise TypeError("the rows that it keeps are too many, or have no weight")
     except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"{os.fspath(path)!r} holds no statistics: {error}") from None
+        raise StorageError(f"{os.fspath(path)!r} does not hold statistics: {error}") from None
     sample: RowSample[WeightedRows] = RowSample(fields["keep"], fields["random_state"])
     if kept is not None:
         sample = RowSample(sample.size, sample.seed, kept[:, 0], WeightedRows(kept[:, 2:], kept[:, 1]))

@@ -395,13 +395,13 @@ class SufficientStatistics:
     def _check_whole(self) -> None:
         if self._interrupted:
             raise InvalidInputError(
-                "statistics must not have been interrupted in the midst of a batch: begin again, or from a file"
+                "statistics must not have been interrupted in the middle of a batch: start again, or from a saved file"
             )
 
     def _check_rows(self, purpose: str) -> None:
         self._check_whole()
         if not self.n_samples_seen_:
-            raise InvalidInputError(f"statistics must have a row at least to {purpose}; got none")
+            raise InvalidInputError(f"statistics must have at least one row to {purpose}; got none")
 
     def _check_alike(self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None) -> None:
         if n_features != self.n_features_in_:
@@ -411,7 +411,7 @@ class SufficientStatistics:
             raise InvalidInputError(f"{name} must come with targets of shape {had}, as before; got {has}")
         if names is not None and self.feature_names_in_ is not None and names != self.feature_names_in_:
             was, found = next(pair for pair in zip(self.feature_names_in_, names, strict=True) if pair[0] != pair[1])
-            raise InvalidInputError(f"{name} must have the columns of before; got {found!r} in place of {was!r}")
+            raise InvalidInputError(f"{name} must have the same columns as before; got {found!r} in place of {was!r}")
 
 
 def begun(

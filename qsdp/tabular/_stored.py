@@ -52,10 +52,10 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     if names & {target.name, weighting.column, *encoder.dropped} or weighting.column == target.name:
         raise StorageError("the target, the weights, the columns and the dropped columns overlap")
     if target.classes is None and weighting.class_weight is not None:
-        raise StorageError("weighting: a number has no class weights")
+        raise StorageError("weighting: a numeric target has no class weights")
     loss = get_loss(fields["loss"])
     if target.classes is None and (loss.labels or loss.coupled):
-        raise StorageError(f"loss {fields['loss']!r} is one of classes, the target is a number")
+        raise StorageError(f"loss {fields['loss']!r} is for classes, but the target is a number")
     n_outputs = target.n_outputs(loss)
     if len(target.offset) not in {0, n_outputs}:
         raise StorageError(f"target: the offset has {len(target.offset)} numbers for {n_outputs} outputs")

@@ -97,7 +97,8 @@ def sample_file(path: str | os.PathLike[str], sampling: Sampling, size: int, bar
         test.add(other, [number, 1])
     if train.rows is None or train.seen < 2:
         raise InvalidInputError(
-            f"{os.fspath(path)!r} has {train.seen} rows for training with a target {sampling.target!r}; 2 are needed"
+            f"{os.fspath(path)!r} has {train.seen} rows for training with a target {sampling.target!r}; "
+            "at least 2 are needed"
         )
     return SampledRows(train.rows, test.rows or train.rows.take([]), train.seen, test.seen)
 

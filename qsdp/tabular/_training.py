@@ -140,14 +140,15 @@ def prepare(
     if len(labelled) >= 2 > len(train):
         positive = "" if weights is None else f" with a positive weight in column {weights!r}"
         raise InvalidInputError(
-            f"{table.path!r} has {len(labelled)} rows, {len(train)} of them for training{positive}; at least 2 needed"
+            f"{table.path!r} has {len(labelled)} rows, {len(train)} of them for training{positive}; at least 2 "
+            "are needed"
         )
     encoded_target = Target.fit(labelled, target, task, train)
     kind = get_loss(loss)
     if encoded_target.classes is None and (kind.labels or kind.coupled):
-        raise InvalidInputError(f"loss {loss!r} is for classes, target {target!r} is a number")
+        raise InvalidInputError(f"loss {loss!r} is for classes, but target {target!r} is a number")
     if encoded_target.classes is None and class_weight is not None:
-        raise InvalidInputError(f"class_weight is for classes, target {target!r} is a number")
+        raise InvalidInputError(f"class_weight is for classes, but target {target!r} is a number")
     names = [name for name in table.columns if name not in (target, weights, *drop)]
     rule = EncodingRule.recommended(encoding, len(names))
     encoder = TabularEncoder.fit(labelled, names, train, rule) if names else None

@@ -237,7 +237,7 @@ def test_arrays_are_read_only_and_survive_pickling() -> None:
         (lambda: network_of().predict(X[:, :2]), "X must have 4 columns"),
         (lambda: network_of().quantized(1), "levels must be"),
         (lambda: network_of().quantized(scale="neurons"), "did you mean 'neuron'"),
-        (lambda: network_of(LIFTED).quantized(scale="neuron"), "a factor of its argument is none of its value"),
+        (lambda: network_of(LIFTED).quantized(scale="neuron"), "scaling its argument does not scale its value"),
         (lambda: network_of(LIFTED).quantized(scale="paper"), "scale must be 'layer'"),
         (lambda: network_of().quantized(scale="shared"), "second-layer weights of several magnitudes"),
         (lambda: network_of().objective(qsdp.TrainingProblem(X, np.ones((30, 2)), beta=1.0)), "targets of shape"),

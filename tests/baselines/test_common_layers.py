@@ -183,7 +183,7 @@ def test_options_reach_every_layer(affine: TrainedLayer, quadratic: TrainedLayer
 def test_numbers_of_neurons_must_be_one_a_layer(
     affine: TrainedLayer, quadratic: TrainedLayer, n_neurons: object
 ) -> None:
-    with pytest.raises(InvalidInputError, match="n_neurons must be one value or 2, one a layer; got"):
+    with pytest.raises(InvalidInputError, match="n_neurons must be one value or 2, one for each layer; got"):
         quantize_layers([affine, quadratic], X, n_neurons)  # type: ignore[arg-type]
 
 
@@ -200,7 +200,7 @@ def test_numbers_of_neurons_must_be_integers(affine: TrainedLayer, quadratic: Tr
 
 
 def test_empty_chain_and_bad_data_are_refused(affine: TrainedLayer) -> None:
-    with pytest.raises(InvalidInputError, match="layers must hold one layer at least"):
+    with pytest.raises(InvalidInputError, match="layers must hold at least one layer"):
         quantize_layers([], X, 10)
     with pytest.raises(InvalidInputError, match="X must have 4 columns"):
         quantize_layers([affine], X[:, :2], 10)

@@ -474,8 +474,8 @@ def test_weighted_certificates_are_written_read_and_confirmed(
             tmp_path / name,
             **{**arrays, "sample_weight": changed} if name == "other" else {"X": problem.X, "y": problem.y},
         )
-        assert "belongs to other data" in answer(path, capsys, "--data", str(tmp_path / f"{name}.npz"))[1]
-        with pytest.raises(StorageError, match=r"other data than those given|another problem than the one given"):
+        assert "does not belong to" in answer(path, capsys, "--data", str(tmp_path / f"{name}.npz"))[1]
+        with pytest.raises(StorageError, match=r"belongs to different data|belongs to a different problem"):
             load_certificate(path, with_weights(problem, changed))
 
 
@@ -647,7 +647,7 @@ def test_no_bit_can_be_flipped(tmp_path: Path, capsys: pytest.CaptureFixture[str
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         assert qsdp_check.main([str(path)]) != 0
-        with pytest.raises(StorageError, match="is no valid certificate"):
+        with pytest.raises(StorageError, match="is not a valid certificate"):
             load_certificate(path)
     capsys.readouterr()
 
@@ -661,7 +661,7 @@ def test_truncated_and_extended_files(
     end = data.draw(st.integers(0, len(whole) - 1))
     path.write_bytes(whole[:end] if data.draw(st.booleans()) else whole + whole[end:])
     assert qsdp_check.main([str(path)]) != 0
-    with pytest.raises(StorageError, match="is no valid certificate"):
+    with pytest.raises(StorageError, match="is not a valid certificate"):
         load_certificate(path)
     capsys.readouterr()
 
@@ -672,7 +672,7 @@ def test_foreign_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture
     for name in ("c", "other.npz", "missing", "."):
         assert qsdp_check.main([str(tmp_path / name)]) == 2
         assert capsys.readouterr().err.startswith("error: ")
-    with pytest.raises(StorageError, match=r"other.npz' is no valid certificate: it does not begin as one"):
+    with pytest.raises(StorageError, match=r"other.npz' is not a valid certificate: it has no certificate header"):
         load_certificate(tmp_path / "other.npz")
     with pytest.raises(FileNotFoundError):
         load_certificate(tmp_path / "missing")
@@ -697,7 +697,7 @@ def test_the_data_can_be_given_apart(
     np.savez(data, X=problem.X, y=y)
     np.savez(other, X=np.nextafter(problem.X, 9.0), y=y)
     assert answer(path, capsys, "--data", str(data))[0] == 0
-    assert answer(path, capsys, "--data", str(other)) == (1, f"no: the certificate belongs to other data than {other}")
+    assert answer(path, capsys, "--data", str(other)) == (1, f"no: the certificate does not belong to {other}")
     assert qsdp_check.main([str(path), "--data", str(tmp_path / "missing")]) == 2
     capsys.readouterr()
     if include:
@@ -711,10 +711,10 @@ def test_the_data_can_be_given_apart(
     assert loaded.proof.problem == problem
     assert np.array_equal(loaded.nu, certificate.nu)
     moved = qsdp.TrainingProblem(np.nextafter(problem.X, 9.0), problem.y, beta=problem.beta, loss=loss)
-    with pytest.raises(StorageError, match=r"other data than those given|another problem than the one given"):
+    with pytest.raises(StorageError, match=r"belongs to different data|belongs to a different problem"):
         load_certificate(path, moved)
     heavier = qsdp.TrainingProblem(problem.X, problem.y, beta=0.2, loss=loss)
-    with pytest.raises(StorageError, match="another problem than the one given"):
+    with pytest.raises(StorageError, match="belongs to a different problem"):
         load_certificate(path, heavier)
 
 
@@ -740,7 +740,7 @@ def test_equal_certificates_are_equal_bytes(saved: Path, tmp_path: Path) -> None
 
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="without proof cannot be saved"):
+    with pytest.raises(InvalidInputError, match="without a proof cannot be saved"):
         Certificate(1.0, 2.0).save(tmp_path / "c")
 
     class Odd(Squared):

@@ -63,7 +63,7 @@ def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
 
 
 def test_export_as_verilog(trained: Path, here: Path) -> None:
-    assert "is a number among the inputs" in refused("export", trained / "label.qsdp", "--to", "verilog")
+    assert "is a numeric input" in refused("export", trained / "label.qsdp", "--to", "verilog")
     NETWORK.save("net.qsdp")
     assert figure(run("export", "net.qsdp", "--to", "verilog").stdout, "inputs") == "2 bits"
     assert (here / "net.v").read_text() == to_verilog(NETWORK, name="net").source
@@ -89,7 +89,9 @@ def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.M
     assert "C identifier" in refused("export", model, "--to", "c", "--output", "x-y.c")
     assert "width must be 16, 32 or 64; got 24" in refused("export", model, "--to", "c", "--width", 24)
     assert "column_width must be 16 or 32; got 8" in refused("export", model, "--to", "c", "--column-width", 8)
-    assert "--column-width is no option of --to onnx" in refused("export", model, "--to", "onnx", "--column-width", 16)
+    assert "column-width is not an option of --to onnx" in refused(
+        "export", model, "--to", "onnx", "--column-width", 16
+    )
     assert "does not exist" in refused("export", model, "--to", "c", "--output", "none/x.c")
     assert "is not a qsdp file" in refused("export", trained / "iris.csv", "--to", "c")
     assert "none.qsdp" in refused("export", "none.qsdp", "--to", "c")

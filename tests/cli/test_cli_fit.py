@@ -217,7 +217,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--refine", "perfect"], "--refine must be one of 'exact', 'none', 'polish', 'refit'; got 'perfect'"),
         (["--refine", "polish", "--time-limit", "0"], "--time-limit must be a finite number > 0; got 0"),
         (["--refine", "exact", "--beta", "0"], "--beta of --refine exact must be a finite number > 0; got 0"),
-        (["--task", "regression", "--loss", "hinge"], "--loss hinge is for classes, target 'y' is a number; use"),
+        (["--task", "regression", "--loss", "hinge"], "--loss hinge is for classes, but target 'y' is a number; use"),
         (["--task", "regression", "--loss", "cross_entropy"], "--loss cross_entropy is for classes"),
         (["--levels", "1"], "levels must be an integer from 2 to 128"),
         (["--levels", "129"], "levels must be an integer from 2 to 128"),
@@ -255,7 +255,7 @@ def test_bad_options_are_refused_before_the_file_is_read(
         ("a,y\n" + "1,x\n1,y\n" * 4, [], "left to learn from besides the target 'y'; 'a': constant"),
         ("a,y\n" + "1,x\ninf,y\n" * 4, [], "line 3, column 'a'"),
         ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "logistic"], "target 'y' is a number"),
-        ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "cross_entropy"], "is for classes, target 'y' is a number"),
+        ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "cross_entropy"], "is for classes, but target 'y' is a number"),
         ("a,y\n" + "1,x\n2,y\n" * 4, ["--drop", "b"], "no column 'b'"),
         (
             "a,y\n" + "1,x\n2,y\n" * 4,
@@ -356,7 +356,7 @@ def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
         (["--target", "kind", "--weights", "w", "--drop", "w"], "cannot be both the weights and the target or dropped"),
         (["--target", "kind", "--weights", "v"], "has no column 'v'"),
         (["--target", "kind", "--class-weight", "even"], "--class-weight must be one of 'balanced'; got 'even'"),
-        (["--target", "price", "--class-weight", "balanced"], "is for classes, target 'price' is a number"),
+        (["--target", "price", "--class-weight", "balanced"], "is for classes, but target 'price' is a number"),
     ],
 )
 def test_bad_options_of_weights(here: Path, options: list[str], message: str) -> None:

@@ -200,7 +200,7 @@ def test_other_versions_are_refused(here: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(here)
     (here / "old.cert").write_bytes(b"qsdp certificate 1\nother")
     assert "has format version '2'; expected '1'" in refused("report", "new.net")
-    assert "no valid certificate: it does not begin as one" in refused("report", "old.cert")
+    assert "not a valid certificate: it has no certificate header" in refused("report", "old.cert")
     assert sorted(path.name for path in here.iterdir()) == ["new.net", "old.cert"]
 
 

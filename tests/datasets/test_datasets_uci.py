@@ -177,7 +177,7 @@ def test_a_note_and_the_licence_are_told(tiny):
 
 
 def test_a_set_without_a_usual_split_says_so(tiny):
-    with pytest.raises(InvalidInputError, match=r"'tiny' has no usual split; use split\(random_state\)"):
+    with pytest.raises(InvalidInputError, match=r"'tiny' has no standard split; use split\(random_state\)"):
         tiny(TEXT).usual_split()
 
 

@@ -334,5 +334,5 @@ def test_usual_splits(name, n_train):
 
 
 def test_sets_without_a_usual_split_say_so():
-    with pytest.raises(InvalidInputError, match="'heart' has no usual split"):
+    with pytest.raises(InvalidInputError, match="'heart' has no standard split"):
         load_uci("heart").usual_split()

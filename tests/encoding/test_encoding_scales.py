@@ -123,7 +123,7 @@ def test_wrong_arguments(relaxation):
         ("target_type must be one of", {"target_type": "binary"}, [0, 1, 0, 1]),
         ("max_samples must be an integer >= 2", {"max_samples": 1}, [0, 1, 0, 1]),
         ("y holds only one class, 1;", {}, [1, 1, 1, 1]),
-        ("loss must be one of real targets for numbers", {"loss": "hinge"}, [0.1, 0.2, 0.3, 0.4]),
+        ("loss must be a loss of real targets if y holds numbers", {"loss": "hinge"}, [0.1, 0.2, 0.3, 0.4]),
     ):
         with pytest.raises(InvalidInputError, match=message):
             SupervisedScaler(**parameters).fit(X, y)

@@ -582,8 +582,8 @@ def test_accuracy_on_breast_cancer(seed: int) -> None:
     [
         ("datetime64[ns]", "X must hold numbers; got times"),
         ("timedelta64[s]", "X must hold numbers; got times"),
-        ("S4", "could not convert string to float: .*; columns of text are those of a data frame"),
-        ("U4", "could not convert string to float: .*; columns of text are those of a data frame"),
+        ("S4", "could not convert string to float: .*; columns of text must be in a data frame"),
+        ("U4", "could not convert string to float: .*; columns of text must be in a data frame"),
     ],
 )
 def test_arrays_of_dates_and_texts_are_refused(kind: str, message: str) -> None:

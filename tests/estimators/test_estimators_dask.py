@@ -148,13 +148,13 @@ def test_what_does_not_fit_is_refused() -> None:
     model, (Xs, ys) = QuantizedNetworkRegressor(**FAST), blocks(X, y)
     with pytest.raises(InvalidTypeError, match="y must be a Dask array or data frame; got ndarray"):
         model.fit(Xs, y)
-    with pytest.raises(InvalidTypeError, match="X must be a collection of Dask, as y is; got ndarray"):
+    with pytest.raises(InvalidTypeError, match="X must be a Dask collection, as y is; got ndarray"):
         model.fit(X, ys)
     with pytest.raises(InvalidInputError, match="y must have as many blocks of rows as X, 5; got 10"):
         model.fit(Xs, blocks(y, size=50)[0])
     with pytest.raises(InvalidInputError, match="block 1 of rows: y must have 120 rows, as X has; got 119"):
         model.fit(Xs, da.from_array(y[:499], chunks=((120, 119, 120, 120, 20),)))
-    with pytest.raises(InvalidInputError, match="X must have a row of positive weight"):
+    with pytest.raises(InvalidInputError, match="X must have at least one row of positive weight"):
         model.fit(Xs[:0], ys[:0])
     with pytest.raises(InvalidTypeError, match="QuantizedNetworkRegressor takes"):
         qsdp.QuantizedNetworkRegressorCV().fit(Xs, ys)

@@ -219,7 +219,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         to_verilog(network("single"), digits=0)
     with pytest.raises(InvalidInputError, match="values must be two numbers"):
         to_verilog(network("single"), values=(1, 1))
-    with pytest.raises(ExportError, match=r"column 'age' is a number among the inputs.*encoding='thresholds'"):
+    with pytest.raises(ExportError, match=r"column 'age' is a numeric input.*encoding='thresholds'"):
         to_verilog(fitted(encoding="standard")[0])
     verilog = to_verilog(network("single"), values=(-1, 1))
     if shutil.which("iverilog"):

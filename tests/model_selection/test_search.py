@@ -227,5 +227,5 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
 
 
 def test_estimators_only() -> None:
-    with pytest.raises(InvalidTypeError, match="estimator must be an estimator of scikit-learn's kind; got str"):
+    with pytest.raises(InvalidTypeError, match="estimator must be a scikit-learn estimator; got str"):
         search_on_validation("ridge", X, REAL, {"alpha": [1.0]})

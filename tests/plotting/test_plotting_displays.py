@@ -289,7 +289,7 @@ def test_gap_of_zero_lies_on_the_floor():
 def test_gap_of_what_is_no_record():
     with pytest.raises(InvalidTypeError, match="records must be those passed to a callback"):
         GapDisplay.from_records([1.0])
-    with pytest.raises(InvalidInputError, match="seconds and gaps of one length"):
+    with pytest.raises(InvalidInputError, match="seconds and gaps of equal length"):
         GapDisplay(curves={"a": ([0.0], [1.0, 0.0])})
 
 

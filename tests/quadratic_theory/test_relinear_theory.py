@@ -431,23 +431,23 @@ def test_b11_neurons_that_touch_zero_or_are_dead_divide_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: polynomial_pieces([], 0.0, 1.0), "layers must be one at least; got none"),
+        (lambda: polynomial_pieces([], 0.0, 1.0), "layers must hold at least one layer; got none"),
         (
             lambda: polynomial_pieces([TrainedLayer(AffineForm([[1.0]]), np.tanh)], 0.0, 1.0),
-            "layers must have the activation relu or none, which alone make polynomial pieces; got <ufunc 'tanh'>",
+            "layers must have the activation relu or none, the only ones with polynomial pieces; got <ufunc 'tanh'>",
         ),
         (
             lambda: polynomial_pieces([TrainedLayer(AffineForm([[1.0, 2.0]]))], 0.0, 1.0),
             "layers must have one input and one output; got 2 and 1",
         ),
         (lambda: polynomial_pieces([TrainedLayer(AffineForm([[1.0]]))], 1.0, 0.0), "low must be below high"),
-        (lambda: input_jacobian([], np.ones((1, 1))), "layers must be one at least; got none"),
+        (lambda: input_jacobian([], np.ones((1, 1))), "layers must hold at least one layer; got none"),
         (
             lambda: input_jacobian([TrainedLayer(AffineForm([[1.0]]), np.cos)], np.ones((1, 1))),
             "layers must have activations relu, tanh, sigmoid or none; got <ufunc 'cos'>",
         ),
         (lambda: output_range([TrainedLayer(AffineForm([[1.0], [2.0]]))]), "layers must end in one output; got 2"),
-        (lambda: family_dimension((3,)), r"widths must be two numbers at least; got \[3\]"),
+        (lambda: family_dimension((3,)), r"widths must be at least two numbers; got \[3\]"),
         (lambda: family_dimension((3, 0)), "widths must be an integer >= 1; got 0"),
         (lambda: dimension_bounds((3, 1), "poly2"), "family must be one of 'fan', 'square_act'; got 'poly2'"),
         (lambda: family_dimension((3, 1), "cubic"), "family must be one of .*; got 'cubic'"),

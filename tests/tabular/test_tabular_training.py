@@ -47,7 +47,7 @@ def test_more_than_a_hundred_classes_are_refused_and_ten_listed() -> None:
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "cross_entropy"])
 def test_losses_of_classes_are_refused_for_a_number(csv_file: Path, loss: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"loss '{loss}' is for classes, target 'price' is a number"):
+    with pytest.raises(InvalidInputError, match=f"loss '{loss}' is for classes, but target 'price' is a number"):
         prepare(read_table(csv_file), "price", loss=loss)
 
 

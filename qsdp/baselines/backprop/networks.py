@@ -217,8 +217,8 @@ class FloatNetwork(TwoLayerNetwork):
             scale = "layer" if self._lifted else "neuron"
         if scale in {"neuron", "shared", "paper"} and self._lifted:
             raise InvalidInputError(
-                f"scale must be 'layer' for an activation with a linear or constant part: a factor of its argument is "
-                f"none of its value; got {scale!r} with {self.activation}"
+                f"scale must be 'layer' for an activation with a linear or constant part: scaling its argument does "
+                f"not scale its value; got {scale!r} with {self.activation}"
             )
         if scale in {"shared", "paper"}:
             self._check_magnitudes()
@@ -274,7 +274,7 @@ class FloatNetwork(TwoLayerNetwork):
         if np.any((sizes > 0.0) & (sizes < (1.0 - 1e-12) * sizes.max(axis=0))):
             raise InvalidInputError(
                 "scale must be 'neuron' or 'layer' for a network with second-layer weights of several magnitudes: one "
-                "number an output cannot stand for them"
+                "number per output cannot represent them"
             )
 
     def __repr__(self) -> str:

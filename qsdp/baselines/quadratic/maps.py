@@ -49,7 +49,7 @@ def check_symmetric(name: str, Q: FloatArray) -> FloatArray:
     largest = float(np.abs(matrices).max(initial=0.0))
     if float(np.abs(matrices - transposed).max(initial=0.0)) > _TOLERANCE * largest:
         raise InvalidInputError(
-            f"{name} must be symmetric: its cached products stand in for those of its transpose; got {_show(Q)}"
+            f"{name} must be symmetric: its cached products are used as those of its transpose; got {_show(Q)}"
         )
     return 0.5 * (matrices + transposed)
 

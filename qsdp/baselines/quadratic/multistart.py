@@ -139,7 +139,7 @@ class MultiStart(Summarized):
 
     def _check_fitted(self) -> DescentClassifier:
         if not hasattr(self, "_model"):
-            raise InvalidInputError("these starts are not trained yet: call fit first")
+            raise InvalidInputError("these starts are not trained; call fit first")
         return self._model
 
     def _summary(self) -> Summary:

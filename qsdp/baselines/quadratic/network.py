@@ -160,7 +160,7 @@ class Layer:
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the pre-activations z as m quadratic functions; those of a linear layer have S = 0."""
         if self.n_starts is not None:
-            raise InvalidInputError(f"the layer stands for {self.n_starts} starts: take one with network.start(number)")
+            raise InvalidInputError(f"the layer holds {self.n_starts} starts; select one with network.start(number)")
         return self.family.to_form(self.parameters).to_quadratic_form()
 
     def to_trained(self) -> TrainedLayer:
@@ -193,12 +193,12 @@ class QuadraticNetwork:
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = list(layers)
         if not self.layers:
-            raise InvalidInputError("layers must hold one layer at least; got none")
+            raise InvalidInputError("layers must hold at least one layer; got none")
         for before, after in zip(self.layers, self.layers[1:], strict=False):
             if before.size[1] != after.size[0] or before.n_starts != after.n_starts:
                 raise InvalidInputError(
-                    f"layers must fit together: one of {before.size[1]} neurons (starts {before.n_starts}) is followed "
-                    f"by one of {after.size[0]} inputs (starts {after.n_starts})"
+                    f"layers must fit together: {before.size[1]} neurons (starts {before.n_starts}) are followed "
+                    f"by a layer of {after.size[0]} inputs (starts {after.n_starts})"
                 )
 
     @property
@@ -293,7 +293,7 @@ class QuadraticNetwork:
         A last layer of a single neuron becomes one function with values (n,).
         """
         if self.n_starts is not None:
-            raise InvalidInputError(f"the network stands for {self.n_starts}: take one with start(number)")
+            raise InvalidInputError(f"the network holds {self.n_starts} starts; select one with start(number)")
         *hidden, last = self.layers
         P = last.parameters
         if last.size[1] == 1:

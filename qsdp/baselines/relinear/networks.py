@@ -105,7 +105,7 @@ class ReLinearNetwork(nn.Module):
         super().__init__()
         widths = [check_integer("widths", width, minimum=1) for width in widths]
         if len(widths) < 2:
-            raise InvalidInputError(f"widths must be two numbers at least, inputs and outputs; got {widths!r}")
+            raise InvalidInputError(f"widths must be at least two numbers, inputs and outputs; got {widths!r}")
         families = check_families(family, len(widths) - 1)
         self.activation = get_differentiable("activation", activation, _EXCLUDED, _ACTIVATIONS)
         residual = set()
@@ -232,7 +232,7 @@ def _copy_state(source: nn.Module, target: nn.Module) -> None:
     if {name: tensor.shape for name, tensor in given.items()} != {
         name: tensor.shape for name, tensor in wanted.items()
     }:
-        raise InvalidInputError(f"source must have {target} where the target has; got {source}")
+        raise InvalidInputError(f"source must have {target} as the target does; got {source}")
     for name, tensor in wanted.items():
         tensor.copy_(given[name])
 

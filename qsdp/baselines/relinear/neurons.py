@@ -179,7 +179,7 @@ class QuadraticNeurons(nn.Module):
             A shape does not match the layer, or the family contains no conventional neuron.
         """
         if self.no_start:
-            raise InvalidInputError(f"{type(self).__name__} has no conventional start: {self.no_start}")
+            raise InvalidInputError(f"{type(self).__name__} has no standard initialisation: {self.no_start}")
         own_weight, own_bias = self._conventional_parameters()
         bias = torch.zeros_like(own_bias) if bias is None else bias
         for name, given, own in (("weight", weight, own_weight), ("bias", bias, own_bias)):

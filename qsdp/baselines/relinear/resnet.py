@@ -102,7 +102,7 @@ class QResNet(nn.Module):
     ) -> None:
         super().__init__()
         if check_integer("depth", depth, minimum=8) % 6 != 2:
-            raise InvalidInputError(f"depth must be 6k + 2, as 20, 32, 56, 110; got {depth}")
+            raise InvalidInputError(f"depth must be 6k + 2, such as 20, 32, 56 or 110; got {depth}")
         family = check_family(family, _FAMILIES)
         channels = width = check_integer("width", width, minimum=1)
         in_channels = check_integer("in_channels", in_channels, minimum=1)

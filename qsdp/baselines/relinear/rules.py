@@ -166,7 +166,7 @@ class ReLinear:
         self.variant, self._amounts = check_shrinkage(variant, alpha_g, alpha_b, beta_g, beta_b)
         everything = check_choice("shrink", shrink, ["weights", "all"]) == "all"
         if not isinstance(optimizer, torch.optim.Optimizer):
-            raise InvalidTypeError(f"optimizer must be one of PyTorch; got {type(optimizer).__name__}")
+            raise InvalidTypeError(f"optimizer must be a PyTorch optimizer; got {type(optimizer).__name__}")
         if any("role" not in group for group in optimizer.param_groups):
             raise InvalidInputError("optimizer must be made from parameter_groups(model, ...): its groups have no role")
         self.optimizer = optimizer
@@ -188,10 +188,10 @@ class ReLinear:
             if group["role"] in _QUADRATIC:
                 name, rate = f"gamma_{group['role']}", group["lr"]
                 if self.variant == "sg" and rate > base:
-                    raise InvalidInputError(f"{name} must be at most gamma_r = {base:g}, as 'sg' shrinks; got {rate:g}")
+                    raise InvalidInputError(f"{name} must be at most gamma_r = {base:g} with 'sg'; got {rate:g}")
                 if self.variant != "sg" and rate != base < math.inf:
                     raise InvalidInputError(
-                        f"{name} must be gamma_r = {base:g} in variant {self.variant!r}; got {rate:g}: 'sg' has rates"
+                        f"{name} must be gamma_r = {base:g} in variant {self.variant!r}; got {rate:g}: 'sg' has others"
                     )
 
     def zero_grad(self) -> None:
@@ -248,7 +248,7 @@ def check_rates(variant: str, gamma_r: object, gamma_g: object, gamma_b: object)
     second = first if gamma_b is None else check_real("gamma_b", gamma_b)
     for name, value in (("gamma_g", first), ("gamma_b", second)):
         if value > rate:
-            raise InvalidInputError(f"{name} must be at most gamma_r = {rate:g}, as 'sg' shrinks; got {value:g}")
+            raise InvalidInputError(f"{name} must be at most gamma_r = {rate:g} with 'sg'; got {value:g}")
     return rate, first, second
 
 

@@ -122,7 +122,7 @@ class RLS(torch.optim.Optimizer):
         batch_first: bool | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
-            raise InvalidTypeError(f"model must be a torch.nn.Module, whose layers it trains; got {_show(model)}")
+            raise InvalidTypeError(f"model must be a torch.nn.Module; got {_show(model)}")
         settings = RLSSettings.of(locals())
         self.clip = None if clip is None else check_real("clip", clip, strict=True)
         self.scale_ratio_by_time = check_flag("scale_ratio_by_time", scale_ratio_by_time)
@@ -153,7 +153,7 @@ class RLS(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Raise an error, since the groups are the maps of the model."""
         if getattr(self, "_ready", False):
-            raise InvalidInputError("RLS finds its parameters in the model; make a new optimiser to add some")
+            raise InvalidInputError("RLS takes its parameters from the model; create a new optimiser to add more")
         super().add_param_group(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -219,8 +219,8 @@ class RLS(torch.optim.Optimizer):
         names = [group.get("name") for group in state.get("param_groups", [])]
         if names != [one.name for one in self._maps] or (rest is None) != (self.rest is None):
             raise StorageError(
-                f"the state is of an optimiser of the maps {names}, {'with' if rest else 'without'} a rest; this one "
-                f"has {[one.name for one in self._maps]}, {'with' if self.rest else 'without'} a rest"
+                f"the state is that of an optimiser of the maps {names}, {'with' if rest else 'without'} a rest; this "
+                f"one has {[one.name for one in self._maps]}, {'with' if self.rest else 'without'} a rest"
             )
         sides = [saved["P"].shape[0] for _, saved in sorted(state["state"].items())]
         if sides != [one.side for one in self._maps]:
@@ -298,7 +298,7 @@ class _Step:
     def reset(self) -> None:
         """Reset P to its initial value, because rounding errors have made it indefinite."""
         name, count = self.map.name, self.state["step"]
-        warn(f"P of {name!r} lost its definiteness after {count} steps: it is set back to its first value")
+        warn(f"P of {name!r} was not positive definite after {count} steps and was reset")
         self.state["P"].zero_().fill_diagonal_(self.group["initial_inverse"])
         self.state["resets"] += 1
         self.scale = None

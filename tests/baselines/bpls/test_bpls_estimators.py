@@ -143,7 +143,7 @@ def test_regression_of_several_targets() -> None:
 # -- what is refused, before any work -----------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"hidden": 2.5}, "hidden must be the width of one hidden layer, or a sequence of widths, one a layer; got 2.5"),
+    ({"hidden": 2.5}, "hidden must be the width of one hidden layer, or a sequence of widths, one for each"),
     ({"hidden": "50"}, "hidden must be the width of one hidden layer, or a sequence of widths"),
     ({"hidden": 0}, "hidden must be an integer >= 1; got 0"),
     ({"hidden": True}, "hidden must be an integer >= 1; got True"),
@@ -151,7 +151,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"hidden": (2.5,)}, "hidden must be an integer >= 1; got 2.5"),
     (
         {"hidden": (3, 3), "activation": ["tanh"]},
-        r"activation must be one value or 2, one a hidden layer; got \['tanh'\]",
+        r"activation must be one value or 2, one for each hidden layer; got \['tanh'\]",
     ),
     ({"activation": "softminus"}, "activation must be invertible.*the paper names it and defines it nowhere"),
     ({"activation": "sigmod"}, "did you mean 'sigmoid'"),
@@ -164,7 +164,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"eps_target": 0.0, "output_activation": "sigmoid"}, "eps_target must be a finite number > 0; got 0.0"),
     ({"eps_target": 0.6, "output_activation": "sigmoid"}, "eps_target must be > 0 and < 0.5 for sigmoid; got 0.6"),
     ({"eps_hidden": 0.5}, "eps_hidden must be > 0 and < 0.5 for sigmoid; got 0.5"),
-    ({"eps_hidden": (0.1, 0.1)}, "eps_hidden must be one value or 1, one a hidden layer"),
+    ({"eps_hidden": (0.1, 0.1)}, "eps_hidden must be one value or 1, one for each hidden layer"),
     ({"eps_hidden": True}, "eps_hidden must be a finite number > 0; got True"),
     ({"keep_best": "yes"}, "keep_best must be True or False; got 'yes'"),
     ({"bias": "hidden"}, "bias must be one of 'all', 'input', 'none'; got 'hidden'"),

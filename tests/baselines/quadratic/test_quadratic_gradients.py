@@ -260,7 +260,7 @@ def test_a16_conversion_to_quadratic_forms(name: str) -> None:
     np.testing.assert_allclose(form.predict(X), Z, rtol=1e-12, atol=1e-12)
     ones = np.hstack([X, np.ones((8, 1))])
     np.testing.assert_allclose(np.einsum("si,kij,sj->sk", ones, form.lifted(), ones), Z, rtol=1e-12, atol=1e-12)
-    with pytest.raises(InvalidInputError, match="the layer stands for 1 starts"):
+    with pytest.raises(InvalidInputError, match="the layer holds 1 starts"):
         QuadraticNetwork.stack([QuadraticNetwork([layer])]).layers[0].to_quadratic_form()
 
 
@@ -321,16 +321,16 @@ def test_rpqnn_by_the_name_of_the_other_paper() -> None:
 
 def test_bad_networks() -> None:
     rng = np.random.default_rng(16)
-    with pytest.raises(InvalidInputError, match="layers must fit together: one of 3 neurons"):
+    with pytest.raises(InvalidInputError, match="layers must fit together: 3 neurons"):
         QuadraticNetwork([random_layer("linear", 4, 3, rng), random_layer("qnn", 4, 2, rng)])
-    with pytest.raises(InvalidInputError, match="one layer at least"):
+    with pytest.raises(InvalidInputError, match="at least one layer"):
         QuadraticNetwork([])
     network = QuadraticNetwork([random_layer("linear", 4, 3, rng)])
     with pytest.raises(InvalidInputError, match="no axis of starts"):
         network.start(0)
     with pytest.raises(InvalidInputError, match="X must have 4 columns"):
         network.decision(np.zeros((2, 3)))
-    with pytest.raises(InvalidInputError, match="stands for 1"):
+    with pytest.raises(InvalidInputError, match="holds 1 starts"):
         QuadraticNetwork.stack([network]).to_layers()
     with pytest.raises(InvalidTypeError, match="family must be one of"):
         get_family(3)  # type: ignore[arg-type]

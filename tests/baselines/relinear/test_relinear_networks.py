@@ -145,7 +145,7 @@ def test_start_functions() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ReLinearNetwork([3]), r"widths must be two numbers at least, inputs and outputs; got \[3\]"),
+        (lambda: ReLinearNetwork([3]), r"widths must be at least two numbers, inputs and outputs; got \[3\]"),
         (lambda: ReLinearNetwork([3, 0]), "widths must be an integer >= 1; got 0"),
         (lambda: ReLinearNetwork([3, 1], "quadratic"), "family must be one of .*; got 'quadratic'"),
         (
@@ -156,7 +156,7 @@ def test_start_functions() -> None:
             lambda: ReLinearNetwork([3, 1], ["power_only"]),
             "'power_only' is excluded: .*QuadraticNetworkClassifier has all families",
         ),
-        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), r"family must be one value or 2, one a layer; got \['fan'\]"),
+        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), r"family must be one value or 2, one for each layer"),
         (lambda: ReLinearNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
         (
             lambda: ReLinearNetwork([3, 1], activation="square"),
@@ -171,7 +171,7 @@ def test_start_functions() -> None:
             lambda: ReLinearNetwork([5, 5, 5], rezero=True),
             r"rezero needs two hidden layers of equal widths, one after the other; got widths \[5, 5, 5\]",
         ),
-        (lambda: QResNet(21), r"depth must be 6k \+ 2, as 20, 32, 56, 110; got 21"),
+        (lambda: QResNet(21), r"depth must be 6k \+ 2, such as 20, 32, 56 or 110; got 21"),
         (lambda: QResNet(20, "square_act"), "family must be one of .*; got 'square_act'"),
         (lambda: resnet_parameters(20, width=0), "width must be an integer >= 1; got 0"),
     ],

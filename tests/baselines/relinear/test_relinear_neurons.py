@@ -303,7 +303,7 @@ def test_7_4_5_quadratic_parameters_learn_from_the_start() -> None:
 
 
 def test_no_conventional_start_is_refused_with_the_reason() -> None:
-    with pytest.raises(InvalidInputError, match="SquareActivationLinear has no conventional start: a squared affine"):
+    with pytest.raises(InvalidInputError, match="SquareActivationLinear has no standard initialisation: a squared"):
         SquareActivationLinear(2, 1).start_conventional(torch.zeros(1, 2))
 
 

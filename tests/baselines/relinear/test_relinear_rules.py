@@ -329,12 +329,12 @@ def sgd(**rates: float) -> torch.optim.Optimizer:
     ("make", "message"),
     [
         (lambda: ReLinear(sgd(), "sg-l1"), "variant must be one of .*; got 'sg-l1'; did you mean"),
-        (lambda: ReLinear("sgd"), "optimizer must be one of PyTorch; got str"),
+        (lambda: ReLinear("sgd"), "optimizer must be a PyTorch optimizer; got str"),
         (
             lambda: ReLinear(torch.optim.SGD(FanLinear(2, 1).parameters())),
             r"optimizer must be made from parameter_groups\(model, ...\): its groups have no role",
         ),
-        (lambda: ReLinear(sgd(gamma_g=0.2)), "gamma_g must be at most gamma_r = 0.1, as 'sg' shrinks; got 0.2"),
+        (lambda: ReLinear(sgd(gamma_g=0.2)), "gamma_g must be at most gamma_r = 0.1 with 'sg'; got 0.2"),
         (lambda: ReLinear(sgd(gamma_b=0.01), "none"), "gamma_b must be gamma_r = 0.1 in variant 'none'; got 0.01"),
         (lambda: ReLinear(sgd(), "sw-l2", beta_g=1.5), "beta_g must be from 0 to 1; got 1.5"),
         (lambda: ReLinear(sgd(), "sw-l1", alpha_b=-1.0), "alpha_b must be a finite number >= 0; got -1.0"),

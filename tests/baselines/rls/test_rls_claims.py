@@ -24,7 +24,7 @@ SEEDS = (0, 1, 2)
 @functools.cache
 def _curves(method, loss, n_epochs, seed, clip, scale, options):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*lost its definiteness")
+        warnings.filterwarnings("ignore", message=".*was not positive definite")
         return train_network(
             perceptron, digits(scale), method, loss=loss, n_epochs=n_epochs, seed=seed, clip=clip, **dict(options)
         )

@@ -91,7 +91,7 @@ def test_lost_definiteness_is_reset_with_a_warning():
     model, twin = network(), network()
     optimizer, other = RLS(model), RLS(twin)
     optimizer.state[model[0].weight]["P"].neg_()
-    with pytest.warns(QSDPWarning, match="P of '0' lost its definiteness after 0 steps"):
+    with pytest.warns(QSDPWarning, match="P of '0' was not positive definite after 0 steps"):
         train(model, optimizer, [0])
     train(twin, other, [0])
     assert_same(parameters(model), parameters(twin), 1e-15)
@@ -161,7 +161,7 @@ def test_what_is_refused_can_be_excluded():
 
 def test_groups_are_not_added():
     optimizer = RLS(network())
-    with pytest.raises(InvalidInputError, match="RLS finds its parameters in the model"):
+    with pytest.raises(InvalidInputError, match="RLS takes its parameters from the model"):
         optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
 
 

@@ -377,7 +377,7 @@ def test_trace_guard_scales_before_the_step():
 
 def test_lost_definiteness_is_reset_with_a_warning():
     state, theta = LayerState(-np.eye(2)), np.ones((2, 1))
-    with pytest.warns(QSDPWarning, match="layer 7 lost its definiteness after 0 steps"):
+    with pytest.warns(QSDPWarning, match="layer 7 was not positive definite after 0 steps"):
         h = update_layer(theta, state, np.ones((2, 1)), np.ones(2), RLSSettings(), name="layer 7")
     assert h == pytest.approx(1.2)
     assert state.resets == 1
