@@ -48,7 +48,6 @@ def describe_machine() -> dict[str, Any]:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    load = others_load()
     return {
         "processor": name,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -57,7 +56,7 @@ def describe_machine() -> dict[str, Any]:
         "blas": ", ".join(dict.fromkeys(f"{one['internal_api']} {one['version']}" for one in blas)) or "unknown",
         "threads": max((one["num_threads"] for one in blas), default=1),
         "commit": commit(),
-        "load": load,
+        "load": (load := others_load()),
         "loaded": load is not None and load > LOADED,
         "date": time.strftime("%Y-%m-%d"),
     }
@@ -137,8 +136,7 @@ class _Module(NamedTuple):
 @functools.cache
 def _definition(module: str, name: str, changed: int) -> _Definition:
     """Return the code of a name, with the names, attributes and strings in it."""
-    own = _module(module).own
-    needed, mentioned = [], set()
+    own, needed, mentioned = _module(module).own, [], set()
     for node in (node for statement in own[name] for node in ast.walk(statement)):
         match node:
             case ast.Constant(value=str(text)) if text.isidentifier():
@@ -216,8 +214,9 @@ def _parsed(path: Path, changed: int) -> _Module:
                 node.args[1:] = [one for one in node.args[1:] if not isinstance(one, ast.Constant | ast.JoinedStr)]
             case ast.FunctionDef():
                 node.returns = None
-        if isinstance(body := getattr(node, "body", None), list):
-            node.body = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            texts = [one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
+            node.body = [one for one in node.body if one not in texts]
     for statement in tree.body:
         for name in _bound(statement):
             own.setdefault(name, []).append(statement)
