@@ -364,8 +364,8 @@ def test_flips_end_in_a_local_optimum():
         ([["a", "b"], ["b", "a"]], InvalidTypeError, "M must be a numeric array"),
         ([1.0, 2.0], InvalidInputError, r"M must have shape \(n, d\); got shape \(2,\)"),
         (scipy.sparse.coo_array([1.0, 2.0]), InvalidInputError, r"M must have two dimensions; got shape \(2,\)"),
-        (np.zeros((0, 0)), InvalidInputError, "M must have a row and a column at least"),
-        (scipy.sparse.csr_array((0, 2)), InvalidInputError, "M must have a row and a column at least"),
+        (np.zeros((0, 0)), InvalidInputError, "M must have at least one row and one column"),
+        (scipy.sparse.csr_array((0, 2)), InvalidInputError, "M must have at least one row and one column"),
         ([[1j]], InvalidInputError, "M must be a numeric array"),
     ],
 )

@@ -128,9 +128,9 @@ def test_certificates_are_checked_from_files(vector, arguments, bound_type, tmp_
     ):
         with pytest.raises(qsdp_check.ClaimError, match=reason):
             qsdp_check.check({**arrays, name: change(arrays[name])})
-    with pytest.raises(StorageError, match="another problem"):
+    with pytest.raises(StorageError, match="a different problem"):
         qsdp.load_certificate(path, problem.with_beta(1.0))
-    with pytest.raises(StorageError, match="another problem"):
+    with pytest.raises(StorageError, match="a different problem"):
         qsdp.load_certificate(path, TrainingProblem(X, y, beta=20.0, **arguments))
 
 
@@ -392,7 +392,7 @@ HOLES[[1, 3], [0, 2]] = np.nan
         ((np.ones((5, 6)), np.ones(5), np.ones(4)), r"sample_weight must have shape \(5,\)"),
         ((np.full((5, 6), "a"), np.ones(5)), "X must be a numeric array"),
         ((np.ones((5, 6)) * 1e120, np.ones(5)), "X must be zero or have its largest magnitude within"),
-        ((np.zeros((0, 6)), np.zeros(0)), "X must have a row"),
+        ((np.zeros((0, 6)), np.zeros(0)), "X must have at least one row"),
     ],
 )
 def test_refused_rows_leave_what_was_accumulated(arguments, message):
@@ -590,7 +590,7 @@ def test_what_needs_rows_says_so(use):
     X, y, _ = rows()
     problem = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(X, y), beta=20.0)
     network = qsdp.BilinearNetwork(np.ones((1, 6)), np.ones((1, 6)), [0.1])
-    with pytest.raises(InvalidInputError, match="needs the rows of the data, and a problem from statistics has none"):
+    with pytest.raises(InvalidInputError, match="needs the rows of the data, which a problem from statistics"):
         use(problem, network)
 
 
@@ -602,7 +602,7 @@ def test_problems_that_statistics_do_not_have():
         TrainingProblem.from_statistics(statistics, beta=1.0, loss="huber")
     with pytest.raises(InvalidTypeError, match="statistics must be SufficientStatistics; got ndarray"):
         TrainingProblem.from_statistics(X, beta=1.0)
-    with pytest.raises(InvalidInputError, match="statistics must have a row"):
+    with pytest.raises(InvalidInputError, match="statistics must have at least one row"):
         TrainingProblem.from_statistics(SufficientStatistics(), beta=1.0)
     with pytest.raises(InvalidInputError, match="statistics must have at least one row to be saved"):
         SufficientStatistics().save("statistics")

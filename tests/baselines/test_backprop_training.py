@@ -157,7 +157,7 @@ class Quartic(Squared):
 
 
 def test_losses_of_ones_own_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="PyTorch knows no gradient"):
+    with pytest.raises(InvalidInputError, match="PyTorch has no gradient"):
         torch_loss(Quartic())
 
 

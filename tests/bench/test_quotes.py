@@ -19,7 +19,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="nan is no time"):
+    with pytest.raises(ValueError, match="nan is not a time"):
         common.duration(math.nan)
 
 

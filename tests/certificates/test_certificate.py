@@ -138,7 +138,7 @@ OTHERS: dict[str, TrainingProblem] = {
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 def test_relaxations_of_another_problem(other: TrainingProblem, solved: dict[str, Relaxation]) -> None:
-    with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
+    with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
         certify(NETWORK, other, solved["squared"])
 
 
@@ -177,7 +177,7 @@ def test_problems_of_other_levels_and_activations_are_others(
         other.levels,
         other.activation,
     )
-    with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
+    with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
         certify(network, other, solved["squared"])
     relaxation = solve_relaxation(other)
     certificate = certify(network, other, relaxation)

@@ -80,7 +80,7 @@ def test_demo_is_reproducible() -> None:
     ("arguments", "message"),
     [
         (["--dataset", "iris", "--neurons", "2"], "--neurons must be at least 3, one for each class; got 2"),
-        (["--dataset", "diabetes", "--loss", "hinge"], "--loss hinge is for classes, the target of diabetes is a"),
+        (["--dataset", "diabetes", "--loss", "hinge"], "--loss hinge is for classes, but the target of diabetes is a"),
         (["--dataset", "diabetes", "--loss", "cross_entropy"], "use one of squared, absolute, huber"),
         (["--loss", "cubic"], "--loss must be one of"),
         (["--levels", "1"], "levels must be an integer from 2 to 128; got 1"),

@@ -191,7 +191,7 @@ def test_rows_of_a_sample_count_by_their_own_weights(data: Path, monkeypatch: py
 def test_what_cannot_be_streamed(data: Path) -> None:
     streamed = ["fit", data, "--target", "label", "--memory", 0]
     message = refused(*streamed, "--class-weight", "balanced")
-    assert "is larger than --memory allows and is streamed, which takes no --class-weight" in message
+    assert "is larger than --memory allows and is streamed, which does not support --class-weight" in message
     message = refused(*streamed, "--loss", "logistic", "--refine", "exact", "--beta", 1.0)
     assert "refine must be one of none, refit, polish for rows in batches and a loss other than 'squared'" in message
     data.write_text(text_of() + "1,oops,red,1,1,no\n")

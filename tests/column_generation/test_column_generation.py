@@ -687,7 +687,7 @@ def test_problems_that_are_refused(neurons: str) -> None:
 def test_relaxations_of_other_problems(other: TrainingProblem, request: pytest.FixtureRequest) -> None:
     relaxation = solve_relaxation(other)
     request.getfixturevalue("no_work")
-    with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
+    with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
         column_generation(PROBLEM, relaxation=relaxation)
 
 

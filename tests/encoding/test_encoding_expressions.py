@@ -79,7 +79,7 @@ def test_bytes_hold_bits():
     assert encoded.tolist() == [[1, 0], [0, 0]]
     with pytest.raises(InvalidInputError, match="of floats, as not all inputs are integers; got int8"):
         MIXED.encode(TABLE, dtype="int8")
-    with pytest.raises(InvalidInputError, match="dtype int8 does not hold inputs from 0 to 256"):
+    with pytest.raises(InvalidInputError, match="dtype int8 cannot hold inputs from 0 to 256"):
         BITS.scaled([256.0, 1.0]).encode([np.array([50.0])], dtype=np.int8)
 
 
@@ -116,7 +116,7 @@ DAMAGE = {
     "input column must have": lambda state: state["columns"][0].pop("fill"),
     "fill cannot be inf": lambda state: state["columns"][1].update(fill=float("inf")),
     "categories cannot be": lambda state: state["columns"][2].update(categories=["a", "a"]),
-    "of numbers and of symbols": lambda state: state["columns"][2].update(fill=1.0),
+    "both numbers and symbols": lambda state: state["columns"][2].update(fill=1.0),
     "no column 3": lambda state: state["expressions"][0].update(position=3),
     "kind cannot be 'below'": lambda state: state["expressions"][0].update(kind="below"),
     "scale cannot be 0.0": lambda state: state["expressions"][0].update(scale=0.0),

@@ -224,7 +224,7 @@ WRONG = {
     "handle_unknown must be one of": {"handle_unknown": "error?"},
     "categorical_features must be one of 'from_dtype'": {"categorical_features": "all"},
     "categorical_features must have 2 entries as a mask; got 1": {"categorical_features": [True]},
-    "categorical_features names 'z', which is no column": {"categorical_features": ["z"]},
+    "categorical_features names 'z', which is not a column": {"categorical_features": ["z"]},
 }
 
 
@@ -250,7 +250,7 @@ def test_wrong_tables():
             TableEncoder().fit(frame().assign(when=when))
     with pytest.raises(InvalidTypeError, match=r"column 'when' of X holds times, .*X\['when'\].dt.total_seconds"):
         TableEncoder().fit(frame().assign(when=dates - dates[0]))
-    with pytest.raises(InvalidInputError, match="must have a row and a column at least"):
+    with pytest.raises(InvalidInputError, match="must have at least one row and one column"):
         TableEncoder().fit(frame().iloc[:0])
     with pytest.raises(InvalidInputError, match="sample_weight must be >= 0"):
         TableEncoder().fit(frame(), sample_weight=[-1, 1, 1, 1, 1, 1])

@@ -348,7 +348,7 @@ def test_shared_gram_matrices_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
         ({"cv": 1}, InvalidInputError, "cv must be"),
         ({"cv": 100}, InvalidInputError, "cv must be"),
         ({"cv": "many"}, InvalidInputError, "cv must be"),
-        ({"cv": []}, InvalidInputError, "cv must give a split"),
+        ({"cv": []}, InvalidInputError, "cv must give at least one split"),
         ({"scoring": "beauty"}, InvalidInputError, "scoring must be .*beauty"),
         ({"evaluate": "both"}, InvalidInputError, "evaluate must be one of 'network', 'relaxation'; got 'both'"),
         ({"n_neurons": 0}, InvalidInputError, "n_neurons must be"),
@@ -490,7 +490,7 @@ def test_scorers_that_take_no_weights_are_refused() -> None:
     model = quick(Regressor, scoring=lambda estimator, X, y: 0.0)
     model.fit(X, REAL)
     for scoring in (model.scoring, "neg_max_error"):
-        with pytest.raises(InvalidInputError, match="scoring must take sample_weight"):
+        with pytest.raises(InvalidInputError, match="scoring must accept sample_weight"):
             quick(Regressor, scoring=scoring).fit(X, REAL, COUNTS)
 
 

@@ -105,5 +105,5 @@ def test_files_and_other_formats(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     with pytest.raises(ExportError, match="layout must be 'form' for an integer form"):
         to_onnx(form, layout="neurons")
-    with pytest.raises(ExportError, match="an integer form has no more"):
+    with pytest.raises(ExportError, match="an integer form no longer has"):
         to_qonnx(form)

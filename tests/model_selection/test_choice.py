@@ -64,7 +64,7 @@ def test_of_equal_scores_the_first_is_taken_and_nan_is_the_worst():
 @pytest.mark.parametrize(
     ("grid", "error", "message"),
     [
-        ({}, InvalidInputError, "grid must have a name"),
+        ({}, InvalidInputError, "grid must have at least one name"),
         ({"beta": [1.0]}, InvalidInputError, "two different values of 'beta'"),
         ({"beta": [1.0, 0.0]}, InvalidInputError, "beta in grid must be a finite number > 0"),
         ({"beta": "12"}, InvalidTypeError, "a sequence of values for 'beta'"),

@@ -134,9 +134,9 @@ def test_the_smallest_form_is_stored(tmp_path: Path) -> None:
 
 def test_weights_that_are_not_shared_have_no_integers(tmp_path: Path) -> None:
     network = random_network(np.random.default_rng(0), 300, 2)
-    with pytest.raises(InvalidInputError, match="alpha must be shared"):
+    with pytest.raises(InvalidInputError, match="alpha must be the same"):
         network.to_integer_form()
-    with pytest.raises(InvalidInputError, match="alpha must be shared"):
+    with pytest.raises(InvalidInputError, match="alpha must be the same"):
         network.save(tmp_path / "none", form="integers")
     assert not (tmp_path / "none").exists()
     with pytest.raises(InvalidInputError, match=r"form must be one of.*did you mean 'integers'"):

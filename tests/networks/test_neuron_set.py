@@ -95,7 +95,7 @@ def test_bits_are_near_the_logarithm_of_the_number_of_sets(m: int, tmp_path: Pat
 def test_weights_that_are_not_shared_are_no_set(tmp_path: Path) -> None:
     network = random_network(np.random.default_rng(0), 30, 5)
     assert network.set_bits == network.n_bits
-    with pytest.raises(InvalidInputError, match="alpha must be shared"):
+    with pytest.raises(InvalidInputError, match="alpha must be the same"):
         network.save(tmp_path / "none", form="set")
     assert not (tmp_path / "none").exists()
 

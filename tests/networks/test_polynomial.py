@@ -758,18 +758,18 @@ FIELDS = sorted(HEADER)
 @pytest.mark.parametrize("value", [0, -1, 10**20, 2**63, 1.0, 2.0, True, False, "2", None, [2], {}], ids=repr)
 @pytest.mark.parametrize("name", ["n_neurons", "n_inputs", "largest_weight"])
 def test_hostile_sizes(tmp_path: Path, name: str, value: Any) -> None:
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER | {name: value}, ARRAYS)
 
 
 @pytest.mark.parametrize("value", [5, 8, 100, 127, 128, 255, 256, 1000, 2**31])
 def test_hostile_largest_weights(tmp_path: Path, value: int) -> None:
     # Three weights of 3 bits are two bytes a neuron; what needs 4 bits or more does not fit.
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": np.zeros((2, 1), np.uint8)})
     wide = np.zeros((2, -(-3 * (2 * value).bit_length() // 8)), np.uint8)
     if value > 127:
-        with pytest.raises(StorageError, match="no valid network"):
+        with pytest.raises(StorageError, match="not a valid network"):
             load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": wide})
     else:
         load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": wide})
@@ -785,13 +785,13 @@ def test_numbers_beyond_the_largest_weight(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0, 1, 0.0, "false", None, [], [False]], ids=repr)
 def test_hostile_parity(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER | {"one_parity": value}, ARRAYS)
 
 
 def test_a_parity_that_contradicts_the_arrays(tmp_path: Path) -> None:
     # Three values of two bits are one byte a neuron, not two.
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER | {"one_parity": True}, ARRAYS)
 
 
@@ -821,7 +821,7 @@ def test_a_parity_that_contradicts_the_arrays(tmp_path: Path) -> None:
 )
 def test_hostile_activations(tmp_path: Path, value: Any) -> None:
     # Not a name either: what it stands for could change with the version.
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER | {"activation": value}, ARRAYS)
 
 
@@ -842,34 +842,34 @@ def test_activations_that_json_can_but_should_not_say(tmp_path: Path, text: str)
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_missing_fields(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, {k: v for k, v in HEADER.items() if k != name}, ARRAYS)
 
 
 @pytest.mark.parametrize("name", ["levels", "bias", "", "N_neurons"])
 def test_extra_fields(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER | {name: 2}, ARRAYS)
 
 
 @pytest.mark.parametrize("name", ["Q", "alpha", "bias"])
 def test_missing_tensors(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER, {k: v for k, v in ARRAYS.items() if k != name})
 
 
 @pytest.mark.parametrize("name", ["payload", "U", "V", "shared", "sizes"])
 def test_extra_tensors(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER, {**ARRAYS, name: np.zeros(2)})
 
 
 def test_files_of_one_kind_under_the_name_of_the_other(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER, ARRAYS, kind="bilinear-network")
     random_network(np.random.default_rng(0), 2, 3).save(tmp_path / "b")
     _, header, arrays = read_archive(tmp_path / "b", "bilinear-network")
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, header, arrays)
 
 

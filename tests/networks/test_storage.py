@@ -533,7 +533,7 @@ def test_the_hostile_files_would_load_without_their_fault(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["n_neurons", "n_inputs", "levels"])
 def test_hostile_sizes(tmp_path: Path, name: str, value: Any) -> None:
     write_archive(tmp_path / "n", KIND, HEADER | {name: value}, ARRAYS)
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load_network(tmp_path / "n")
 
 
@@ -552,14 +552,14 @@ def test_sizes_that_contradict_the_arrays(tmp_path: Path, n_inputs: int) -> None
 def test_hostile_levels(tmp_path: Path, levels: int) -> None:
     # What takes more bits does not fit, and no level is more than 127.
     write_archive(tmp_path / "n", KIND, HEADER | {"levels": levels}, ARRAYS)
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load_network(tmp_path / "n")
     wide = np.zeros((3, -(-5 * (levels - 1).bit_length() // 8)), np.uint8)
     write_archive(tmp_path / "n", KIND, HEADER | {"levels": levels}, ARRAYS | {"U": wide, "V": wide})
     if levels in range(2, 129):
         assert load_network(tmp_path / "n").U.tolist() == [[1 - levels] * 5] * 3
     else:
-        with pytest.raises(StorageError, match="no valid network"):
+        with pytest.raises(StorageError, match="not a valid network"):
             load_network(tmp_path / "n")
 
 
@@ -590,7 +590,7 @@ def test_hostile_levels(tmp_path: Path, levels: int) -> None:
 def test_hostile_activations(tmp_path: Path, value: Any) -> None:
     # Not a name either: what it stands for could change with the version.
     write_archive(tmp_path / "n", KIND, HEADER | {"activation": value}, ARRAYS)
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load_network(tmp_path / "n")
 
 
@@ -635,14 +635,14 @@ def test_hostile_shared_weights(tmp_path: Path, shared: Any, sizes: Any) -> None
         {"sizes": good["sizes"]},
     ):
         write_archive(tmp_path / "n", KIND, HEADER, weights | arrays)
-        with pytest.raises(StorageError, match="no valid network"):
+        with pytest.raises(StorageError, match="not a valid network"):
             load_network(tmp_path / "n")
 
 
 @pytest.mark.parametrize("missing", sorted(HEADER))
 def test_missing_sizes(tmp_path: Path, missing: str) -> None:
     write_archive(tmp_path / "n", KIND, {k: v for k, v in HEADER.items() if k != missing}, ARRAYS)
-    with pytest.raises(StorageError, match=f"no valid network: .*{missing}"):
+    with pytest.raises(StorageError, match=f"not a valid network: .*{missing}"):
         load_network(tmp_path / "n")
 
 
@@ -714,20 +714,20 @@ def test_scalar_tensors(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("missing", ["U", "V", "alpha"])
 def test_missing_tensors(tmp_path: Path, missing: str) -> None:
     write_archive(tmp_path / "n", KIND, HEADER, {k: v for k, v in ARRAYS.items() if k != missing})
-    with pytest.raises(StorageError, match=rf"no valid network: .*({missing}|arrays \['U', 'V'\])"):
+    with pytest.raises(StorageError, match=rf"not a valid network: .*({missing}|arrays \['U', 'V'\])"):
         load_network(tmp_path / "n")
 
 
 def test_extra_tensors_are_refused(tmp_path: Path) -> None:
     write_archive(tmp_path / "n", KIND, HEADER, ARRAYS | {"payload": np.zeros(3)})
-    with pytest.raises(StorageError, match=r"no valid network: .*payload"):
+    with pytest.raises(StorageError, match=r"not a valid network: .*payload"):
         load_network(tmp_path / "n")
 
 
 def test_extra_entries_of_the_header_are_refused(tmp_path: Path) -> None:
     # The header is strict: what this version does not know could change what the file means.
     write_archive(tmp_path / "n", KIND, HEADER | {"surprise": [1, 0, 0]}, ARRAYS)
-    with pytest.raises(StorageError, match=r"no valid network: .*surprise"):
+    with pytest.raises(StorageError, match=r"not a valid network: .*surprise"):
         load_network(tmp_path / "n")
 
 
@@ -834,7 +834,7 @@ def test_lone_surrogates_in_the_metadata(tmp_path: Path, name: str) -> None:
 
 def test_lone_surrogates_under_a_right_digest(tmp_path: Path) -> None:
     write_raw(tmp_path / "n", '{"n_neurons": "\ud800", "n_inputs": 5, "levels": 2, "activation": null}', ARRAYS)
-    with pytest.raises(StorageError, match="no valid network"):
+    with pytest.raises(StorageError, match="not a valid network"):
         load_network(tmp_path / "n")
 
 

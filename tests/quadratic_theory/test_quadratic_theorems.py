@@ -370,7 +370,7 @@ def test_bad_constructions(change: dict, message: str) -> None:
 
 
 def test_balls_that_meet_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="the balls 0 and 2 meet"):
+    with pytest.raises(InvalidInputError, match="the balls 0 and 2 intersect"):
         ball_neurons([[0.0], [9.0], [1.0]], [0.5, 0.5, 0.5])
     with pytest.raises(InvalidInputError, match="radii must be 2 numbers"):
         ball_neurons([[0.0], [9.0]], [0.5])

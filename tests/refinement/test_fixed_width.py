@@ -254,7 +254,7 @@ def test_what_does_not_fit():
         )
     with pytest.raises(InvalidInputError, match=r"starts\[0\] must have a shared second layer"):
         train_fixed_width(problem, 2, starts=[qsdp.BilinearNetwork(U, U, [1.0, 2.0])])
-    with pytest.raises(InvalidInputError, match="relaxation must be one of the same problem"):
+    with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
         train_fixed_width(problem, 2, relaxation=qsdp.solve_relaxation(random_problem(1, 3, 10)))
     with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem"):
         train_fixed_width(None, 2)

@@ -379,7 +379,7 @@ def test_relaxed_objective_of_several_outputs() -> None:
         value = problem.relaxed_objective(Z, rho, regularization=regularization)
         assert value == pytest.approx(expected + factor * 0.3 * 3 * 2.0, rel=1e-12)
     for bad_Z, bad_rho in ((Z[:1], rho), (Z, rho[:1]), ([*Z, Z[0]], [*rho, 1.0])):
-        with pytest.raises(InvalidInputError, match=r"Z and rho must be 2"):
+        with pytest.raises(InvalidInputError, match=r"Z and rho must have 2"):
             problem.relaxed_objective(bad_Z, bad_rho)
 
 
