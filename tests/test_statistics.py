@@ -590,7 +590,8 @@ def test_what_needs_rows_says_so(use):
     X, y, _ = rows()
     problem = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(X, y), beta=20.0)
     network = qsdp.BilinearNetwork(np.ones((1, 6)), np.ones((1, 6)), [0.1])
-    with pytest.raises(InvalidInputError, match="needs the rows of the data, which a problem from statistics"):
+    message = "needs the rows of the data, which a problem from statistics does not have"
+    with pytest.raises(InvalidInputError, match=message):
         use(problem, network)
 
 

@@ -70,10 +70,10 @@ def _send(measure: Measure, case: dict[str, Any], memory: float | None, sender: 
 
 
 def program(command: list[Any], cwd: str | None = None, timeout: float | None = None) -> tuple[float, float, int]:
-    """Run a program; return its seconds, its peak memory in MiB and its exit status (124 after `timeout` seconds)."""
+    """Run a program; return its seconds, its peak memory in MiB and its exit status."""
     # With a time limit of its own, `subprocess` looks at the clock only every 50 ms.
     limited = ["timeout", str(timeout)] if timeout is not None else []
-    apart = [sys.executable, "-S", "-E", "-c", _APART, *limited, *map(os.fspath, command)]
+    apart = [*limited, sys.executable, "-S", "-E", "-c", _APART, *map(os.fspath, command)]
     ran = subprocess.run(apart, cwd=cwd, capture_output=True, text=True, check=True)
     seconds, kib, status = ran.stdout.split()
     return float(seconds), int(kib) / 1024, int(status)

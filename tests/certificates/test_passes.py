@@ -195,7 +195,7 @@ def test_a_certificate_of_other_rows_or_claims_is_denied(tmp_path: Path, capsys:
     certificate = certify(network, batches_of(full), relaxation, passes=2)
     other = TrainingProblem(full.X, -full.y, beta=full.beta, loss="logistic")
     assert checked(certificate, other, tmp_path) == 1
-    assert "does not belong to" in capsys.readouterr().out
+    assert "the certificate does not belong to" in capsys.readouterr().out
     assert checked(replace(certificate, lower_bound=1.5 * certificate.lower_bound), full, tmp_path) == 1
     assert "is proven, not" in capsys.readouterr().out
     proof = certificate.proof

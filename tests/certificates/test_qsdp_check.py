@@ -474,7 +474,7 @@ def test_weighted_certificates_are_written_read_and_confirmed(
             tmp_path / name,
             **{**arrays, "sample_weight": changed} if name == "other" else {"X": problem.X, "y": problem.y},
         )
-        assert "does not belong to" in answer(path, capsys, "--data", str(tmp_path / f"{name}.npz"))[1]
+        assert "the certificate does not belong to" in answer(path, capsys, "--data", str(tmp_path / f"{name}.npz"))[1]
         with pytest.raises(StorageError, match=r"belongs to different data|belongs to a different problem"):
             load_certificate(path, with_weights(problem, changed))
 

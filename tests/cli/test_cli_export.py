@@ -89,7 +89,7 @@ def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.M
     assert "C identifier" in refused("export", model, "--to", "c", "--output", "x-y.c")
     assert "width must be 16, 32 or 64; got 24" in refused("export", model, "--to", "c", "--width", 24)
     assert "column_width must be 16 or 32; got 8" in refused("export", model, "--to", "c", "--column-width", 8)
-    assert "column-width is not an option of --to onnx" in refused(
+    assert "--column-width is not an option of --to onnx" in refused(
         "export", model, "--to", "onnx", "--column-width", 16
     )
     assert "does not exist" in refused("export", model, "--to", "c", "--output", "none/x.c")

@@ -394,5 +394,5 @@ def test_an_interrupted_polish_is_the_last_one(here: Path, monkeypatch: pytest.M
     (here / "messy.csv").write_bytes(messy())
     result = run(*FIT_LABEL, "--keep-partial")
     assert (result.exit_code, len(polishes)) == (130, 1)
-    assert result.stderr.count("interrupted: returning the best network") == 1
+    assert result.stderr.count("interrupted: returning the best network so far, of objective") == 1
     assert load_model("messy.qsdp").network.n_neurons == polishes[0].n_neurons

@@ -221,7 +221,11 @@ def test_sparse_labels_are_dense_ones() -> None:
     ("options", "y", "message"),
     [
         ({"class_weight": "balanced"}, LABELS, "class_weight must be None for several labels; got 'balanced'"),
-        ({"loss": "cross_entropy"}, LABELS, "loss must be a sum over the labels if there are several"),
+        (
+            {"loss": "cross_entropy"},
+            LABELS,
+            "loss must be a sum over the labels if there are several; got 'cross_entropy'",
+        ),
         ({}, np.stack([THREE, CODES], axis=1), "labels of several columns must be zeros and ones.*; got multiclass-"),
         ({}, 2 * LABELS - 1, r"y must have shape \(n,\), or hold zeros and ones.*; got shape .* with -1"),
         (

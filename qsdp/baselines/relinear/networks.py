@@ -232,7 +232,7 @@ def _copy_state(source: nn.Module, target: nn.Module) -> None:
     if {name: tensor.shape for name, tensor in given.items()} != {
         name: tensor.shape for name, tensor in wanted.items()
     }:
-        raise InvalidInputError(f"source must have {target} as the target does; got {source}")
+        raise InvalidInputError(f"source must have {target}, as the target has; got {source}")
     for name, tensor in wanted.items():
         tensor.copy_(given[name])
 

@@ -191,7 +191,7 @@ class ReLinear:
                     raise InvalidInputError(f"{name} must be at most gamma_r = {base:g} with 'sg'; got {rate:g}")
                 if self.variant != "sg" and rate != base < math.inf:
                     raise InvalidInputError(
-                        f"{name} must be gamma_r = {base:g} in variant {self.variant!r}; got {rate:g}: 'sg' has others"
+                        f"{name} must be gamma_r = {base:g} in variant {self.variant!r}; got {rate:g}: free in 'sg'"
                     )
 
     def zero_grad(self) -> None:

@@ -141,7 +141,7 @@ def _step(
 
     def apply() -> None:
         if reset:
-            warn(f"P of {name} was not positive definite after {state.steps} steps and was reset")
+            warn(f"P of {name} was not positive definite after {state.steps} steps: reset to its initial value")
             state.P[...] = settings.initial_inverse * np.eye(len(state.P))
             state.resets += 1
         change = product[:, :n_out] * (-learning_rate / h)

@@ -298,7 +298,7 @@ class _Step:
     def reset(self) -> None:
         """Reset P to its initial value, because rounding errors have made it indefinite."""
         name, count = self.map.name, self.state["step"]
-        warn(f"P of {name!r} was not positive definite after {count} steps and was reset")
+        warn(f"P of {name!r} was not positive definite after {count} steps: reset to its initial value")
         self.state["P"].zero_().fill_diagonal_(self.group["initial_inverse"])
         self.state["resets"] += 1
         self.scale = None

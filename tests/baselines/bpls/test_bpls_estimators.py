@@ -143,7 +143,10 @@ def test_regression_of_several_targets() -> None:
 # -- what is refused, before any work -----------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"hidden": 2.5}, "hidden must be the width of one hidden layer, or a sequence of widths, one for each"),
+    (
+        {"hidden": 2.5},
+        "hidden must be the width of one hidden layer, or a sequence of widths, one for each layer; got 2.5",
+    ),
     ({"hidden": "50"}, "hidden must be the width of one hidden layer, or a sequence of widths"),
     ({"hidden": 0}, "hidden must be an integer >= 1; got 0"),
     ({"hidden": True}, "hidden must be an integer >= 1; got True"),

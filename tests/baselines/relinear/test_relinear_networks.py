@@ -156,7 +156,10 @@ def test_start_functions() -> None:
             lambda: ReLinearNetwork([3, 1], ["power_only"]),
             "'power_only' is excluded: .*QuadraticNetworkClassifier has all families",
         ),
-        (lambda: ReLinearNetwork([3, 2, 1], ["fan"]), r"family must be one value or 2, one for each layer"),
+        (
+            lambda: ReLinearNetwork([3, 2, 1], ["fan"]),
+            r"family must be one value or 2, one for each layer; got \['fan'\]",
+        ),
         (lambda: ReLinearNetwork([3, 1], 7), "family must be a name, or one for each layer; got 7"),
         (
             lambda: ReLinearNetwork([3, 1], activation="square"),

@@ -303,7 +303,8 @@ def test_7_4_5_quadratic_parameters_learn_from_the_start() -> None:
 
 
 def test_no_conventional_start_is_refused_with_the_reason() -> None:
-    with pytest.raises(InvalidInputError, match="SquareActivationLinear has no standard initialisation: a squared"):
+    message = "SquareActivationLinear has no standard initialisation: a squared affine"
+    with pytest.raises(InvalidInputError, match=message):
         SquareActivationLinear(2, 1).start_conventional(torch.zeros(1, 2))
 
 

@@ -283,7 +283,11 @@ def test_linear_model_is_one_quadratic_form():
         (Classifier, {"hidden": (4, 2.5)}, "hidden must be an integer >= 1; got 2.5"),
         (Classifier, {"activation": "rellu"}, "activation must be one of .*did you mean 'relu'"),
         (Classifier, {"learning_rate": -1.0}, "learning_rate must be a finite number > 0"),
-        (Classifier, {"learning_rate": [1.0]}, "learning_rate must be one value or 2, one for each layer"),
+        (
+            Classifier,
+            {"learning_rate": [1.0]},
+            "learning_rate must be one value or 2, one for each layer that RLS trains",
+        ),
         (Classifier, {"learning_rate": [1.0, np.nan]}, "learning_rate must be a finite number > 0; got nan"),
         (Classifier, {"ratio": -0.1}, "ratio must be a finite number >= 0"),
         (Classifier, {"forgetting": 0.0}, "forgetting must be a finite number > 0"),
