@@ -48,6 +48,7 @@ def describe_machine() -> dict[str, Any]:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    load = others_load()
     return {
         "processor": name,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -56,7 +57,7 @@ def describe_machine() -> dict[str, Any]:
         "blas": ", ".join(dict.fromkeys(f"{one['internal_api']} {one['version']}" for one in blas)) or "unknown",
         "threads": max((one["num_threads"] for one in blas), default=1),
         "commit": commit(),
-        "load": (load := others_load()),
+        "load": load,
         "loaded": load is not None and load > LOADED,
         "date": time.strftime("%Y-%m-%d"),
     }
@@ -215,8 +216,7 @@ def _parsed(path: Path, changed: int) -> _Module:
             case ast.FunctionDef():
                 node.returns = None
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            texts = [one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
-            node.body = [one for one in node.body if one not in texts]
+            node.body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     for statement in tree.body:
         for name in _bound(statement):
             own.setdefault(name, []).append(statement)
