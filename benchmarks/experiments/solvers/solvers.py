@@ -188,7 +188,7 @@ def _once(row: dict[str, Any] | None, who: str) -> str:
 def faster_claim(
     statement: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None, factor: float, level: float = LEVEL
 ) -> Claim:
-    """Return whether ours is `factor` times faster to its level; a peer that missed it would need even longer."""
+    """Return whether ours is `factor` times faster to its level; a peer not within a relative 1e-4 of it needs longer."""
     if ours is None or theirs is None:
         return not_measured(TARGET, statement)
     if "seconds" not in ours or "seconds" not in theirs:
@@ -197,7 +197,7 @@ def faster_claim(
         return exact(TARGET, statement, [False], f"qsdp reached {ours['relative_gap']:.1e}")
     ratio, gap = theirs["seconds"] / ours["seconds"], theirs.get("relative_gap")
     once = _once(ours, "qsdp ") + _once(theirs, "SCS ")
-    if gap is not None and gap <= 1.000001 * level:
+    if gap is not None and gap <= 1.0001 * level:
         return exact(TARGET, statement, [ratio >= factor], f"{ratio:.1f}{once}")
     left = f"more than {ratio:.1f}: SCS left {'no point' if gap is None else f'a gap of {gap:.1e}'}{once}"
     return exact(TARGET, statement, [True], left) if ratio >= factor else not_measured(TARGET, statement, left)
