@@ -188,7 +188,7 @@ def _once(row: dict[str, Any] | None, who: str) -> str:
 def faster_claim(
     statement: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None, factor: float, level: float = LEVEL
 ) -> Claim:
-    """Say if ours is `factor` times faster to its level (within a relative 1e-4); a peer that missed it needs longer."""
+    """Return whether ours is `factor` times faster to its level, to four digits; a peer that missed it needs longer."""
     if ours is None or theirs is None:
         return not_measured(TARGET, statement)
     if "seconds" not in ours or "seconds" not in theirs:
