@@ -3,8 +3,7 @@
 The data are four UCI sets (beta = 10), planted data (1000 x 60 and 5000 x 100, beta = 1), and principal components of
 60000 MNIST images, ten classes at once: 30 components (beta = 10) and 50 (four betas). `_peers` brings every solver to
 a relative gap of 1e-4, recomputed from the data by the same code. Seconds are medians of the wall time of whole calls,
-with compilation and, for our solvers, certification. Every case runs in its own process, whose peak memory is that of
-one solve. The record says if a solve was stopped, or killed for lack of memory.
+with compilation and, for our solvers, certification. Every case, with its peak memory, has its own process.
 """
 
 from __future__ import annotations
@@ -156,7 +155,8 @@ def claims(records: Records) -> list[Claim]:
                 ]
                 name = "SCS's own gap" if level == LEFT else f"a gap of {LEVEL:g}"
                 statement = f"{label(problem)}, to {name}: {factor:g} times faster than SCS."
-                made.append(faster_claim(statement, *both, factor, level))
+                left = both[1].get("relative_gap", level) if level == LEFT and both[1] else level
+                made.append(faster_claim(statement, *both, factor, max(left, level)))
     (ten,), betas = listed["mnist"], where(records, section="betas")
     found = [r.measured for r in where(records, solver="auto", problem=ten) if "seconds" in r.measured]
     taken = [m["seconds"] + m["reading"] for m in found]
@@ -188,7 +188,7 @@ def _once(row: dict[str, Any] | None, who: str) -> str:
 def faster_claim(
     statement: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None, factor: float, level: float = LEVEL
 ) -> Claim:
-    """Return whether ours is `factor` times faster to its level, to four digits; a peer that missed it needs longer."""
+    """Return whether ours is `factor` times faster to its level; a peer that missed it would need even longer."""
     if ours is None or theirs is None:
         return not_measured(TARGET, statement)
     if "seconds" not in ours or "seconds" not in theirs:
@@ -197,7 +197,7 @@ def faster_claim(
         return exact(TARGET, statement, [False], f"qsdp reached {ours['relative_gap']:.1e}")
     ratio, gap = theirs["seconds"] / ours["seconds"], theirs.get("relative_gap")
     once = _once(ours, "qsdp ") + _once(theirs, "SCS ")
-    if gap is not None and gap <= 1.0001 * level:
+    if gap is not None and gap <= 1.000001 * level:
         return exact(TARGET, statement, [ratio >= factor], f"{ratio:.1f}{once}")
     left = f"more than {ratio:.1f}: SCS left {'no point' if gap is None else f'a gap of {gap:.1e}'}{once}"
     return exact(TARGET, statement, [True], left) if ratio >= factor else not_measured(TARGET, statement, left)
