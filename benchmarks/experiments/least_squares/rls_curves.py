@@ -261,15 +261,14 @@ def _sweep_claims(records: Records, place: Place, epoch: int) -> list[Claim]:
         {seed: float(np.ptp([own[seed] for own in one.values()])) for seed in set.intersection(*map(set, one.values()))}
         for one in (k, eta)
     ]
-    plain = k["RLS"]
     said = {
         (f"Fig. 4{place.letter}", "k should be 0.1 (within half a point of the best)"): {
-            f"not below {label}": compare(plain, own, margin=-0.005, unit=100.0)
+            f"not below {label}": compare(k["RLS"], own, margin=-0.005, unit=100.0)
             for label, own in k.items()
             if label != "RLS"
         },
         (f"Fig. 5{place.letter}", "eta should be 1; larger and smaller values are worse"): {
-            f"above {label}": compare(plain, own, unit=100.0) for label, own in eta.items() if label != "RLS"
+            f"above {label}": compare(eta["RLS"], own, unit=100.0) for label, own in eta.items() if label != "RLS"
         },
         ("section VI-B", "Training is more sensitive to eta than to k"): {
             "the range over eta exceeds that over k": compare(ranges[1], ranges[0], unit=100.0)
@@ -282,7 +281,7 @@ def _sweep_claims(records: Records, place: Place, epoch: int) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw training loss and test error against epochs."""
+    """Draw training loss and test error against epochs, where there are methods to compare."""
     panels: dict[str, dict[str, dict[int, list[float]]]] = {}
     for (network, label), group in grouped(records, "network", "method").items():
         for title, labels in {**PANELS, **GRIDS}.items():
@@ -291,6 +290,7 @@ def plot(records: Records) -> Any:
                 for epoch, value in ((int(k), v) for record in group for k, v in record.measured[name].items()):
                     points[epoch].append(value if name == "loss" else 1.0 - value)
                 panels.setdefault(f"{network}, {title}: {name}", {})[label] = points
+    panels = {title: lines for title, lines in panels.items() if len(lines) > 1}
     return draw.curves(panels, "epochs", "training loss or test error", "xy") if panels else None
 
 
