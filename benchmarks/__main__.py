@@ -69,14 +69,9 @@ def module_of(name: str) -> Any:
     return importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}")
 
 
-def experiment_of(name: str) -> Experiment:
-    experiment: Experiment = module_of(name).EXPERIMENT
-    return experiment
-
-
 def chosen(wanted: Sequence[str]) -> list[Experiment]:
     """Return experiments by name, or all of them for 'all'."""
-    return [experiment_of(name) for name in (topics() if list(wanted) == ["all"] else wanted)]
+    return [module_of(name).EXPERIMENT for name in (topics() if list(wanted) == ["all"] else wanted)]
 
 
 def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:

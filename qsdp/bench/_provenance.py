@@ -30,7 +30,7 @@ _CALLED = (
     *("decision_function", "fit", "fit_transform", "partial_fit", "predict", "predict_proba", "transform"),
     *("forward", "get_params", "score", "set_params"),
 )
-#: Average number of other running processes above which times count as measured under load.
+#: Average number of processors used by other processes, above which times count as measured under load.
 LOADED = 0.5
 
 #: A module and a name in it: "Class.method" for a method, empty for the module itself.
@@ -38,7 +38,7 @@ Place = tuple[str, str]
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, versions, BLAS, threads, commit, load and date, since measurements depend on them."""
+    """Return processor, cores, versions, BLAS, threads, commit and date, since measurements depend on them."""
     name = platform.processor() or platform.machine()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -48,7 +48,6 @@ def describe_machine() -> dict[str, Any]:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    load = others_load()
     return {
         "processor": name,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -57,18 +56,16 @@ def describe_machine() -> dict[str, Any]:
         "blas": ", ".join(dict.fromkeys(f"{one['internal_api']} {one['version']}" for one in blas)) or "unknown",
         "threads": max((one["num_threads"] for one in blas), default=1),
         "commit": commit(),
-        "load": load,
-        "loaded": load is not None and load > LOADED,
         "date": time.strftime("%Y-%m-%d"),
     }
 
 
-def others_load() -> float | None:
-    """Return the load average of the last minute without this process's own share, or None if it is not known."""
-    if not hasattr(os, "getloadavg"):
-        return None
-    own = min(1.0, sum(os.times()[:2]) / 60.0)
-    return round(max(0.0, os.getloadavg()[0] - own), 2)
+def others_seconds() -> float:
+    """Return the processor seconds of all processes but this one and its ended children; nan except on Linux."""
+    with suppress(OSError):
+        user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text(encoding="ascii").split()[1:9])
+        return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
+    return float("nan")
 
 
 @functools.cache
@@ -84,9 +81,6 @@ def commit() -> str:
         return said("rev-parse", "--short=12", "HEAD") + "+" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
         return ""
-
-
-# -- sources ---------------------------------------------------------------------------------------------
 
 
 def sources_of(experiment: Experiment) -> str:

@@ -54,9 +54,6 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
     console.print(footing(experiment, results), style="dim", highlight=False)
 
 
-# -- Markdown --------------------------------------------------------------------------------------------
-
-
 def markdown_of(
     experiment: Experiment, results: Results, picture: str | None = None, claims: Sequence[Claim] | None = None
 ) -> str:

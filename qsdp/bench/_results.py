@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 
 from qsdp._utils.files import write_whole
 from qsdp.bench._experiment import Case, Experiment, Record
-from qsdp.bench._provenance import describe_machine, sources_of
+from qsdp.bench._provenance import LOADED, sources_of
 from qsdp.exceptions import StorageError
 
 __all__ = ["Results", "differences", "key_of", "load_results"]
@@ -71,16 +72,18 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
 
-    def add_machine(self, source: str = "") -> int:
-        """Return the index of this machine with these sources; add the machine if it is new.
+    def add_machine(self, here: dict[str, Any], load: float = math.nan) -> int:
+        """Return the index of a machine with its sources, on which others used `load` processors; add it if it is new.
 
         Machines that differ only in date and load are the same, unless one of them counts as loaded and the other does
-        not.
+        not. The largest load is kept.
         """
-        here = {**describe_machine(), "source": source}
+        known = None if math.isnan(load) else round(max(load, 0.0), 2)
+        here = {**here, "load": known, "loaded": load > LOADED}
         ignored = {"date": "", "load": None}
         for number, machine in enumerate(self.machines):
             if {**machine, **ignored} == {**here, **ignored}:
+                machine["load"] = max(filter(None, (machine["load"], known)), default=known)
                 return number
         self.machines.append(here)
         return len(self.machines) - 1

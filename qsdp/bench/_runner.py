@@ -13,11 +13,14 @@ from joblib import Parallel, delayed
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
 from qsdp.bench._experiment import Case, Experiment, Record
-from qsdp.bench._provenance import sources_of
+from qsdp.bench._provenance import describe_machine, others_seconds, sources_of
 from qsdp.bench._results import Results, _plain, differences, load_results
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["run_again", "run_experiment"]
+
+#: A case, its measurement or error message, its seconds, and the processor seconds of other processes meanwhile.
+Answer = tuple[Case, dict[str, Any] | str, float, float]
 
 
 def run_experiment(
@@ -55,28 +58,27 @@ def run_experiment(
     if quick and path.is_file() and not load_results(experiment, path).quick:
         raise InvalidInputError(f"{path} holds a full run; a quick one needs a file of its own")
     missing = results.missing(cases)[:limit]
-    machine = results.add_machine(sources_of(experiment)) if missing else 0
+    here = {**describe_machine(), "source": sources_of(experiment)} if missing else {}
     failures: list[tuple[Case, str]] = []
+    fresh: list[Answer] = []
     written = time.monotonic()
     try:
         with progress(verbose and bool(missing)) as stages, stages.stage(experiment.name) as bar:
             bar.count(0, len(missing))
             answers = parallel(delayed(_measure)(experiment.run, case) for case in missing)
-            for done, (case, answer, seconds) in enumerate(answers, 1):
+            for done, answer in enumerate(answers, 1):
                 bar.count(done, len(missing), f"{done} of {len(missing)}")
-                if isinstance(answer, str):
-                    failures.append((case, answer))
-                    continue
-                results.records.append(Record(case, answer, seconds, machine))
+                fresh.append(answer)
                 if time.monotonic() - written > 2.0:
-                    results.save(path)
+                    failures += _keep(fresh, here, results, path)
                     written = time.monotonic()
     except KeyboardInterrupt:
         results.interrupted = True
-        warn(f"interrupted: {len(results.of(cases))} of {len(cases)} cases are in {path}; run again to continue")
     finally:
         if missing:
-            results.save(path)
+            failures += _keep(fresh, here, results, path)
+    if results.interrupted:
+        warn(f"interrupted: {len(results.of(cases))} of {len(cases)} cases are in {path}; run again to continue")
     return results, failures
 
 
@@ -87,26 +89,40 @@ def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case
     """
     results = load_results(experiment, path)
     known = results.stale(experiment)
-    machine, found = results.add_machine(sources_of(experiment)), []
+    here, found = {**describe_machine(), "source": sources_of(experiment)}, []
     for record in random.Random(0).sample(known, min(count, len(known))):
-        _, answer, seconds = _measure(experiment.run, record.case)
+        _, answer, seconds, others = _measure(experiment.run, record.case)
         new = json.loads(json.dumps(answer, default=_plain))
         differing = [new] if isinstance(new, str) else differences(record.measured, new)
         if not differing:
+            machine = results.add_machine(here, others / max(seconds, 0.1))
             results.records[results.records.index(record)] = Record(record.case, new, seconds, machine)
             results.save(path)
         found.append((record.case, differing))
     return found
 
 
-def _measure(run: Any, case: Case) -> tuple[Case, dict[str, Any] | str, float]:
-    """Return a case, its measurement or error message, and the seconds."""
-    start = time.perf_counter()
+def _keep(fresh: list[Answer], here: dict[str, Any], results: Results, path: Path) -> list[tuple[Case, str]]:
+    """Move answers to the results, with the load during all of them, write the file, and return the failures."""
+    load, failures = sum(others for *_, others in fresh) / max(sum(seconds for *_, seconds, _ in fresh), 0.1), []
+    for case, answer, seconds, _ in fresh:
+        if isinstance(answer, str):
+            failures.append((case, answer))
+        else:
+            results.records.append(Record(case, answer, seconds, results.add_machine(here, load)))
+    fresh.clear()
+    results.save(path)
+    return failures
+
+
+def _measure(run: Any, case: Case) -> Answer:
+    """Measure a case."""
+    start, others = time.perf_counter(), others_seconds()
     try:
         measured: dict[str, Any] | str = dict(run(case))
     except Exception as error:
         measured = f"{type(error).__name__}: {error}"
-    return case, measured, time.perf_counter() - start
+    return case, measured, time.perf_counter() - start, others_seconds() - others
 
 
 def _parallel(n_jobs: int | None, backend: str | None) -> Parallel:

@@ -125,9 +125,6 @@ class Claim:
         return next((paper for paper in PAPERS if self.source.startswith(paper)), KINDS[self.kind])
 
 
-# -- evidence --------------------------------------------------------------------------------------------
-
-
 def compare(
     ours: Pairs, theirs: Pairs | float, *, less: bool = False, log: bool = False, margin: float = 0.0, unit: float = 1.0
 ) -> Evidence:
@@ -192,9 +189,6 @@ def either(parts: Sequence[Evidence]) -> Evidence:
     p_for = min(1.0, len(parts) * min(part.p_for for part in parts))
     number = " / ".join(part.number for part in parts)
     return Evidence(p_for, max(part.p_against for part in parts), number, min(part.count for part in parts))
-
-
-# -- claims ----------------------------------------------------------------------------------------------
 
 
 def not_measured(source: str, statement: str, why: str = "none of its cases has a record", figures: str = "") -> Claim:

@@ -9,7 +9,7 @@ main = pytest.importorskip("benchmarks.__main__", reason="not in the installed p
 
 @pytest.mark.parametrize("name", main.topics())
 def test_every_experiment_names_its_claims_before_anything_is_measured(name: str) -> None:
-    claims = main.experiment_of(name).claims([])
+    claims = main.module_of(name).EXPERIMENT.claims([])
     assert claims, "no claim at all"
     for claim in claims:
         assert claim.statement

@@ -284,7 +284,7 @@ def test_the_pages_of_results_are_what_the_files_say() -> None:
 
 @pytest.mark.parametrize("name", [name for name in main.topics() if hasattr(main.module_of(name), "quotes")])
 def test_quotes_do_with_a_part_of_the_records(name: str) -> None:
-    experiment = main.experiment_of(name)
+    experiment = main.module_of(name).EXPERIMENT
     path = main.HERE / "results" / f"{name}.json"
     if not path.is_file():
         pytest.skip("no results here")

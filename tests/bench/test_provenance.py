@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from qsdp.bench import Experiment, Record, Results, describe_machine, markdown_of, run_experiment, sources_of
 from qsdp.bench import _provenance as provenance
+from qsdp.bench import _runner as runner
 from qsdp.bench._report import _machines
 from qsdp.bench._results import differences
 from qsdp.bench._runner import run_again
@@ -188,16 +191,46 @@ def test_times_and_memory_do_not_differ(new: dict[str, Any], expected: list[str]
     assert differences(old, {**old, **new}) == expected
 
 
+@pytest.mark.skipif(not Path("/proc/stat").is_file(), reason="processor times of all processes are read from Linux")
+def test_processor_seconds_of_others_are_those_of_processes_that_are_not_children_or_still_run() -> None:
+    code = "import sys, time\nwhile time.process_time() < 1.0: pass\nprint(flush=True)\nsys.stdin.read()"
+    before = provenance.others_seconds()
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        during = provenance.others_seconds()
+    # The child's second counts as this process's from its end on; others use hundredths meanwhile.
+    assert during > before + 0.9
+    assert provenance.others_seconds() < during - 0.5
+
+
 def test_seconds_under_load_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each look at the clock is 10 s later; others begin to use three processors after the first case.
+    clock, others = itertools.count(0.0, 10.0), iter((0.0, 1.0, 1.0, 31.0))
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=clock.__next__, perf_counter=clock.__next__))
+    monkeypatch.setattr(runner, "others_seconds", others.__next__)
     experiment = written(tmp_path, "", monkeypatch)
-    texts = {}
-    for load in (0.1, 3.0):
-        monkeypatch.setattr(provenance.os, "getloadavg", lambda load=load: (load, load, load))
-        monkeypatch.setattr(provenance.os, "times", lambda: (0.0, 0.0, 0.0, 0.0, 0.0))
-        results, _ = run_experiment(experiment, tmp_path / f"{load}.json", verbose=False)
-        texts[load] = markdown_of(experiment, results)
-    assert "under load" not in texts[0.1]
-    assert f"**seconds of {len(experiment.cases(False))} cases under load (up to 3 other processes)**" in texts[3.0]
+    results, _ = run_experiment(experiment, tmp_path / "roots.json", verbose=False)
+    found = [results.machines[record.machine] for record in results.records]
+    assert [(one["load"], one["loaded"]) for one in found] == [(0.1, False), (3.0, True)]
+    assert "**seconds of 1 cases under load (up to 3 other processes)**" in markdown_of(experiment, results)
+
+
+def test_short_cases_share_the_load_of_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A tick of the other processes' clock is longer than one of these cases.
+    monkeypatch.setattr(runner, "others_seconds", iter((0.0, 0.01, 0.01, 0.01)).__next__)
+    results, _ = run_experiment(written(tmp_path, "", monkeypatch), tmp_path / "roots.json", verbose=False)
+    assert [one["loaded"] for one in results.machines] == [False]
+
+
+def test_a_machine_has_the_largest_of_its_loads() -> None:
+    results, machine = Results("roots", 1), describe_machine()
+    loads = (0.2, 0.7, -0.1, float("nan"), 0.4, 0.6)
+    assert [results.add_machine(machine, load) for load in loads] == [0, 1, 0, 0, 0, 1]
+    assert [(one["load"], one["loaded"]) for one in results.machines] == [(0.4, False), (0.7, True)]
+    unknown = Results("roots", 1)
+    unknown.add_machine(machine)
+    assert (unknown.machines[0]["load"], unknown.machines[0]["loaded"]) == (None, False)
 
 
 def test_a_page_names_a_machine_once_with_all_its_dates_and_commits() -> None:
@@ -222,4 +255,3 @@ def test_the_machine_is_described() -> None:
     assert found["versions"]["qsdp"]
     assert found["threads"] >= 1
     assert "blas" in found["blas"].lower() or found["blas"] == "unknown"
-    assert found["loaded"] in {True, False}
