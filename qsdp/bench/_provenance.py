@@ -37,8 +37,8 @@ LOADED = 0.5
 Place = tuple[str, str]
 
 
-def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, versions, BLAS, threads, commit and date, since measurements depend on them."""
+def describe_machine(source: str = "") -> dict[str, Any]:
+    """Return what measurements depend on: processor, versions, BLAS, threads, commit, date and the sources that run."""
     name = platform.processor() or platform.machine()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -57,6 +57,7 @@ def describe_machine() -> dict[str, Any]:
         "threads": max((one["num_threads"] for one in blas), default=1),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
+        "source": source,
     }
 
 

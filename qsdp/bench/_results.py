@@ -72,18 +72,18 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
 
-    def add_machine(self, here: dict[str, Any], load: float = math.nan) -> int:
-        """Return the index of a machine with its sources, on which others used `load` processors; add it if it is new.
+    def add_machine(self, here: dict[str, Any], others: float, seconds: float) -> int:
+        """Return the index of a machine, on which others used the processors for `others` of `seconds`; add a new one.
 
-        Machines that differ only in date and load are the same, unless one of them counts as loaded and the other does
-        not. The largest load is kept.
+        Machines that differ only in date and load are the same, with the larger load, unless just one is loaded.
         """
+        # Processor times are counted in hundredths of a second, which are no load on a case of milliseconds.
+        load = others / max(seconds, 0.1)
         known = None if math.isnan(load) else round(max(load, 0.0), 2)
         here = {**here, "load": known, "loaded": load > LOADED}
-        ignored = {"date": "", "load": None}
         for number, machine in enumerate(self.machines):
-            if {**machine, **ignored} == {**here, **ignored}:
-                machine["load"] = max(filter(None, (machine["load"], known)), default=known)
+            if {**machine, "date": here["date"], "load": known} == here:
+                machine["load"] = known if machine["load"] is None else max(machine["load"], known or 0.0)
                 return number
         self.machines.append(here)
         return len(self.machines) - 1

@@ -58,7 +58,7 @@ def run_experiment(
     if quick and path.is_file() and not load_results(experiment, path).quick:
         raise InvalidInputError(f"{path} holds a full run; a quick one needs a file of its own")
     missing = results.missing(cases)[:limit]
-    here = {**describe_machine(), "source": sources_of(experiment)} if missing else {}
+    here = describe_machine(sources_of(experiment)) if missing else {}
     failures: list[tuple[Case, str]] = []
     fresh: list[Answer] = []
     written = time.monotonic()
@@ -89,13 +89,13 @@ def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case
     """
     results = load_results(experiment, path)
     known = results.stale(experiment)
-    here, found = {**describe_machine(), "source": sources_of(experiment)}, []
+    here, found = describe_machine(sources_of(experiment)), []
     for record in random.Random(0).sample(known, min(count, len(known))):
         _, answer, seconds, others = _measure(experiment.run, record.case)
         new = json.loads(json.dumps(answer, default=_plain))
         differing = [new] if isinstance(new, str) else differences(record.measured, new)
         if not differing:
-            machine = results.add_machine(here, others / max(seconds, 0.1))
+            machine = results.add_machine(here, others, seconds)
             results.records[results.records.index(record)] = Record(record.case, new, seconds, machine)
             results.save(path)
         found.append((record.case, differing))
@@ -104,12 +104,12 @@ def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case
 
 def _keep(fresh: list[Answer], here: dict[str, Any], results: Results, path: Path) -> list[tuple[Case, str]]:
     """Move answers to the results, with the load during all of them, write the file, and return the failures."""
-    load, failures = sum(others for *_, others in fresh) / max(sum(seconds for *_, seconds, _ in fresh), 0.1), []
+    failures, load = [], (sum(others for *_, others in fresh), sum(seconds for *_, seconds, _ in fresh))
     for case, answer, seconds, _ in fresh:
         if isinstance(answer, str):
             failures.append((case, answer))
         else:
-            results.records.append(Record(case, answer, seconds, results.add_machine(here, load)))
+            results.records.append(Record(case, answer, seconds, results.add_machine(here, *load)))
     fresh.clear()
     results.save(path)
     return failures

@@ -191,7 +191,7 @@ def test_times_and_memory_do_not_differ(new: dict[str, Any], expected: list[str]
     assert differences(old, {**old, **new}) == expected
 
 
-@pytest.mark.skipif(not Path("/proc/stat").is_file(), reason="processor times of all processes are read from Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/stat; elsewhere, the seconds are nan")
 def test_processor_seconds_of_others_are_those_of_processes_that_are_not_children_or_still_run() -> None:
     code = "import sys, time\nwhile time.process_time() < 2.0: pass\nprint(flush=True)\nsys.stdin.read()"
     before = provenance.others_seconds()
@@ -202,6 +202,16 @@ def test_processor_seconds_of_others_are_those_of_processes_that_are_not_childre
     # The two seconds of the child count as those of this process from its end on; others use few meanwhile.
     assert during > before + 1.8
     assert provenance.others_seconds() < during - 0.5
+
+
+def test_without_processor_times_the_load_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = written(tmp_path, "", monkeypatch)
+    # Of all that is measured, only the processor seconds are read from a file at that moment.
+    monkeypatch.setattr(runner, "describe_machine", lambda source: {"date": "2026-01-02", "source": source})
+    monkeypatch.setattr(provenance, "Path", lambda _: tmp_path / "absent")
+    monkeypatch.setattr(runner, "sources_of", lambda _: "s")
+    results, _ = run_experiment(experiment, tmp_path / "roots.json", verbose=False)
+    assert results.machines == [{"date": "2026-01-02", "source": "s", "load": None, "loaded": False}]
 
 
 def test_seconds_under_load_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,10 +236,10 @@ def test_short_cases_share_the_load_of_all_of_them(tmp_path: Path, monkeypatch: 
 def test_a_machine_has_the_largest_of_its_loads() -> None:
     results, machine = Results("roots", 1), describe_machine()
     loads = (0.2, 0.7, -0.1, float("nan"), 0.4, 0.6)
-    assert [results.add_machine(machine, load) for load in loads] == [0, 1, 0, 0, 0, 1]
+    assert [results.add_machine(machine, load, 1.0) for load in loads] == [0, 1, 0, 0, 0, 1]
     assert [(one["load"], one["loaded"]) for one in results.machines] == [(0.4, False), (0.7, True)]
     unknown = Results("roots", 1)
-    unknown.add_machine(machine)
+    unknown.add_machine(machine, float("nan"), 1.0)
     assert (unknown.machines[0]["load"], unknown.machines[0]["loaded"]) == (None, False)
 
 
