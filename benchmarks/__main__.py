@@ -1,9 +1,11 @@
-"""The experiments of this folder, from the root: `python -m benchmarks list | run | again | show NAME | page`.
+"""The experiments of this folder, from the root: `python -m benchmarks list | run | show NAME | page`.
 
 Each is a file in the folder of its topic in `benchmarks/experiments/`. Its measurements are stored in
 `benchmarks/results/NAME.json`. Tables, figures, `benchmarks/RESULTS.md`, `docs/results/` and the quotes in READMEs and
 some pages of the documentation (`_quotes.py`) are generated from these records, never written by hand. `run` continues
-where an earlier run stopped. Measurements of an older version of an experiment do not count.
+where an earlier run stopped. A record names the versions of its experiment and of the methods it measures
+(`versions.py`): those of another version of the experiment do not count, and those of other versions of the methods
+are stale, which `list` reports and `run` measures again.
 """
 
 from __future__ import annotations
@@ -36,7 +38,6 @@ from qsdp.bench import (
     run_experiment,
     summary_of,
 )
-from qsdp.bench._runner import run_again
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -97,7 +98,7 @@ def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Experim
 
 @app.command("list")
 def list_(out: Out = None) -> None:
-    """List the experiments, how many of their cases are measured, and whether the sources have changed since."""
+    """List the experiments, how many of their cases are measured, and how many records are stale."""
     topic, known = "", topics()
     for experiment, results, _ in stored(out or HERE / "results"):
         if topic != known[experiment.name]:
@@ -118,14 +119,15 @@ def run(
     backend: Annotated[str | None, typer.Option(help="Of joblib: loky or threading.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Cases of this NAME=VALUE; of several names, all.")] = None,
+    note: Annotated[str, typer.Option(help="What else ran meanwhile; stored with the records.")] = "",
     out: Out = None,
 ) -> None:
-    """Measure the cases that have no record, and print tables and claims."""
+    """Measure the cases that have no current record, and print tables and claims."""
     folder = out or (Path(tempfile.mkdtemp()) if quick else HERE / "results")
     failed = False
     for experiment in chosen(experiments):
         path, part = folder / f"{experiment.name}.json", part_of(experiment, only or [])
-        options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit}
+        options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit, "note": note}
         results, failures = run_experiment(part, path, quick=quick, **options)
         print_report(experiment, results, console)
         draw(experiment, results, path)
@@ -136,17 +138,6 @@ def run(
             raise typer.Exit(130)
     if failed:
         raise typer.Exit(1)
-
-
-@app.command()
-def again(
-    experiments: Names, cases: Annotated[int, typer.Option(min=1, help="Of each experiment.")] = 5, out: Out = None
-) -> None:
-    """Measure a few stale cases again; those that differ only in times and memory become current."""
-    for experiment, _, path in stored(out or HERE / "results", experiments):
-        for case, differing in run_again(experiment, path, cases):
-            told = f"differs in {'; '.join(differing[:3])}" if differing else "as recorded"
-            console.print(f"{experiment.name} {case}: {told}", highlight=False, markup=False)
 
 
 @app.command()

@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.experiments import draw
 from benchmarks.experiments._summary import summary
+from benchmarks.versions import versions_of
 from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
 
 PAPER = "Bartan, Pilanci"
@@ -27,6 +28,8 @@ What = str | Callable[[Record], Any]
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
     """Return the experiment of a module, with its name and its functions cases, run, tables, claims and plot.
 
+    The module's `MEASURED` names the methods of `benchmarks.versions` whose versions its records name.
+
     Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
     inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes
     records and returns a figure, or None if there are too few.
@@ -37,6 +40,7 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Exper
     functions.setdefault("tables", lambda records: summary(shown(records), *found.get("KEYS", ())))
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
+    functions["methods"] = versions_of(*found["MEASURED"])
     return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qsdp.bench._experiment import Experiment, Record, Table
-from qsdp.bench._provenance import describe_machine, sources_of
+from qsdp.bench._provenance import describe_machine
 from qsdp.bench._report import claims_of, markdown_of, print_report, summary_of
 from qsdp.bench._results import Results, load_results
 from qsdp.bench._runner import run_experiment
@@ -46,7 +46,6 @@ __all__ = [
     "print_report",
     "run_experiment",
     "share",
-    "sources_of",
     "summary_of",
     "within",
 ]

@@ -58,8 +58,10 @@ class Experiment:
     run: Callable[[Case], Mapping[str, Any]]
     #: ``tables(records)`` returns tables, also for a part of the records.
     tables: Callable[[Sequence[Record]], Sequence[Table]]
-    #: Version, increased when earlier measurements are no longer comparable; their records are dropped.
+    #: Version, raised when cases or measurements mean something else; records of another version do not count.
     version: int = 1
+    #: Versions of the methods that are measured; records that name other versions are stale and measured again.
+    methods: Mapping[str, int] = field(default_factory=dict)
     #: ``claims(records)`` returns claims with verdicts computed from the records, "not measured" without records.
     claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
     #: ``plot(records, path)`` draws a figure, or nothing if there are too few records.

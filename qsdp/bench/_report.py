@@ -152,14 +152,19 @@ def footing(experiment: Experiment, results: Results) -> str:
     total = len(experiment.cases(results.quick))
     outdated = f" {results.outdated} records of another version do not count." if results.outdated else ""
     measured = f"{count} of {total} cases" if count else f"Not measured yet: none of {total} cases"
-    return f"{measured}{' (quick)' * results.quick}.{outdated} {'; '.join(_machines(results))}".rstrip()
+    stale = (
+        f" {number} records are of other versions of the methods." if (number := len(results.stale(experiment))) else ""
+    )
+    return f"{measured}{' (quick)' * results.quick}.{outdated}{stale} {'; '.join(_machines(results))}".rstrip()
 
 
 def _machines(results: Results) -> list[str]:
-    """Return a text for each machine and its versions, with dates, commits and load of its measurements."""
+    """Return a text for each machine and its versions, with dates, commits and notes of its measurements."""
     groups: dict[str, list[tuple[Mapping[str, Any], int]]] = {}
     counts = Counter(record.machine for record in results.records)
     for number, machine in enumerate(results.machines):
+        if not counts[number]:
+            continue
         versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
         text = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {versions}"
         if blas := machine.get("blas"):
@@ -170,16 +175,15 @@ def _machines(results: Results) -> list[str]:
 
 
 def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> Iterator[str]:
-    """Yield dates, commits, the number of cases without recorded sources, and of cases under load."""
+    """Yield dates, commits and the number of cases with each note."""
     dates = sorted(machine["date"] for machine, _ in measured)
     yield " to ".join(dict.fromkeys([dates[0], dates[-1]]))
     if commits := list(dict.fromkeys(machine["commit"] for machine, _ in measured if machine.get("commit"))):
         yield f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}"
-    if unknown := sum(count for machine, count in measured if not machine.get("source")):
-        yield f"sources of {unknown} cases not recorded"
-    if loaded := [(machine["load"], count) for machine, count in measured if machine.get("loaded")]:
-        count, most = sum(count for _, count in loaded), max(load for load, _ in loaded)
-        yield f"**seconds of {count} cases under load (up to {most:g} other processes)**"
+    notes: Counter[str] = Counter()
+    for machine, count in measured:
+        notes[machine.get("note", "")] += count
+    yield from (f"**{count} cases {note}**" for note, count in notes.items() if note and count)
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:

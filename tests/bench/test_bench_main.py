@@ -121,21 +121,21 @@ def test_run_only_measures_a_part(write: Callable[..., None], tmp_path: Path) ->
     assert "--only must be NAME=VALUE, such as set=iris; got 'n'" in output
 
 
-def test_again_says_what_differs(write: Callable[..., None], tmp_path: Path) -> None:
+def test_stale_records_are_listed_and_measured_again(write: Callable[..., None], tmp_path: Path) -> None:
     write()
-    call("run", "heron")
-    assert call("again", "heron") == (0, "")
+    call("run", "heron", "--note", "beside a build")
+    assert "[current]" in call("list")[1]
     path = tmp_path / "benchmarks" / "results" / "heron.json"
     stored = json.loads(path.read_text())
-    del stored["machines"][0]["source"]
+    assert stored["machines"][0]["note"] == "beside a build"
+    stored["machines"][0]["methods"] = {"sampling": 0}
     stored["records"][0]["measured"]["root"] = 7.0
     path.write_text(json.dumps(stored))
-    assert "3 of 3 stale" in call("list")[1]
-    code, output = call("again", "heron")
-    assert code == 0
-    assert "heron {'n': 4}: differs in root: 7.0 was 2.0" in output
-    assert output.count("as recorded") == 2
-    assert "1 of 3 stale" in call("list")[1]
+    assert "[3 of 3 stale]" in call("list")[1]
+    assert "3 of 3 cases. 3 records are of other versions of the methods." in call("show", "heron")[1]
+    call("run", "heron", "--only", "n=4")
+    assert "[2 of 3 stale]" in call("list")[1]
+    assert {r["case"]["n"]: r["measured"]["root"] for r in json.loads(path.read_text())["records"]}[4] == 2.0
 
 
 def test_an_interrupt_ends_all_of_the_run(write: Callable[..., None], tmp_path: Path) -> None:

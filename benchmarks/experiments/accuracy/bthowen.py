@@ -21,6 +21,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, over_sets, where
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
+from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import REPETITIONS, Claim, not_measured, paired_claim
@@ -133,4 +134,6 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+#: Methods of which records name the versions.
+MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

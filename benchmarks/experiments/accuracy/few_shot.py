@@ -23,6 +23,7 @@ from benchmarks.experiments._common import TARGET, Records, experiment_in, grid,
 from benchmarks.experiments._data import images, pooled
 from benchmarks.experiments.accuracy._equal_bits import FAMILIES, printed_claim, rival_claims, tables
 from benchmarks.experiments.accuracy._models import Sample
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Claim
 from qsdp.bench.uci.data import Split
 
@@ -67,6 +68,8 @@ def claims(records: Records) -> list[Claim]:
     return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Few images: beside networks trained by mixed-integer programming", TARGET, tables=tables
 )

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
+from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Claim, Record, paired_claim
@@ -124,4 +125,6 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+#: Methods of which records name the versions.
+MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "What each ingredient adds", "Targets of the package; the sets of the UCI suite")

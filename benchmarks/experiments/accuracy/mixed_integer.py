@@ -24,6 +24,7 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks.experiments._common import TARGET, Records, experiment_in, where
 from benchmarks.experiments.accuracy._equal_bits import FAMILIES, printed_claim, rival_claims, tables
 from benchmarks.experiments.accuracy._models import Sample
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Claim
 from qsdp.bench.uci.data import Split, load
 
@@ -79,6 +80,8 @@ def claims(records: Records) -> list[Claim]:
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Few rows: beside networks trained by mixed-integer programming", TARGET, tables=tables
 )

@@ -27,6 +27,7 @@ from benchmarks.experiments._common import (
 from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
 from qsdp.bench.uci import bits as sizes
 from qsdp.bench.uci.data import SETS, prepare, split_cases
@@ -213,6 +214,8 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
     return "\n".join(rows)
 
 
+#: Methods of which records name the versions.
+MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(
     __name__,
     "Accuracy against bits",

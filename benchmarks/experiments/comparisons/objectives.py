@@ -81,4 +81,6 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "backprop")
 EXPERIMENT = experiment_in(__name__, "Objectives on UCI sets, by relaxation and by gradients", f"{PAPER}, section 5.1")

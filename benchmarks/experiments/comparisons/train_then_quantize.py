@@ -23,6 +23,7 @@ import qsdp.baselines as baselines
 from benchmarks.experiments._common import Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.experiments._data import quarter
 from benchmarks.experiments._methods import outputs_of
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Claim, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
@@ -132,6 +133,8 @@ def mean_over(records: Records, systems: Sequence[str], what: str) -> dict[int, 
     return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "distillation", "backprop", "bpls", "quadratic", "relinear")
 EXPERIMENT = experiment_in(
     __name__,
     "Train by any system, quantize by the relaxation",

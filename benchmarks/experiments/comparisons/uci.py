@@ -1,10 +1,15 @@
 """The UCI suite of the package, `qsdp bench --suite uci`, whose results are stored here."""
 
+from dataclasses import replace
+
 from benchmarks.experiments._common import Records, kilobits, table_row
-from qsdp.bench.uci import EXPERIMENT
+from benchmarks.versions import ESTIMATORS, versions_of
+from qsdp.bench.uci import EXPERIMENT as SUITE
 from qsdp.bench.uci.report import shared_splits
 
 __all__ = ["EXPERIMENT", "quotes"]
+
+EXPERIMENT = replace(SUITE, methods=versions_of(*ESTIMATORS, "distillation", "backprop"))
 
 #: Methods in the README's row, and their names there.
 QUOTED = {

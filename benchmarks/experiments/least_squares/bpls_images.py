@@ -247,6 +247,8 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "epochs, or seconds of training", "test accuracy", "x") if panels else None
 
 
+#: Methods of which records name the versions.
+MEASURED = ("bpls",)
 EXPERIMENT = experiment_in(
     __name__,
     "Back-propagating least squares: MNIST and Fashion-MNIST",

@@ -195,4 +195,6 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "sigma", "RMSE") if panels else None
 
 
+#: Methods of which records name the versions.
+MEASURED = ("bpls",)
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: toys", f"{SOURCE}, Figures 4 and 5")

@@ -96,6 +96,8 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+#: Methods of which records name the versions.
+MEASURED = ("rls",)
 EXPERIMENT = experiment_in(
     __name__, "Recursive least squares: time and memory", f"{SOURCE}, Tables I and II and section VI-B", version=2
 )

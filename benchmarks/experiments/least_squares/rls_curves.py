@@ -294,6 +294,8 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "epochs", "training loss or test error", "xy") if panels else None
 
 
+#: Methods of which records name the versions.
+MEASURED = ("rls",)
 EXPERIMENT = experiment_in(
     __name__, "Recursive least squares: MNIST, and networks on digits", f"{SOURCE}, Figures 2 to 5", version=2
 )

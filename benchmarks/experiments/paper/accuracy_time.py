@@ -264,6 +264,8 @@ def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str
     return decided_inside(claim, names[1], edges) if accuracies else claim
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "distillation", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figures 2, 3, 5 and 6: accuracy against time", f"{PAPER}, Figures 2, 3, 5 and 6", version=4
 )

@@ -172,6 +172,8 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "neurons m", "relative to the zero network, median", "xy")
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figure 1: planted data, objective against the number of neurons", f"{PAPER}, Figure 1", version=3
 )

@@ -117,6 +117,8 @@ def quotes(records: Records) -> dict[str, str]:
     }
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement")
 EXPERIMENT = experiment_in(
     __name__, "Figure 4: several classes, accuracy against the number of neurons", f"{PAPER}, Figure 4", version=3
 )

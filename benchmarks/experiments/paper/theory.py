@@ -153,6 +153,8 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "column_generation")
 EXPERIMENT = experiment_in(
     __name__,
     "What the paper proves, measured",

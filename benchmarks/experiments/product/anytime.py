@@ -278,4 +278,6 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "processor seconds", "certified gap", "xy", height=3.0)
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "encoding")
 EXPERIMENT = experiment_in(__name__, "At any time", "Targets of the package: something usable in time, stronger bounds")

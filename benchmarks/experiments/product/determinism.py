@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_info
 
 import qsdp
 from benchmarks.experiments._common import TARGET, Records, experiment_in
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Claim, exact
 
 NAMES = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
@@ -83,4 +84,6 @@ def claims(records: Records) -> list[Claim]:
     return [exact(TARGET, statement, holds, needed=len(VERSIONS))]
 
 
+#: Methods of which records name the versions.
+MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "What one seed gives elsewhere", "Targets of the package: reproducible results")

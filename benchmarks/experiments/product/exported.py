@@ -36,6 +36,7 @@ from threadpoolctl import threadpool_limits
 import qsdp
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
 from benchmarks.experiments._process import installed
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Claim, exact
 from qsdp.export import EncryptedClient, encrypted, onnx_inputs, to_onnx, to_qonnx
 
@@ -286,4 +287,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Models where they run", "Targets of the package: exported models")

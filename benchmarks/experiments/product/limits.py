@@ -204,4 +204,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "certificates")
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package")

@@ -260,4 +260,6 @@ def quotes(records: Records) -> dict[str, str]:
     return found
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "encoding")
 EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

@@ -320,4 +320,6 @@ def quotes(records: Records) -> dict[str, str]:
     }
 
 
+#: Methods of which records name the versions.
+MEASURED = ("statistics", "relaxation", "sampling", "refinement", "certificates")
 EXPERIMENT = experiment_in(__name__, "More rows than memory", "Targets of the package: statistics in one pass")

@@ -29,6 +29,7 @@ import qsdp
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid
 from benchmarks.experiments._data import Split
 from benchmarks.experiments._process import installed
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Claim, exact
 from qsdp.export import to_c
 
@@ -219,4 +220,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Code for microcontrollers", "Targets of the package: exported models")

@@ -109,4 +109,6 @@ def quotes(records: Records) -> dict[str, str]:
     return found
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "column_generation")
 EXPERIMENT = experiment_in(__name__, "Proven optima of small sets", "Targets of the package: proven optima")

@@ -21,6 +21,7 @@ import qsdp
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, timed
 from benchmarks.experiments._data import pooled
 from benchmarks.experiments._process import installed
+from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.export import to_verilog
@@ -87,6 +88,8 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(
     __name__, "Circuits in Verilog", "Targets of the package: exported models", extra={"Printed": PRINTED}
 )

@@ -134,4 +134,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

@@ -85,4 +85,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

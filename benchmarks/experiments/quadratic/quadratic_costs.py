@@ -58,4 +58,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", f"{SOURCE}, Tables 1, 2 and 5", version=2)

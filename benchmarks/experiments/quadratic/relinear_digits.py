@@ -225,6 +225,8 @@ def _transition_claim(records: Records) -> Claim:
     return judged(here("Fig. 2"), statement, parts)
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relinear", "quadratic")
 EXPERIMENT = experiment_in(
     __name__,
     "ReLinear on digits: variants, families, weight transfer",

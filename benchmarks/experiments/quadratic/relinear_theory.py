@@ -163,6 +163,8 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relinear", "quadratic")
 EXPERIMENT = experiment_in(
     __name__,
     "Amplification and sizes of quadratic networks",

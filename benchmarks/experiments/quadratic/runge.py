@@ -207,6 +207,8 @@ def _reaches(measured: Measured, printed: float) -> bool:
     return min(errors) <= printed <= max(errors)
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relinear", "quadratic")
 EXPERIMENT = experiment_in(
     __name__,
     "Runge's function by quadratic networks",

@@ -63,4 +63,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)

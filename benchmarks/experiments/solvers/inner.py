@@ -172,4 +172,6 @@ def quotes(records: Records) -> dict[str, str]:
     return {"graph": table_row(what, f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}")}
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation",)
 EXPERIMENT = experiment_in(__name__, "Bounds of quadratic forms over sign vectors", "Targets of the package")

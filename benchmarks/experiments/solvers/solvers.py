@@ -219,4 +219,6 @@ def quotes(records: Records) -> dict[str, str]:
     return {"uci": table_row(what, shown)}
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation",)
 EXPERIMENT = experiment_in(__name__, "Solvers of the relaxation at equal certified gaps", "Targets of the package")
