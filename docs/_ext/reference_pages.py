@@ -34,7 +34,6 @@ MODULES = (
     "qsdp.baselines.relinear",
     "qsdp.baselines.bpls",
     "qsdp.baselines.rls",
-    "qsdp.quadratic_theory",
     "qsdp.bench",
     "qsdp.bench.uci",
 )

@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline, PPoly, make_interp_spline
 from scipy.special import euler
 
-from qsdp import QuadraticForm
-from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer, relu
-from qsdp.baselines.quadratic import get_family
-from qsdp.baselines.relinear import ReLinearNetwork, start_random
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_theory import (
+from benchmarks.quadratic_theory import (
     amplification,
     dimension_bounds,
     family_dimension,
@@ -30,7 +25,12 @@ from qsdp.quadratic_theory import (
     spline_network,
     spline_parameters,
 )
-from qsdp.quadratic_theory.dimension import PRIME, modular_rank
+from benchmarks.quadratic_theory.dimension import PRIME, modular_rank
+from qsdp import QuadraticForm
+from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer, relu
+from qsdp.baselines.quadratic import get_family
+from qsdp.baselines.relinear import ReLinearNetwork, start_random
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 
 def fan_form(**parameters: np.ndarray) -> QuadraticForm:
