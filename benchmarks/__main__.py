@@ -24,20 +24,12 @@ import typer
 from rich.console import Console
 
 from benchmarks import _tried
+from benchmarks._commit import commit
 from benchmarks._quotes import Quoted, filled
+from benchmarks._report import Study, claims_of, markdown_of, print_report, summary_of
+from benchmarks._verdicts import Claim, corrected
 from benchmarks.experiments import TOPICS
-from qsdp.bench import (
-    Claim,
-    Experiment,
-    Results,
-    claims_of,
-    corrected,
-    load_results,
-    markdown_of,
-    print_report,
-    run_experiment,
-    summary_of,
-)
+from qsdp.bench import Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -70,12 +62,12 @@ def module_of(name: str) -> Any:
     return importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}")
 
 
-def chosen(wanted: Sequence[str]) -> list[Experiment]:
+def chosen(wanted: Sequence[str]) -> list[Study]:
     """Return experiments by name, or all of them for 'all'."""
     return [module_of(name).EXPERIMENT for name in (topics() if list(wanted) == ["all"] else wanted)]
 
 
-def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:
+def part_of(experiment: Study, only: Sequence[str]) -> Study:
     """Return the experiment with the cases whose parameters have one of the wanted values."""
     wanted: dict[str, set[str]] = {}
     for one in only:
@@ -90,7 +82,7 @@ def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:
     return replace(experiment, cases=cases)
 
 
-def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Experiment, Results, Path]]:
+def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Study, Results, Path]]:
     """Return experiments with their results and the paths of their files."""
     paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(wanted)]
     return [(experiment, load_results(experiment, path), path) for experiment, path in paths]
@@ -127,8 +119,8 @@ def run(
     failed = False
     for experiment in chosen(experiments):
         path, part = folder / f"{experiment.name}.json", part_of(experiment, only or [])
-        options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit, "note": note}
-        results, failures = run_experiment(part, path, quick=quick, **options)
+        options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit}
+        results, failures = run_experiment(part, path, quick=quick, about={"commit": commit(), "note": note}, **options)
         print_report(experiment, results, console)
         draw(experiment, results, path)
         for case, message in failures:
@@ -192,7 +184,7 @@ def pages(folder: Path) -> dict[Path, str]:
     return made
 
 
-def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
+def quotes_of(known: list[tuple[Study, Results, Path]]) -> Quoted:
     """Return a function that looks up a quote by experiment (or "campaigns") and part; None if not measured."""
     measured = {experiment.name: (experiment, results) for experiment, results, _ in known}
 
@@ -215,7 +207,7 @@ def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
     return quoted
 
 
-def draw(experiment: Experiment, results: Results, path: Path) -> None:
+def draw(experiment: Study, results: Results, path: Path) -> None:
     """Draw the experiment's figure beside its file; a figure that is no longer drawn is removed."""
     picture = path.with_suffix(".png")
     records = results.of(list(experiment.cases(results.quick)))

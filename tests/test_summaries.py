@@ -14,7 +14,6 @@ from qsdp.baselines import AffineForm, BackpropClassifier, History, TrainedLayer
 from qsdp.baselines.backprop import FloatNetwork, ReLUNetwork, round_to_levels
 from qsdp.baselines.bpls import BPLSRegressor, BPLSReport
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, StartStatistics
-from qsdp.model_selection import ValidationSearch
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 FORBIDDEN = {"script", "style", "link", "img", "iframe", "object", "embed", "foreignObject", "use", "image", "a"}
@@ -361,15 +360,6 @@ def test_trained_estimators_show_their_history(shown):
     assert below(estimator) == ""
     rows = table(below(estimator.fit(X, np.sign(y))))
     assert rows["epochs"].startswith("2 in ")
-
-
-def test_searches_show_the_best_candidate(shown):
-    X, y = shown["planted"]
-    search = ValidationSearch(BackpropClassifier(3, n_epochs=2), {"beta": [0.1, 1.0]}, random_state=0)
-    assert below(search) == ""
-    rows = table(below(search.fit(X, np.sign(y))))
-    assert rows["candidates"] == "2"
-    assert rows["best"] == f"beta = {search.best_params_['beta']}"
 
 
 # --- names that are not to be trusted, and objects that are large ------------------------------

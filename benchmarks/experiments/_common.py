@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._report import Study
+from benchmarks._verdicts import Claim, compare, judged, not_measured
 from benchmarks.experiments import draw
 from benchmarks.experiments._summary import summary
 from benchmarks.versions import versions_of
-from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
+from qsdp.bench import Record
 
 PAPER = "Bartan, Pilanci"
 TARGET = "Target of the package"
@@ -25,7 +27,7 @@ Records = Sequence[Record]
 What = str | Callable[[Record], Any]
 
 
-def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
+def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study:
     """Return the experiment of a module, with its name and its functions cases, run, tables, claims and plot.
 
     The module's `MEASURED` names the methods of `benchmarks.versions` whose versions its records name.
@@ -41,7 +43,7 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Exper
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
     functions["methods"] = versions_of(*found["MEASURED"])
-    return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
+    return Study(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
 
 
 def grid(**parameters: Any) -> list[dict[str, Any]]:

@@ -27,7 +27,6 @@ MODULES = (
     "qsdp.report",
     "qsdp.datasets",
     "qsdp.plotting",
-    "qsdp.model_selection",
     "qsdp.baselines",
     "qsdp.baselines.backprop",
     "qsdp.baselines.quadratic",

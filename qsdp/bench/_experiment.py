@@ -1,13 +1,11 @@
-"""An experiment: its cases, the function that measures a case, and tables and claims from the measurements."""
+"""An experiment: its cases, the function that measures a case, and tables of the measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from qsdp.bench._verdicts import Claim
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Case", "Experiment", "Record", "Table"]
@@ -62,9 +60,5 @@ class Experiment:
     version: int = 1
     #: Versions of the methods that are measured; records that name other versions are stale and measured again.
     methods: Mapping[str, int] = field(default_factory=dict)
-    #: ``claims(records)`` returns claims with verdicts computed from the records, "not measured" without records.
-    claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
-    #: ``plot(records, path)`` draws a figure, or nothing if there are too few records.
-    plot: Callable[[Sequence[Record], Path], None] | None = None
     #: Further sections of the report, text by heading.
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import platform
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
 from qsdp.bench._experiment import Case, Experiment, Record
-from qsdp.bench._provenance import describe_machine
 from qsdp.bench._results import Results, load_results
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["run_experiment"]
+__all__ = ["describe_machine", "run_experiment"]
+
+_PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel", "torch")
 
 #: A case, its measurement or error message, and its seconds.
 Answer = tuple[Case, dict[str, Any] | str, float]
@@ -30,7 +37,7 @@ def run_experiment(
     backend: str | None = None,
     verbose: bool = True,
     limit: int | None = None,
-    note: str = "",
+    about: Mapping[str, Any] | None = None,
 ) -> tuple[Results, list[tuple[Case, str]]]:
     """Measure the cases without a current record in a file, at most `limit`, and return all results and the failures.
 
@@ -41,7 +48,8 @@ def run_experiment(
 
     `n_jobs` cases are measured in parallel by a joblib back end: "loky" (the default), "threading", or one registered
     with ``joblib.register_parallel_backend``. The back end must return each result as soon as it is ready, so that an
-    interrupt loses few of them. Records keep a `note`, such as "beside a build", which the report shows.
+    interrupt loses few of them. `about` describes the run beside the machine, such as its
+    "commit" or a "note", which the report shows.
 
     Raises
     ------
@@ -57,7 +65,7 @@ def run_experiment(
     if quick and path.is_file() and not load_results(experiment, path).quick:
         raise InvalidInputError(f"{path} holds a full run; a quick one needs a file of its own")
     missing = [*results.missing(cases), *(record.case for record in results.stale(experiment))][:limit]
-    here = {**describe_machine(), "methods": dict(experiment.methods), "note": note} if missing else {}
+    here = {**describe_machine(), "methods": dict(experiment.methods), **(about or {})} if missing else {}
     failures: list[tuple[Case, str]] = []
     fresh: list[Answer] = []
     written = time.monotonic()
@@ -109,3 +117,25 @@ def _parallel(n_jobs: int | None, backend: str | None) -> Parallel:
             f"backend must be 'loky', 'threading' or one registered with joblib.register_parallel_backend; "
             f"got {backend!r}: {error}"
         ) from None
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return what measurements depend on: processor, versions, BLAS, threads and date."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
+    versions = {}
+    for package in _PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return {
+        "processor": name,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "blas": ", ".join(dict.fromkeys(f"{one['internal_api']} {one['version']}" for one in blas)) or "unknown",
+        "threads": max((one["num_threads"] for one in blas), default=1),
+        "date": time.strftime("%Y-%m-%d"),
+    }

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from benchmarks._verdicts import REPETITIONS, Claim, not_measured, paired_claim
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, over_sets, where
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import REPETITIONS, Claim, not_measured, paired_claim
 from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
 from qsdp.networks.weights import bits_of
 

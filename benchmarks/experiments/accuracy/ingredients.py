@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
+from benchmarks._verdicts import Claim, paired_claim
+from benchmarks.experiments._bits import network_bits
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Claim, Record, paired_claim
-from qsdp.bench.uci.bits import network_bits
+from qsdp.bench import Record
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding import SupervisedScaler, TableEncoder
 from qsdp.encoding.fitting import CUT

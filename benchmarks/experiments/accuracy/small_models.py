@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import REPETITIONS, Claim, exact, paired_claim
+from benchmarks.experiments import _bits as sizes
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     TARGET,
@@ -28,8 +30,7 @@ from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
-from qsdp.bench.uci import bits as sizes
+from qsdp.bench import Record, Table
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 

@@ -20,11 +20,11 @@ from sklearn.metrics import r2_score
 
 import qsdp
 import qsdp.baselines as baselines
+from benchmarks._verdicts import Claim, paired_claim
 from benchmarks.experiments._common import Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.experiments._data import quarter
 from benchmarks.experiments._methods import outputs_of
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench import Claim, paired_claim
 from qsdp.datasets import load_bundled, make_planted
 
 CLASSES = ("iris", "wine", "breast-cancer-wisconsin")

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks._verdicts import Claim, compare, exact, judged, within
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, by, experiment_in, grouped, where
 from benchmarks.experiments._data import Split, images
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights
-from qsdp.bench import Claim, Record, compare, exact, judged, within
+from qsdp.bench import Record
 from qsdp.estimators.classes import choose_classes
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"

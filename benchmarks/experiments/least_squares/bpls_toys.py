@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import Claim, compare, exact, judged
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, experiment_in, grid, where
 from benchmarks.experiments.least_squares.bpls_images import SOURCE, optimizer_of
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.baselines.bpls._network import random_weights
-from qsdp.bench import Claim, compare, exact, judged
 
 TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
 TEST = TRAIN + 1.0

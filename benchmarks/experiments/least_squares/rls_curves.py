@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks._verdicts import Claim, Evidence, compare, either, judged, not_measured
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import Records, experiment_in, grouped, where
 from benchmarks.experiments._data import digits, images
-from qsdp.bench import Claim, Evidence, Record, compare, either, judged, not_measured
+from qsdp.bench import Record
 
 SOURCE = "Zhang et al. 2021"
 

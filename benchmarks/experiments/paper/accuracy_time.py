@@ -3,7 +3,7 @@
 Ten splits with the paper's shares, standardised, with a constant column. Every network, including each rounded one,
 chooses its own beta, and gradient methods choose their learning rate, by accuracy on a held-out fourth of the rows; the
 choice is then fitted to all rows, and test rows are only predicted. Grids extend themselves until neighbours of the
-chosen values have been tried (`qsdp.bench._grid`); ties go to the first candidate, and larger betas come first. The
+chosen values have been tried (`baselines._budget`); ties go to the first candidate, and larger betas come first. The
 beta that the paper prints for backpropagation, and for the ReLU network, is an additional candidate. Seconds are CPU
 time of the fit at the chosen parameters; the search is timed separately, once for all roundings of a gradient method.
 
@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, paired_claim
 from benchmarks.experiments._common import (
     PAPER,
     Records,
@@ -43,10 +44,10 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments._data import standardised, targets_of, with_constant
 from benchmarks.experiments._methods import Predict, fits, fourth, outputs_of
-from qsdp.bench import Claim, Record, paired_claim
-from qsdp.bench._grid import BUDGET, chosen_by
+from qsdp.baselines._budget import BUDGET, chosen_by
+from qsdp.baselines._choice import Choice
+from qsdp.bench import Record
 from qsdp.bench.uci.bits import plain_bits
-from qsdp.model_selection import Choice
 
 #: Function that derives a network from a trained model and returns its predictions and the network.
 Make = Callable[[Any], tuple[Predict, Any]]

@@ -9,7 +9,7 @@ descent with momentum and the second layer fixed at 1/m, then rounding to signs 
 / <Z, Z>, which is not the minimiser that it is said to be. "straight-through" trains the signs themselves, from trained
 real weights. Every network has two learning rates: that of its smallest objective, since objectives are compared, and
 for the test loss that of its smallest squared error on a held-out fourth of the samples. Grids begin with three values
-and extend themselves until neighbours of the chosen one have been tried (`qsdp.bench._grid`). Gradient methods use
+and extend themselves until neighbours of the chosen one have been tried (`baselines._budget`). Gradient methods use
 32-bit floats, 300 epochs and batches of 32.
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, paired_claim
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     PAPER,
@@ -40,8 +41,8 @@ from benchmarks.experiments._common import (
 )
 from benchmarks.experiments._data import planted
 from benchmarks.experiments._methods import fits, fourth_of, outputs_of
-from qsdp.bench import Claim, Record, paired_claim
-from qsdp.bench._grid import BUDGET, chosen_by
+from qsdp.baselines._budget import BUDGET, chosen_by
+from qsdp.bench import Record
 from qsdp.bench.uci.bits import plain_bits
 
 KEYS = ("m",)

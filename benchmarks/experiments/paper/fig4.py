@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     PAPER,
@@ -28,7 +29,6 @@ from benchmarks.experiments._common import (
     where,
 )
 from benchmarks.experiments._data import standardised, targets_of, with_constant
-from qsdp.bench import Claim
 from qsdp.bench.uci.bits import plain_bits
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import Claim, compare, exact, judged, share
 from benchmarks.experiments._common import Records, experiment_in, grid, medians, values, where
 from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
-from qsdp.bench import Claim, Record, compare, exact, judged, share
+from qsdp.bench import Record
 
 THEORY = "Theory: Bartan, Pilanci"
 #: Largest ratio of a bound to an optimum that rounding may cause.

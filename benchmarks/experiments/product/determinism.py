@@ -19,9 +19,9 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, experiment_in
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench import Claim, exact
 
 NAMES = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")
 VERSIONS = (

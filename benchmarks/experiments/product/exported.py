@@ -34,10 +34,10 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
 from benchmarks.experiments._process import installed
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench import Claim, exact
 from qsdp.export import EncryptedClient, encrypted, onnx_inputs, to_onnx, to_qonnx
 
 COLUMNS, NEURONS = 30, (100, 500, 2500)

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
-from qsdp.bench import Claim, exact
 from qsdp.relaxation.memory import least_memory
 
 LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5

@@ -26,11 +26,11 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid
 from benchmarks.experiments._data import Split
 from benchmarks.experiments._process import installed
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench import Claim, exact
 from qsdp.export import to_c
 
 PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")

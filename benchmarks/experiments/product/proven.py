@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import (
     TARGET,
     Records,
@@ -25,7 +26,6 @@ from benchmarks.experiments._common import (
     where,
 )  # fmt: skip
 from benchmarks.experiments._data import standardised, with_constant
-from qsdp.bench import Claim, exact
 
 _NAMES = "banknote pima breast-cancer glass wine-quality heart adult credit-approval letter vehicle ionosphere"
 SETS = tuple(_NAMES.split())

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, timed
 from benchmarks.experiments._data import pooled
 from benchmarks.experiments._process import installed
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.export import to_verilog
 

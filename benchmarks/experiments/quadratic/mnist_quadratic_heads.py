@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import REPETITIONS, Claim, compare, judged, within
 from benchmarks.experiments._common import Records, experiment_in, grid, over_sets
 from benchmarks.experiments._data import images
 from benchmarks.experiments.quadratic.nonlinear_cluster import train_starts
 from qsdp.baselines.quadratic import QuadraticNetworkClassifier
-from qsdp.bench import REPETITIONS, Claim, Record, compare, judged, within
+from qsdp.bench import Record
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 HEADS = ("linear", "qnn", "rpqnn")

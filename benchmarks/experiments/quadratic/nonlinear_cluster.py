@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import REPETITIONS, Claim, compare, exact, judged
 from benchmarks.experiments._common import Records, by, experiment_in, grid, where
 from benchmarks.quadratic_theory import classify_conics
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier
-from qsdp.bench import REPETITIONS, Claim, compare, exact, judged
 from qsdp.datasets import make_nonlinear_clusters
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import REPETITIONS, Claim, compare, exact, judged, not_measured, share
 from benchmarks.experiments._common import Records, experiment_in, grouped, where
-from qsdp.bench import REPETITIONS, Claim, Record, compare, exact, judged, not_measured, share
+from qsdp.bench import Record
 from qsdp.datasets import split_digits
 
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import Claim, compare, exact, judged, not_measured
 from benchmarks.experiments._common import Records, experiment_in, grid, where
 from benchmarks.quadratic_theory import amplification, output_range
 from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
-from qsdp.bench import Claim, compare, exact, judged, not_measured
 
 PAPER = "Fan et al."
 SCALES = (0.01, 0.03)

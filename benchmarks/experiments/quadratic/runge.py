@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import Claim, Evidence, compare, exact, judged
 from benchmarks.experiments._common import Records, experiment_in, grid
-from qsdp.bench import Claim, Evidence, Record, compare, exact, judged
+from qsdp.bench import Record
 
 SOURCE = "Fan et al., Table II"
 WIDTHS = [1, 8, 8, 8, 8, 1]

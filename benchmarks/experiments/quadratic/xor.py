@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import Claim, exact, judged, share
 from benchmarks.experiments._common import Records, experiment_in, grid, where
 from benchmarks.quadratic_theory import classify_conic
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
-from qsdp.bench import Claim, exact, judged, share
 from qsdp.datasets import make_xor
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, small, table_row, where
 from benchmarks.experiments._process import available_gib, in_own_process, processor_clock
 from benchmarks.experiments.solvers._peers import climbed, inner, inner_cutnorm, missing
 from benchmarks.experiments.solvers.solvers import LEVEL, LIMIT, PATIENCE, THREADS, faster_claim, intervals_claim
-from qsdp.bench import Claim, exact
 
 GRAPHS = ("mcp100", "mcp124-1", "G1")
 SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")

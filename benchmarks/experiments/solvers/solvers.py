@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, exact, not_measured
 from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, small, table_row, values, where
 from benchmarks.experiments._data import first_class, standardised, targets_of, with_constant
 from benchmarks.experiments._process import available_gib, in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps, missing, reach, solve
-from qsdp.bench import Claim, exact, not_measured
 
 UCI = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 OURS, OTHERS = ("auto", "interior", "splitting"), ("clarabel", "cvxopt", "sdpa")

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench._grid import Folds, InteriorSearch
+from qsdp.baselines._budget import Folds, InteriorSearch
 from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, plain_bits, tree_bits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import PRECISION, RoundedLogistic

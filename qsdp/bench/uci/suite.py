@@ -14,7 +14,7 @@ from qsdp._utils.validation import check_choice, check_integer
 from qsdp.bench._experiment import Case, Experiment
 from qsdp.bench.uci.data import LARGE, SETS, prepare, split_cases, validation_splits
 from qsdp.bench.uci.methods import METHODS
-from qsdp.bench.uci.report import claims, tables
+from qsdp.bench.uci.report import tables
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["EXPERIMENT", "N_SEEDS", "run", "uci_experiment"]
@@ -106,7 +106,6 @@ def uci_experiment(
         cases=cases,
         run=run,
         tables=tables,
-        claims=claims,
         version=2,
         extra={"Protocol": _PROTOCOL},
     )

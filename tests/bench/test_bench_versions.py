@@ -23,7 +23,7 @@ ROOTS = Experiment(
 def test_records_of_other_versions_of_the_methods_are_stale_and_measured_again(tmp_path: Path) -> None:
     path = tmp_path / "found.json"
     assert Results("roots", 1).state(ROOTS) == ""
-    run_experiment(ROOTS, path, verbose=False, limit=1, note="beside a build")
+    run_experiment(ROOTS, path, verbose=False, limit=1, about={"commit": "a", "note": "beside a build"})
     assert Results.load(path).state(ROOTS) == "current"
     raised = replace(ROOTS, methods={"sampling": 2}, run=lambda case: {"root": -(case["n"] ** 0.5)})
     assert Results.load(path).state(raised) == "1 of 1 stale"

@@ -18,7 +18,9 @@ ROOTS = '''
 """Square roots."""
 
 from benchmarks.experiments.{topic}.{name} import __name__ as here
-from qsdp.bench import Experiment, Table, exact
+from benchmarks._report import Study
+from benchmarks._verdicts import exact
+from qsdp.bench import Table
 
 
 def cases(quick):
@@ -50,7 +52,7 @@ def quotes(records):
     return {{"row": f"| {{len(records)}} roots |", "text": "Roots, " * 30 + f"{{len(records)}} %."}}
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Study(
     name="{name}", title="Roots of {name}", source="Heron", version={version},
     cases=cases, run=run, tables=tables, claims=claims, plot=plot,
 )

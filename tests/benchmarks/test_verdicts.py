@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qsdp.bench import (
+from benchmarks._verdicts import (
     Claim,
     Evidence,
     compare,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qsdp.baselines._choice import Choice, choose
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.model_selection import Choice, choose
 
 
 def peak(**at: float):

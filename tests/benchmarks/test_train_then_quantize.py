@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qsdp.bench import Claim, Record
+from benchmarks._verdicts import Claim
+from qsdp.bench import Record
 
 pytest.importorskip("torch")
 study = pytest.importorskip(

@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import qsdp
+from benchmarks.experiments import _bits as bits
+from benchmarks.experiments.accuracy import _rounding as rounding
 from qsdp.bench import Record, run_experiment
-from qsdp.bench.uci import bits, rounding
 from qsdp.bench.uci.data import SETS, prepare
 from qsdp.encoding import TableEncoder
 

@@ -24,6 +24,7 @@ import numpy as np
 from scipy import stats
 
 from qsdp._utils.validation import check_choice
+from qsdp.bench._report import holm, percent
 from qsdp.exceptions import InvalidInputError
 
 __all__ = [
@@ -257,15 +258,6 @@ def corrected(claims: Sequence[Claim]) -> list[Claim]:
     return found
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p values of several tests, adjusted for all of them by Holm's step-down method."""
-    order = np.argsort(p_values, kind="stable")
-    adjusted = np.empty(len(order))
-    steps = np.sort(p_values) * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted.tolist()
-
-
 def paired_claim(
     source: str,
     statement: str,
@@ -288,9 +280,3 @@ def paired_claim(
         return not_measured(source, statement, evidence.missing)
     shown = (show(np.array(list(measured.values()), dtype=float)) for measured in (ours, theirs))
     return judged(source, statement, evidence, ", ".join(f"{a} {b}" for a, b in zip(names, shown, strict=True)))
-
-
-def percent(shares: np.ndarray) -> str:
-    """Return the mean and deviation of shares in percent."""
-    deviation = f" ± {100.0 * shares.std(ddof=1):.1f}" if len(shares) > 1 else ""
-    return f"{100.0 * shares.mean():.1f}{deviation} %"

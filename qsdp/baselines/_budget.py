@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from qsdp._utils.validation import FloatArray
-from qsdp.model_selection import Choice, choose
+from qsdp.baselines._choice import Choice, choose
 
 __all__ = ["BUDGET", "Budget", "InteriorSearch", "chosen_by"]
 
