@@ -8,7 +8,7 @@ import numpy as np
 from scipy.integrate import cumulative_trapezoid
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix
-from qsdp.activations import DIFFERENTIABLE, Activation, Identity
+from qsdp.baselines._activations import DIFFERENTIABLE, Activation, Identity
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm

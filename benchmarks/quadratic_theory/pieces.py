@@ -9,7 +9,7 @@ import numpy as np
 from numpy.polynomial import Chebyshev, chebyshev
 
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.activations import ReLU
+from qsdp.baselines._activations import ReLU
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm

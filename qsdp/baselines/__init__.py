@@ -29,7 +29,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from qsdp.activations import relu
+from qsdp.baselines._activations import relu
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
 
