@@ -15,7 +15,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from qsdp._utils.options import documented
 from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
-from qsdp.distributed import Rows, is_collection
 from qsdp.estimators.blocks import rows_here
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
@@ -35,6 +34,7 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Logistic, Loss, get_loss
 from qsdp.problem import TrainingProblem
+from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifier"]
 

@@ -30,7 +30,6 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.distributed import Rows, is_collection
 from qsdp.encoding.columns import is_frame
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.network import QuantizedNetworkRegressor
@@ -40,6 +39,7 @@ from qsdp.losses import Loss
 from qsdp.pipeline import sample_from
 from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
 from qsdp.result import QSDPResult
+from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]
 

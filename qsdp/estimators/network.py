@@ -20,7 +20,6 @@ from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.distributed import Rows, is_collection, map_rows
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
 from qsdp.encoding.elimination import useful_inputs
@@ -40,6 +39,7 @@ from qsdp.pipeline import run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
 from qsdp.result import QSDPResult
+from qsdp.statistics.collections import Rows, is_collection, map_rows
 
 __all__ = ["QuantizedNetworkRegressor"]
 

@@ -146,7 +146,7 @@ def by_dask(workers: int, rows: int, part: int) -> Measured:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
-    from qsdp.distributed import statistics_of_dask
+    from qsdp.statistics import statistics_of_dask
 
     frame = dd.read_parquet(parquet_files(Planted(rows, COLUMNS, "squared", BATCH // part)))
     X, y = frame[[name for name in frame.columns if name != "y"]], frame["y"]

@@ -29,11 +29,11 @@ from qsdp.bench.uci.trained import (
     StraightThrough,
 )
 from qsdp.certificates import Certificate
-from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
 from qsdp.result import QSDPResult
+from qsdp.statistics.collections import Rows
 
 __all__ = ["METHODS", "UCIMethod"]
 

@@ -21,7 +21,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 
-from qsdp.distributed import block_batches, statistics_of_dask  # noqa: E402
+from qsdp.statistics import dask_batches, statistics_of_dask  # noqa: E402
 
 N_ROWS = 600
 
@@ -64,7 +64,7 @@ def test_frames_keep_their_columns() -> None:
     assert agree(statistics, SufficientStatistics().partial_fit(frame[list("abcde")], y))
     assert statistics.kept_problem(beta=1.0).n_samples == 50
     few = parts[parts["a"] > 100.0]
-    with pytest.raises(InvalidInputError, match="only empty blocks"):
+    with pytest.raises(InvalidInputError, match="only empty chunks"):
         statistics_of_dask(few[["a"]], few["y"])
 
 
@@ -78,21 +78,21 @@ def test_a_checkpoint_goes_on(tmp_path: Path) -> None:
     counted = arrays[0].map_blocks(lambda block: (seen.append(len(block)), block)[1], dtype=float)
     assert agree(statistics_of_dask(counted, arrays[1], checkpoint=path), SufficientStatistics().partial_fit(X, y))
     assert agree(SufficientStatistics.load(path), SufficientStatistics().partial_fit(X, y))
-    with pytest.raises(InvalidInputError, match="no block ends after"):
+    with pytest.raises(InvalidInputError, match="no chunk ends after"):
         statistics_of_dask(
             *[da.from_array(part[:90], chunks=(45, *part.shape[1:])) for part in (X, y)], checkpoint=path
         )
 
 
-def test_bad_blocks_are_numbered(tmp_path: Path) -> None:
+def test_bad_chunks_are_numbered(tmp_path: Path) -> None:
     X, y, _ = rows()
     X[130, 2] = np.nan
     arrays = [da.from_array(part, chunks=(50, *part.shape[1:])) for part in (X, y)]
     path = tmp_path / "pass.safetensors"
-    with pytest.raises(InvalidInputError, match="block 2 of rows: X must be finite; NaN or infinity in row 30"):
+    with pytest.raises(InvalidInputError, match="chunk 2 of rows: X must be finite; NaN or infinity in row 30"):
         statistics_of_dask(*arrays, checkpoint=path, every=1)
     assert SufficientStatistics.load(path).n_samples_seen_ == 100
-    with pytest.raises(InvalidInputError, match="y must have as many blocks of rows as X, 12; got 1"):
+    with pytest.raises(InvalidInputError, match="y must have as many chunks of rows as X, 12; got 1"):
         statistics_of_dask(arrays[0], da.from_array(y, chunks=N_ROWS))
     with pytest.raises(InvalidTypeError, match="X must be a Dask array or data frame; got ndarray"):
         statistics_of_dask(X, y)
@@ -102,7 +102,7 @@ def test_bad_blocks_are_numbered(tmp_path: Path) -> None:
 
 @needs_torch
 @pytest.mark.parametrize("every", [3, 256])
-def test_products_of_blocks_run_on_a_device(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_chunks_run_on_a_device(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, w = rows()
     devices = devices_of_products(monkeypatch)
     arrays = [da.from_array(part, chunks=(100, *part.shape[1:])) for part in (X, y, w)]
@@ -112,9 +112,9 @@ def test_products_of_blocks_run_on_a_device(every: int, monkeypatch: pytest.Monk
     assert agree(found, SufficientStatistics().partial_fit(X, y, w))
 
 
-def test_a_device_that_workers_lack_is_refused_before_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_workers_lack_is_refused_before_any_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     def unwanted(rows: np.ndarray) -> np.ndarray:
-        raise AssertionError("a block was asked for")
+        raise AssertionError("a chunk was asked for")
 
     X = da.from_array(rows()[0], chunks=(100, 5)).map_blocks(unwanted, meta=np.empty((0, 5)))
     y = da.from_array(rows()[1], chunks=100)
@@ -125,13 +125,13 @@ def test_a_device_that_workers_lack_is_refused_before_any_block(monkeypatch: pyt
         statistics_of_dask(X, y, device="cuda")
 
 
-def test_blocks_are_certified() -> None:
+def test_chunks_are_certified() -> None:
     X, y, _ = rows()
     few = TrainingProblem(X[:200], y[:200], beta=10.0)
     relaxation = qsdp.solve_relaxation(few)
     network = qsdp.sample_network(qsdp.shape_covariance(relaxation), 50, random_state=0)
     arrays = [da.from_array(part, chunks=(100, *part.shape[1:])) for part in (X, y)]
-    certificate = qsdp.certify(network, block_batches(*arrays), relaxation, passes=2)
+    certificate = qsdp.certify(network, dask_batches(*arrays), relaxation, passes=2)
     assert certificate.objective == pytest.approx(TrainingProblem(X, y, beta=30.0).objective(network), rel=1e-12)
     assert 0.0 < certificate.lower_bound < certificate.objective
 

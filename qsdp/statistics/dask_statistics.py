@@ -1,4 +1,4 @@
-"""Statistics of Dask collections: blocks are summed where they are stored; packed triangles are merged in a tree."""
+"""Statistics of Dask collections: chunks are summed where they are stored; packed triangles are merged in a tree."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_flag, check_integer
-from qsdp.distributed.blocks import RowBlocks
 from qsdp.exceptions import InvalidInputError
-from qsdp.statistics import SufficientStatistics
-from qsdp.statistics.sufficient import begun
+from qsdp.statistics.collections import RowChunks
+from qsdp.statistics.sufficient import SufficientStatistics, begun
 
-__all__ = ["block_batches", "statistics_of_blocks", "statistics_of_dask"]
+__all__ = ["dask_batches", "statistics_of_chunks", "statistics_of_dask"]
 
 
 def statistics_of_dask(
@@ -33,32 +32,32 @@ def statistics_of_dask(
     """Return the statistics of all rows of a Dask array or data frame.
 
     The work is done by Dask's current scheduler, a `distributed.Client` or threads, which repeats the tasks of a lost
-    worker. One packed triangle per block is sent over the network, and the result is returned here. Rows are not moved.
+    worker. One packed triangle per chunk is sent over the network, and the result is returned here. Rows are not moved.
 
     Parameters
     ----------
     X : dask array of shape (n, d), or dask data frame
         Data; chunk lengths need not be known.
     y : dask array of shape (n,) or (n, C), or dask series or data frame
-        Targets, with the same number and lengths of row blocks as X.
+        Targets, with the same number and lengths of chunks of rows as X.
     sample_weight : dask array or series of shape (n,), optional
     max_memory, keep, random_state : int
         As in `SufficientStatistics`.
     checkpoint : path, optional
         File to which the statistics are saved atomically, during the pass and at the end. A new pass continues from it.
     every : int, default=256
-        Number of blocks summed between saves. With fewer blocks at a time, workers wait more often.
+        Number of chunks summed between saves. With fewer chunks at a time, workers wait more often.
     verbose : bool, default=False
-        Show how many blocks are done.
+        Show how many chunks are done.
     device : str, optional
-        As in `SufficientStatistics`, but on the workers. The products of a block run on the device; merging is on the
+        As in `SufficientStatistics`, but on the workers. The products of a chunk run on the device; merging is on the
         CPU, as is the result.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        The collections do not fit together, a worker has no such device, or a block is refused. In the last case, the
-        message gives the block number, and the file holds the statistics of the groups of blocks before that group.
+        The collections do not fit together, a worker has no such device, or a chunk is refused. In the last case, the
+        message gives the chunk number, and the file holds the statistics of the groups of chunks before that group.
     SolverError
         The scheduler or all workers were lost. The file is then as above.
     UnavailableSolverError
@@ -72,63 +71,63 @@ def statistics_of_dask(
     SufficientStatistics(1,000,000,000 rows, 20 columns)
     """
     every = check_integer("every", every, minimum=1)
-    blocks = RowBlocks(X, y, sample_weight)
+    chunks = RowChunks(X, y, sample_weight)
     options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
     statistics = begun(SufficientStatistics, checkpoint, **options)
-    blocks.check_device(device)
+    chunks.check_device(device)
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"
     done = 0
     with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
         if path is not None and statistics.n_samples_seen_:
-            done = _blocks_done(blocks.lengths(kept), statistics.n_samples_seen_, path)
-        for start in range(done, len(blocks), every):
-            stop = min(start + every, len(blocks))
-            part = blocks.reduced(partial(_summed, options, device), _merged, start=start, stop=stop, kept=kept)
+            done = _chunks_done(chunks.lengths(kept), statistics.n_samples_seen_, path)
+        for start in range(done, len(chunks), every):
+            stop = min(start + every, len(chunks))
+            part = chunks.reduced(partial(_summed, options, device), _merged, start=start, stop=stop, kept=kept)
             statistics.merge(part)
             if path is not None and statistics.n_samples_seen_:
                 statistics.save(path)
-            bar.count(stop, len(blocks), f"{statistics.n_samples_seen_:,} rows")
+            bar.count(stop, len(chunks), f"{statistics.n_samples_seen_:,} rows")
     if not statistics.n_samples_seen_:
-        raise InvalidInputError("X must have at least one row; got only empty blocks")
+        raise InvalidInputError("X must have at least one row; got only empty chunks")
     return statistics
 
 
-def statistics_of_blocks(
-    blocks: RowBlocks, encode: Callable[..., tuple[Any, ...]], device: str | None = None
+def statistics_of_chunks(
+    chunks: RowChunks, encode: Callable[..., tuple[Any, ...]], device: str | None = None
 ) -> SufficientStatistics:
-    """Return the statistics of all blocks of rows, encoded by ``encode(number, X, y[, sample_weight])``.
+    """Return the statistics of all chunks of rows, encoded by ``encode(number, X, y[, sample_weight])``.
 
-    If `device` is given, the products of a block run on that device of the worker.
+    If `device` is given, the products of a chunk run on that device of the worker.
     """
-    blocks.check_device(device)
-    statistics: SufficientStatistics = blocks.reduced(partial(_summed, {}, device, encode=encode), _merged)
+    chunks.check_device(device)
+    statistics: SufficientStatistics = chunks.reduced(partial(_summed, {}, device, encode=encode), _merged)
     return statistics
 
 
-def block_batches(X: Any, y: Any, sample_weight: Any = None) -> Callable[[], Iterator[tuple[Any, ...]]]:
-    """Return a function that yields the rows of Dask collections block by block, for `qsdp.certify`.
+def dask_batches(X: Any, y: Any, sample_weight: Any = None) -> Callable[[], Iterator[tuple[Any, ...]]]:
+    """Return a function that yields the rows of Dask collections chunk by chunk, for `qsdp.certify`.
 
-    Only one block at a time is transferred, and none is kept, so one machine can certify any number of rows.
+    Only one chunk at a time is transferred, and none is kept, so one machine can certify any number of rows.
     """
-    return partial(RowBlocks(X, y, sample_weight).stream, _as_it_is)
+    return partial(RowChunks(X, y, sample_weight).stream, _as_it_is)
 
 
-def _as_it_is(number: int, *block: Any) -> tuple[Any, ...]:
+def _as_it_is(number: int, *chunk: Any) -> tuple[Any, ...]:
     del number
-    return block
+    return chunk
 
 
 def _summed(
     options: dict[str, Any],
     device: str | None,
     number: int,
-    *block: Any,
+    *chunk: Any,
     encode: Callable[..., tuple[Any, ...]] = _as_it_is,
 ) -> SufficientStatistics:
-    """Return the statistics of one block, on the CPU; this is a task on a worker."""
+    """Return the statistics of one chunk, on the CPU; this is a task on a worker."""
     statistics = SufficientStatistics(**options, device=device)
-    if len(block[0]) and len((parts := encode(number, *block))[0]):
+    if len(chunk[0]) and len((parts := encode(number, *chunk))[0]):
         statistics.partial_fit(*parts)
     # Statistics that wait to be merged must not occupy the device, and the merging worker may have none.
     return statistics if device is None else SufficientStatistics(**options).merge(statistics)
@@ -142,11 +141,11 @@ def _merged(parts: Sequence[SufficientStatistics]) -> SufficientStatistics:
     return total
 
 
-def _blocks_done(lengths: Sequence[int], n_samples: int, checkpoint: str) -> int:
-    """Return how many of the first blocks have `n_samples` rows together."""
+def _chunks_done(lengths: Sequence[int], n_samples: int, checkpoint: str) -> int:
+    """Return how many of the first chunks have `n_samples` rows together."""
     total = 0
     for number, length in enumerate([*lengths, 0]):
         if total == n_samples:
             return number
         total += length
-    raise InvalidInputError(f"{checkpoint!r} must hold the first blocks of X; no block ends after its {n_samples} rows")
+    raise InvalidInputError(f"{checkpoint!r} must hold the first chunks of X; no chunk ends after its {n_samples} rows")

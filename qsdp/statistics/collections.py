@@ -1,4 +1,4 @@
-"""Dask arrays and data frames as blocks of rows, which are processed where they are stored."""
+"""Dask arrays and data frames as chunks of rows, which are processed where they are stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import _safe_indexing
 
 from qsdp._utils.arrays import check_device
 from qsdp._utils.validation import check_sample_weight
@@ -17,7 +16,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageE
 from qsdp.statistics.batches import check_finite
 from qsdp.statistics.sample import RowSample
 
-__all__ = ["RowBlocks", "Rows", "is_collection", "map_rows"]
+__all__ = ["RowChunks", "Rows", "is_collection", "map_rows"]
 
 #: Number of results that one task merges. It waits for all of them and holds two at a time.
 _FAN = 8
@@ -46,7 +45,7 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any = None, *, missing: bool = True) -> Rows:
-        """Check the lengths and numbers of a block, and return its rows of positive weight."""
+        """Check the lengths and numbers of a chunk, and return its rows of positive weight."""
         check_finite("X", X, missing=missing)
         check_finite("y", y)
         target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X))
@@ -71,6 +70,8 @@ class Rows:
 
     def take(self, indices: Iterable[int]) -> Rows:
         """Return the rows with these indices."""
+        from sklearn.utils import _safe_indexing
+
         chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.intp)
         return Rows(
             _safe_indexing(self.X, chosen), self.y[chosen], None if self.weights is None else self.weights[chosen]
@@ -88,36 +89,36 @@ class Rows:
         return Rows(X, np.concatenate([self.y, other.y]), weights)
 
 
-class RowBlocks:
-    """Blocks of rows of Dask collections.
+class RowChunks:
+    """Chunks of rows of Dask collections.
 
     Parameters
     ----------
     X : dask array of shape (n, d), or dask data frame
         Data; chunk lengths need not be known.
     y : dask array of shape (n,) or (n, C), or dask series or data frame
-        Targets, with the same number and lengths of row blocks as X.
+        Targets, with the same number and lengths of chunks of rows as X.
     sample_weight : dask array or series of shape (n,), optional
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        An argument is not such a collection, or has another number of blocks.
+        An argument is not such a collection, or has another number of chunks.
     """
 
     def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         parts = {"X": X, "y": y} | ({} if sample_weight is None else {"sample_weight": sample_weight})
-        columns = {name: _row_blocks(name, part) for name, part in parts.items()}
-        for name, blocks in columns.items():
-            if len(blocks) != len(columns["X"]):
+        columns = {name: _row_chunks(name, part) for name, part in parts.items()}
+        for name, chunks in columns.items():
+            if len(chunks) != len(columns["X"]):
                 raise InvalidInputError(
-                    f"{name} must have as many blocks of rows as X, {len(columns['X'])}; got {len(blocks)} (arrays "
-                    "made of columns of a file may have other blocks than its frame: give frames and series)"
+                    f"{name} must have as many chunks of rows as X, {len(columns['X'])}; got {len(chunks)} (arrays "
+                    "made of columns of a file may have other chunks than its frame: give frames and series)"
                 )
-        self._blocks = list(zip(*columns.values(), strict=True))
+        self._chunks = list(zip(*columns.values(), strict=True))
 
     def __len__(self) -> int:
-        return len(self._blocks)
+        return len(self._chunks)
 
     def check_device(self, device: object) -> None:
         """Check the argument `device` on a worker, before any work.
@@ -131,9 +132,9 @@ class RowBlocks:
             _computed(_delayed()(check_device)(device), "")
 
     def lengths(self, kept: str = "") -> list[int]:
-        """Return the number of rows of each block; `kept` is as in `reduced`."""
+        """Return the number of rows of each chunk; `kept` is as in `reduced`."""
         delayed = _delayed()
-        lengths: list[int] = _computed(delayed(list)([delayed(len)(block[0]) for block in self._blocks]), kept)
+        lengths: list[int] = _computed(delayed(list)([delayed(len)(chunk[0]) for chunk in self._chunks]), kept)
         return lengths
 
     def reduced(
@@ -145,16 +146,16 @@ class RowBlocks:
         stop: int | None = None,
         kept: str = "",
     ) -> Any:
-        """Merge the results of ``work(number, X, y[, sample_weight])`` on some blocks in a tree of tasks.
+        """Merge the results of ``work(number, X, y[, sample_weight])`` on some chunks in a tree of tasks.
 
         Parameters
         ----------
         work : callable
-            Function of a block. If it raises an invalid-input error of this package, the message gets the block number.
+            Function of a chunk. If it raises an invalid-input error of this package, the message gets the chunk number.
         merge : callable
             Function of a list of results, which it must not modify, as tasks may be repeated.
         start, stop : int
-            First block, and the block after the last one.
+            First chunk, and the chunk after the last one.
         kept : str
             Text about earlier work, appended to the error message if Dask stops.
 
@@ -164,16 +165,16 @@ class RowBlocks:
             The scheduler or all workers were lost.
         """
         delayed = _delayed()
-        some = enumerate(self._blocks[start:stop], start)
-        layer = [delayed(_named)(work, number, *block) for number, block in some]
+        some = enumerate(self._chunks[start:stop], start)
+        layer = [delayed(_named)(work, number, *chunk) for number, chunk in some]
         while len(layer) > 1:
             layer = [delayed(merge)(layer[k : k + _FAN]) for k in range(0, len(layer), _FAN)]
         return _computed(layer[0], kept)
 
     def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield the result of `work` block by block; only one is transferred at a time, and empty ones are skipped."""
-        for number, block in enumerate(self._blocks):
-            parts = _computed(_delayed()(_named)(work, number, *block), "")
+        """Yield the result of `work` chunk by chunk; only one is transferred at a time, and empty ones are skipped."""
+        for number, chunk in enumerate(self._chunks):
+            parts = _computed(_delayed()(_named)(work, number, *chunk), "")
             if len(parts[0]):
                 yield parts
 
@@ -189,7 +190,7 @@ class RowBlocks:
         Raises
         ------
         InvalidInputError
-            There is no such row, or a block has other numbers that are not finite. The message then names the block.
+            There is no such row, or a chunk has other numbers that are not finite. The message then names the chunk.
         """
         found: RowSample[Rows] = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
         if found.rows is None or not found.seen:
@@ -200,12 +201,12 @@ class RowBlocks:
 def map_rows(
     function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike, n_columns: int | None = None
 ) -> Any:
-    """Apply a function to the rows of a Dask collection, and return a collection with the same blocks.
+    """Apply a function to the rows of a Dask collection, and return a collection with the same chunks.
 
     Parameters
     ----------
     function : callable
-        Function of a block of at least one row. It returns a value for each row, or `n_columns` values for each row.
+        Function of a chunk of at least one row. It returns a value for each row, or `n_columns` values for each row.
     X : dask array of shape (n, d), or dask data frame
     dtype : dtype
         Data type of the values.
@@ -217,17 +218,17 @@ def map_rows(
     dask array, or dask series or data frame with the index of X
     """
     shape = (0,) if n_columns is None else (0, n_columns)
-    of_block = partial(_of_block, function, np.empty(shape, dtype))
+    of_chunk = partial(_of_chunk, function, np.empty(shape, dtype))
     if hasattr(X, "numblocks"):
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         if n_columns is None:
-            return X.map_blocks(of_block, dtype=dtype, drop_axis=1, meta=np.empty(shape, dtype))
-        return X.map_blocks(of_block, dtype=dtype, chunks=(X.chunks[0], (n_columns,)), meta=np.empty(shape, dtype))
-    return X.map_partitions(partial(_with_index, of_block), meta=_with_index(of_block, X._meta))
+            return X.map_blocks(of_chunk, dtype=dtype, drop_axis=1, meta=np.empty(shape, dtype))
+        return X.map_blocks(of_chunk, dtype=dtype, chunks=(X.chunks[0], (n_columns,)), meta=np.empty(shape, dtype))
+    return X.map_partitions(partial(_with_index, of_chunk), meta=_with_index(of_chunk, X._meta))
 
 
-def _of_block(function: Callable[[Any], npt.NDArray[Any]], empty: npt.NDArray[Any], block: Any) -> npt.NDArray[Any]:
-    return function(block) if len(block) else empty
+def _of_chunk(function: Callable[[Any], npt.NDArray[Any]], empty: npt.NDArray[Any], chunk: Any) -> npt.NDArray[Any]:
+    return function(chunk) if len(chunk) else empty
 
 
 def _with_index(function: Callable[[Any], npt.NDArray[Any]], part: Any) -> Any:
@@ -242,18 +243,18 @@ def _delayed() -> Any:
         from dask import delayed
     except ImportError:
         raise MissingPackageError(
-            'qsdp.distributed needs Dask: pip install "dask[array,dataframe]" distributed'
+            'Dask collections need Dask: pip install "dask[array,dataframe]" distributed'
         ) from None
     return delayed
 
 
-def _row_blocks(name: str, collection: Any) -> list[Any]:
+def _row_chunks(name: str, collection: Any) -> list[Any]:
     _delayed()
     if not hasattr(collection, "to_delayed"):
         raise InvalidTypeError(f"{name} must be a Dask array or data frame; got {type(collection).__name__}")
     numblocks = getattr(collection, "numblocks", None)
     if numblocks is None:
-        # Full optimisation would fuse blocks of files, and more of them for a series than for a frame of many columns.
+        # Full optimisation would fuse chunks of files, and more of them for a series than for a frame of many columns.
         simple = collection.simplify() if hasattr(collection, "simplify") else collection
         return list(simple.to_delayed(optimize_graph=False))
     if len(numblocks) == 2 and numblocks[1] > 1:
@@ -261,12 +262,12 @@ def _row_blocks(name: str, collection: Any) -> list[Any]:
     return list(collection.to_delayed().ravel())
 
 
-def _named(work: Callable[..., Any], number: int, *block: Any) -> Any:
-    """Return the result of `work` on a block, as a task on a worker; errors name the block number."""
+def _named(work: Callable[..., Any], number: int, *chunk: Any) -> Any:
+    """Return the result of `work` on a chunk, as a task on a worker; errors name the chunk number."""
     try:
-        return work(number, *block)
+        return work(number, *chunk)
     except (InvalidInputError, InvalidTypeError) as error:
-        raise type(error)(f"block {number} of rows: {error}") from None
+        raise type(error)(f"chunk {number} of rows: {error}") from None
 
 
 def _computed(value: Any, kept: str) -> Any:
