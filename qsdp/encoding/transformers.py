@@ -206,10 +206,6 @@ class TableEncoder(_Encoder):
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
 
-    See Also
-    --------
-    SupervisedScaler : Scale these inputs by powers of two that suit a target.
-
     Notes
     -----
     A missing number counts as the median of its column, a missing category as none. If `fit` sees missing entries in a

@@ -45,16 +45,16 @@ def test_variants_are_fitted_and_differ_by_one_change(variant: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     y = (X[:, 0] + X[:, 1] ** 2 > 1.0).astype(int)
-    model, network = study.model_of(variant, 0)
+    model = study.model_of(variant, 0)
     base = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=0).get_params()
-    assert sum(value != base[name] for name, value in network.get_params(deep=False).items()) == 1
+    assert sum(value != base[name] for name, value in model.get_params(deep=False).items()) == 1
     assert clone(model).fit(X, y).score(X, y) > 0.6
 
 
 def test_without_a_scale_of_rows_inputs_are_the_same_but_for_a_factor() -> None:
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (80, 8))
     base = qsdp.QuantizedNetworkClassifier(beta="20%", encoding="standard", random_state=0).fit(X, np.tile([0, 1], 40))
-    _, network = study.model_of("no scale of rows", 0)
+    network = study.model_of("no scale of rows", 0)
     ratio = network.encoding.fit_transform(X) / base.encoder_.transform(X)
     np.testing.assert_allclose(ratio, ratio[0, 0])
     assert ratio[0, 0] == 2.0
@@ -89,9 +89,7 @@ def test_claims_are_distinct_and_hold_of_good_records() -> None:
     assert verdicts(made()) == HOLDS
 
 
-@pytest.mark.parametrize(
-    ("variant", "shift"), [("bilinear", 0.05), ("hinge", -0.05), ("supervised scales, 2 rounds", -0.05)]
-)
+@pytest.mark.parametrize(("variant", "shift"), [("bilinear", 0.05), ("hinge", -0.05)])
 def test_one_change_turns_its_claim_only(variant: str, shift: float) -> None:
     claim, _ = study.VARIANTS[variant]
     assert verdicts(made(shift, variant)) == HOLDS | {claim: "contradicted"}

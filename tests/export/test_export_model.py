@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
-from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
+from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
 from qsdp.export import describe, load_exportable
 from qsdp.options import TrainingOptions
@@ -94,7 +94,7 @@ def test_frames_with_categories_and_holes(mixed):
         [StandardScaler()],
         [MinMaxScaler(clip=True), RobustScaler()],
         [SimpleImputer(strategy="median"), MaxAbsScaler()],
-        [StandardScaler(), ThresholdEncoder(2), SupervisedScaler()],
+        [StandardScaler(), ThresholdEncoder(2)],
         ["passthrough", VarianceThreshold(0.3), TableEncoder("both")],
         [make_pipeline(StandardScaler(with_mean=False), None)],
     ],

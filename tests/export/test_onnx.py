@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
-from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
+from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
 from qsdp.export._integer_model import integer_model
@@ -218,7 +218,7 @@ def test_text_and_holes(encoding):
     [
         [MinMaxScaler(clip=True), RobustScaler()],
         [SimpleImputer(strategy="median"), StandardScaler()],
-        [StandardScaler(), ThresholdEncoder(2), SupervisedScaler()],
+        [StandardScaler(), ThresholdEncoder(2)],
     ],
     ids=str,
 )
@@ -263,7 +263,7 @@ def test_inside_of_pipelines_of_skl2onnx(iris, dtype):
         make_pipeline(StandardScaler(), PCA(3), QuantizedNetworkClassifier(**FAST)),
         make_pipeline(PCA(2), QuantizedNetworkClassifier(**{**NUMBERS, "encoding": "thresholds"})),
         QuantizedNetworkClassifierCV(betas=2, cv=2, **{name: FAST[name] for name in FAST if name != "beta"}),
-        make_pipeline(TableEncoder("both"), SupervisedScaler(), LogisticRegression()),
+        make_pipeline(TableEncoder("both"), LogisticRegression()),
         make_pipeline(ThresholdEncoder(3), LogisticRegression()),
     ]
     for model in models:

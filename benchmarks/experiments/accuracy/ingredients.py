@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import make_pipeline
 
 from benchmarks._verdicts import Claim, paired_claim
 from benchmarks.experiments._bits import network_bits
@@ -23,7 +22,7 @@ from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Record
 from qsdp.bench.uci.data import LARGE, SETS, prepare
-from qsdp.encoding import SupervisedScaler, TableEncoder
+from qsdp.encoding import TableEncoder
 from qsdp.encoding.fitting import CUT
 
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
@@ -36,8 +35,6 @@ def standardised() -> TableEncoder:
     return TableEncoder(encoding="standard", cut=CUT)
 
 
-#: Rounds in which scales are fitted to the classes, ahead of a network that does not encode its inputs.
-SUPERVISED = {"supervised scales, 1 round": 1, "supervised scales, 2 rounds": 2}
 #: Variants claimed to be worse than the reference: the claim, and options of the classifier.
 WORSE: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "bilinear": (
@@ -54,7 +51,6 @@ WORSE: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
 }
 #: Variants claimed to be better than the reference.
 BETTER: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
-    **{name: (f"{name.capitalize()}, raise the accuracy.", lambda: {"encoding": "none"}) for name in SUPERVISED},
     "thresholds": ("Thresholds in place of numbers raise the accuracy.", lambda: {"encoding": "thresholds"}),
     "both": ("Thresholds beside numbers raise the accuracy.", lambda: {"encoding": "both"}),
     "auto": (
@@ -75,26 +71,23 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     return grid(seed=range(splits), set=sets, variant=(BASE, *names))
 
 
-def model_of(variant: str, seed: int) -> tuple[Any, QuantizedNetworkClassifier]:
+def model_of(variant: str, seed: int) -> QuantizedNetworkClassifier:
     own = VARIANTS[variant][1]() if variant in VARIANTS else {}
-    network = QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **own})
-    if variant not in SUPERVISED:
-        return network, network
-    return make_pipeline(standardised(), SupervisedScaler(n_rounds=SUPERVISED[variant]), network), network
+    return QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **own})
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     split = prepare(case["set"], case["seed"])
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, network = model_of(case["variant"], case["seed"])
+        model = model_of(case["variant"], case["seed"])
         _, seconds = timed(lambda: model.fit(split.X, split.y))
         test = float(np.mean(model.predict(split.X_test) == split.y_test))
     return {
         "test": test,
-        "bits": network_bits(network.network_),
-        "inputs": network.network_.n_inputs,
-        "gap": network.certificate_.relative_gap,
+        "bits": network_bits(model.network_),
+        "inputs": model.network_.n_inputs,
+        "gap": model.certificate_.relative_gap,
         "seconds": seconds,
     }
 
