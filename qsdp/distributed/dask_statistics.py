@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import check_flag, check_integer
+from qsdp._utils.validation import check_integer, check_verbose
 from qsdp.distributed.blocks import RowBlocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.statistics import SufficientStatistics
@@ -27,7 +27,7 @@ def statistics_of_dask(
     random_state: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     every: int = 256,
-    verbose: bool = False,
+    verbose: bool | int = False,
     device: str | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of all rows of a Dask array or data frame.
@@ -48,7 +48,7 @@ def statistics_of_dask(
         File to which the statistics are saved atomically, during the pass and at the end. A new pass continues from it.
     every : int, default=256
         Number of blocks summed between saves. With fewer blocks at a time, workers wait more often.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show how many blocks are done.
     device : str, optional
         As in `SufficientStatistics`, but on the workers. The products of a block run on the device; merging is on the
@@ -79,7 +79,7 @@ def statistics_of_dask(
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"
     done = 0
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("statistics") as bar:
         if path is not None and statistics.n_samples_seen_:
             done = _blocks_done(blocks.lengths(kept), statistics.n_samples_seen_, path)
         for start in range(done, len(blocks), every):

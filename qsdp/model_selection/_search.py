@@ -14,7 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summary, SummaryBelowDiagram, first_few, format_number, format_seconds
-from qsdp._utils.validation import RandomState, check_flag, check_integer, check_jobs, check_random_state, check_real
+from qsdp._utils.validation import (
+    RandomState,
+    check_flag,
+    check_integer,
+    check_jobs,
+    check_random_state,
+    check_real,
+    check_verbose,
+)
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 __all__ = ["ValidationSearch", "search_on_validation"]
@@ -49,7 +57,7 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
         Number of candidates fitted at a time, as in joblib.
     random_state : int, Generator, RandomState or None
         Seed of the split and of random candidates.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show elapsed time and number of candidates on standard error or in the notebook. Progress is not shown, since
         scikit-learn's search does not report it. Progress bars of the estimator's own `verbose` appear below.
 
@@ -88,7 +96,7 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
         refit: bool | str = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
     ) -> None:
         super().__init__(estimator, grid, scoring=scoring, refit=refit, n_jobs=n_jobs)
         self.grid = grid
@@ -114,7 +122,7 @@ class ValidationSearch(SummaryBelowDiagram, GridSearchCV):  # type: ignore[misc]
         if not isinstance(self.refit, str):
             check_flag("refit", self.refit)
         check_jobs(self.n_jobs)
-        check_flag("verbose", self.verbose)
+        check_verbose(self.verbose)
         _check_grid(self.estimator, self.grid, random=count is not None)
         if is_classifier(self.estimator):
             check_classification_targets(y)
