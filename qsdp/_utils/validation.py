@@ -80,9 +80,9 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
 
 def _is_integral(value: object) -> bool:
     """Return whether `value` is an integer or an integral float, such as an entry of a grid made by NumPy."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        return False
-    return isinstance(value, Integral) or float(value).is_integer()
+    if isinstance(value, Integral):
+        return not isinstance(value, bool)
+    return isinstance(value, (float, np.floating)) and float(value).is_integer()
 
 
 def check_jobs(n_jobs: object, name: str = "n_jobs") -> int | None:

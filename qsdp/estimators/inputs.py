@@ -90,6 +90,7 @@ def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tu
         return None, X
     if not uses_transformer(encoding):
         encoder: Any = fit_rule(EncodingRule.recommended(encoding, X.shape[1]), X, weights)
+        encoder.handle_unknown = "warn"
         return encoder, encoded(encoder, X)
     encoder = clone(encoding)
     if hasattr(encoder, "fit_transform"):
@@ -118,7 +119,7 @@ def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:
 def fit_rule(rule: EncodingRule, X: Any, weights: FloatArray | None) -> TableEncoder:
     """Return the fitted transformer of a rule, scaled so that rows have a norm of about 1.5, see `row_scale`.
 
-    It does not warn of categories too rare for a bit. If `fit` chooses it, `fit` warns once.
+    It does not warn of categories too rare for a bit, since it may be one of several candidates.
     """
     encoder: TableEncoder = TableEncoder(**asdict(rule), handle_unknown="ignore").fit(X, sample_weight=weights)
     encoder.encoding_ = scaled_to_rows(encoder.encoding_, encoded(encoder, X), weights)

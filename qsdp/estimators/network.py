@@ -161,8 +161,6 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
         if self.encoder_ is None:
             warn_of_scales(counting.X)
-        elif isinstance(options.encoding, str):
-            self.encoder_.handle_unknown = "warn"
         self.constant_ = _constant(columns, counting.weights)
         inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
         seconds = time.perf_counter() - began
@@ -216,6 +214,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             inputs = problem.X[:, :width]
             encoder.encoding_, unused = restricted_to(encoder.encoding_, inputs, kept, counting.weights)
             encoder.dropped_ = {**encoder.dropped_, **unused}
+        encoder.handle_unknown = "warn"
         return encoder
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
