@@ -189,7 +189,7 @@ def distill(
     n_jobs: int | None = TrainingOptions.n_jobs,
     device: str | None = TrainingOptions.device,
     random_state: RandomState = None,
-    verbose: bool = TrainingOptions.verbose,
+    verbose: bool | int = TrainingOptions.verbose,
 ) -> DistillationResult:
     r"""Match the outputs of a trained model on data by a quantized network, with a certificate.
 

@@ -18,11 +18,11 @@ from qsdp._utils.validation import (
     FloatArray,
     RandomState,
     check_choice,
-    check_flag,
     check_integer,
     check_jobs,
     check_random_state,
     check_real,
+    check_verbose,
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
@@ -62,9 +62,13 @@ def _check_loss(name: str, value: Any) -> None:
         check_choice(name, value, LOSSES)
 
 
-def _check_neurons(name: str, value: Any) -> None:
-    if value is not None:
-        check_integer(name, value, minimum=1, maximum=MAX_NEURONS)
+def _check_activation(name: str, value: Any) -> None:
+    del name
+    get_activation(value)
+
+
+def _check_neurons(name: str, value: Any) -> int | None:
+    return None if value is None else check_integer(name, value, minimum=1, maximum=MAX_NEURONS)
 
 
 def _check_beta(name: str, value: Any) -> None:
@@ -147,7 +151,7 @@ class TrainingOptions(Options):
         None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
         ``network.to_polynomial()`` converts exactly to a standard one with that activation.
         """,
-        lambda name, value: get_activation(value),
+        _check_activation,
     )
     levels: int = option(
         2,
@@ -206,7 +210,7 @@ class TrainingOptions(Options):
         see `qsdp.solve_relaxation`, `qsdp.sample_network` and `qsdp.polish`. The results do not depend on it, unless a
         time limit ends the polish.
         """,
-        lambda name, value: check_jobs(value),
+        lambda name, value: check_jobs(value, name),
         "Processes that solve for several outputs.",
     )
     device: str | None = option(
@@ -227,11 +231,11 @@ class TrainingOptions(Options):
         _check_random_state,
         "Of the held-out rows and the sampled neurons.",
     )
-    verbose: bool = option(
+    verbose: bool | int = option(
         False,
-        "bool",
+        "bool or int",
         "Show a progress bar for every stage, on standard error or in a notebook (which needs ``ipywidgets``).",
-        check_flag,
+        lambda name, value: check_verbose(value),
     )
 
     def __post_init__(self) -> None:

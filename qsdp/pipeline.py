@@ -83,7 +83,7 @@ def solve_and_sample(
     n_jobs: int | None = TrainingOptions.n_jobs,
     device: str | None = TrainingOptions.device,
     random_state: RandomState = TrainingOptions.random_state,
-    verbose: bool = TrainingOptions.verbose,
+    verbose: bool | int = TrainingOptions.verbose,
 ) -> QSDPResult:
     r"""Train a network with quantized first-layer weights and certify it.
 

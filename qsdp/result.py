@@ -87,7 +87,7 @@ class QSDPResult(Summarized):
         time_limit: float | None = TrainingOptions.time_limit,
         n_jobs: int | None = TrainingOptions.n_jobs,
         device: str | None = TrainingOptions.device,
-        verbose: bool = TrainingOptions.verbose,
+        verbose: bool | int = TrainingOptions.verbose,
     ) -> QSDPResult:
         """Draw another network, of any size and number of levels, from the same solution, without another solve.
 

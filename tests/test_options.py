@@ -138,9 +138,11 @@ BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("n_jobs", 0, InvalidInputError, "n_jobs must be None or an integer other than 0; got 0"),
     ("random_state", -1, InvalidInputError, "random_state must be an integer >= 0; got -1"),
     ("random_state", "x", InvalidTypeError, "random_state must be None"),
-    ("verbose", 1, InvalidTypeError, "verbose must be True or False; got 1"),
+    ("verbose", 1.5, InvalidTypeError, "verbose must be True, False or an integer >= 0; got 1.5"),
+    ("verbose", -1, InvalidInputError, "verbose must be an integer >= 0; got -1"),
     ("constant_column", 2, InvalidTypeError, "constant_column must be True or False; got 2"),
     ("warm_start", 1, InvalidTypeError, "warm_start must be True or False; got 1"),
+    ("keep_data", 1, InvalidTypeError, "keep_data must be True or False; got 1"),
     ("encoding", "bits", InvalidInputError, "encoding must be one of"),
     ("encoding", 3, InvalidTypeError, "encoding must be"),
     ("betas", 1, InvalidInputError, "betas must be an integer from 2"),
@@ -216,3 +218,13 @@ def test_a_new_option_is_declared_once() -> None:
     assert "a : int\nsize : int, default=3\n    How many\n    there are.\nother : int\n    See `Few`." in face.__doc__
     with pytest.raises(InvalidInputError, match="size must be an integer >= 1; got 0"):
         face(1, 0)
+
+
+@pytest.mark.parametrize("verbose", [0, 2, np.int64(0), 1.0])
+def test_habits_of_scikit_learn_are_understood(verbose: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = qsdp.solve_and_sample(X, Y, n_neurons=8, levels=3, n_jobs=2)
+    other = qsdp.solve_and_sample(X, Y, n_neurons=8.0, levels=np.float64(3), n_jobs=2.0, verbose=verbose)
+    assert np.array_equal(other.network.U, plain.network.U)
+    assert bool(capsys.readouterr().err) == bool(verbose)
+    assert other.resample(9.0, n_jobs=-1).network.n_neurons == 9
+    assert TrainingOptions(n_neurons=8.0).n_neurons.__class__ is int

@@ -28,7 +28,8 @@ class Option:
     description : str
         Lines of a docstring.
     check : callable
-        Called with the name under which a value was given, and the value; raises one clear error.
+        Called with the name under which a value was given, and the value. It raises one clear error, or returns the
+        value to use instead, such as an int for an integral float; None leaves the value as it is.
     summary : str
         The description in a few words, for the command line.
     """
@@ -73,7 +74,9 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, declared in self.declared().items():
-            declared.check(name, getattr(self, name))
+            checked = declared.check(name, getattr(self, name))
+            if checked is not None:
+                object.__setattr__(self, name, checked)
 
     @classmethod
     def declared(cls) -> dict[str, Option]:

@@ -41,8 +41,7 @@ def count_jobs(n_jobs: int | None) -> int:
     InvalidInputError
         `n_jobs` is zero.
     """
-    check_jobs(n_jobs)
-    return int(effective_n_jobs(n_jobs))
+    return int(effective_n_jobs(check_jobs(n_jobs)))
 
 
 def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: int) -> None:

@@ -93,7 +93,7 @@ _turn = threading.Lock()
 
 
 @contextmanager
-def progress(verbose: bool, *, transient: bool = False) -> Iterator[Stages]:
+def progress(verbose: bool | int, *, transient: bool = False) -> Iterator[Stages]:
     """Yield stages that are shown on the standard error or in the notebook if `verbose`, else silent stages.
 
     Inside a call that shows its own stages, they join its display. A transient display is erased at the end.

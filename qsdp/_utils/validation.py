@@ -52,11 +52,11 @@ def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Map
 
 
 def check_integer(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
-    """Return `value` as an int in ``minimum .. maximum``; booleans and fractions are refused."""
+    """Return `value` as an int in ``minimum .. maximum``; floats must be integral, and booleans are refused."""
     allowed = f"an integer >= {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if not _is_integral(value):
         raise InvalidTypeError(f"{name} must be {allowed}; got {_show(value)}")
-    number = int(value)
+    number: int = int(value)  # type: ignore[call-overload]
     if number < minimum or (maximum is not None and number > maximum):
         raise InvalidInputError(f"{name} must be {allowed}; got {_show(value)}")
     return number
@@ -78,14 +78,23 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
     return number
 
 
-def check_jobs(n_jobs: object) -> None:
-    """Raise unless `n_jobs` is None or an integer other than zero, as in joblib."""
+def _is_integral(value: object) -> bool:
+    """Return whether `value` is an integer or an integral float, such as an entry of a grid made by NumPy."""
+    if isinstance(value, Integral):
+        return not isinstance(value, bool)
+    return isinstance(value, (float, np.floating)) and float(value).is_integer()
+
+
+def check_jobs(n_jobs: object, name: str = "n_jobs") -> int | None:
+    """Return `n_jobs` as None or an int other than zero, as in joblib."""
     if n_jobs is None:
-        return
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
-        raise InvalidTypeError(f"n_jobs must be None or an integer other than 0; got {_show(n_jobs)}")
+        return None
+    if not _is_integral(n_jobs):
+        raise InvalidTypeError(f"{name} must be None or an integer other than 0; got {_show(n_jobs)}")
     if n_jobs == 0:
-        raise InvalidInputError("n_jobs must be None or an integer other than 0; got 0")
+        raise InvalidInputError(f"{name} must be None or an integer other than 0; got 0")
+    number: int = int(n_jobs)  # type: ignore[call-overload]
+    return number
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -93,6 +102,15 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(f"{name} must be True or False; got {_show(value)}")
     return bool(value)
+
+
+def check_verbose(verbose: object) -> bool:
+    """Return whether `verbose`, a boolean or an integer >= 0 as in scikit-learn, asks for progress bars."""
+    if isinstance(verbose, (bool, np.bool_)):
+        return bool(verbose)
+    if not _is_integral(verbose):
+        raise InvalidTypeError(f"verbose must be True, False or an integer >= 0; got {_show(verbose)}")
+    return check_integer("verbose", verbose, minimum=0) > 0
 
 
 def check_random_state(random_state: object) -> np.random.Generator:

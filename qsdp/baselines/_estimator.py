@@ -31,6 +31,7 @@ from qsdp._utils.validation import (
     check_random_state,
     check_real,
     check_targets,
+    check_verbose,
     errors_of,
 )
 from qsdp.baselines._history import Callback, History
@@ -94,6 +95,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("start_scale", "weight_decay"), check_real),
     "dtype": lambda name, value: check_choice(name, value, ("float32", "float64")),
     "momentum": _below_one,
+    "verbose": lambda name, value: check_verbose(value),
 }
 
 #: Parameters that may be None.
@@ -180,7 +182,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
     ----------
     random_state : int, Generator, RandomState or None
         Seed of the initial weights and of the order of samples.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar.
     callback : callable, optional
         Called with the history after every epoch; training stops when it returns True.
@@ -201,7 +203,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
         inherit_entries(cls)
 
     random_state: RandomState = None
-    verbose: bool = False
+    verbose: bool | int = False
     callback: Callback | None = None
 
     @abstractmethod

@@ -109,7 +109,7 @@ def train_epochs(
     history: History,
     suggestion: str = "a smaller learning_rate",
     callback: Callback | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     name: str = "training",
     best: str | None = None,
     patience: int | None = None,

@@ -15,11 +15,11 @@ from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
     _show,
-    check_flag,
     check_integer,
     check_matrix,
     check_numbers,
     check_random_state,
+    check_verbose,
     own,
 )
 from qsdp.baselines._activations import Identity
@@ -159,7 +159,7 @@ def quantize_layers(
     n_neurons: int | Sequence[int] = 1000,
     *,
     random_state: Any = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     **options: Any,
 ) -> QuantizedChain:
     r"""Match a chain of layers by quantized networks, each on the outputs of the quantized layers before it.
@@ -176,7 +176,7 @@ def quantize_layers(
     n_neurons : int or sequence of int
         Number of neurons of every layer's network, or of each.
     random_state : int, Generator, RandomState or None
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar for the layers and bars for each layer's stages; see `qsdp.solve_and_sample`.
     **options
         Options of `qsdp.distill`: ``beta``, ``levels``, ``refine``, ...
@@ -192,7 +192,7 @@ def quantize_layers(
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("layers") as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("layers") as bar:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
             # `distill` asks the model only for its outputs on the data.

@@ -35,7 +35,7 @@ def run_experiment(
     quick: bool = False,
     n_jobs: int | None = None,
     backend: str | None = None,
-    verbose: bool = True,
+    verbose: bool | int = True,
     limit: int | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> tuple[Results, list[tuple[Case, str]]]:
@@ -58,8 +58,7 @@ def run_experiment(
     StorageError
         The file is damaged or belongs to another experiment.
     """
-    check_jobs(n_jobs)
-    parallel = _parallel(n_jobs, backend)
+    parallel = _parallel(check_jobs(n_jobs), backend)
     cases = list(experiment.cases(quick))
     results = load_results(experiment, path, quick)
     if quick and path.is_file() and not load_results(experiment, path).quick:

@@ -10,7 +10,7 @@ import numpy as np
 
 from qsdp._utils.deadline import EIGENVALUES, FACTOR, Deadline
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.validation import check_choice, check_flag, check_integer, check_real, read_only
+from qsdp._utils.validation import check_choice, check_integer, check_real, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
 from qsdp.certificates.checks import check_fits, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
@@ -42,7 +42,7 @@ def certify(
     bound_type: str = "sdp",
     arithmetic: str = "float",
     time_limit: float | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> Certificate:
     r"""Return the certificate of `network` on `problem`, or on all rows of a stream.
 
@@ -75,7 +75,7 @@ def certify(
         Limit in seconds, > 0, for the relaxation, if it is solved here, and for exact pricing. An unfinished maximum
         still has a valid bound, but the `bound_type` of the certificate is then "sdp". No pass over batches
         starts after the limit; a running pass is finished.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar of the maxima, or of the rows of batches, on the standard error or in the notebook.
 
     Raises
@@ -113,7 +113,7 @@ def certify(
     if exact:
         check_memory(problem, proven=True)
     deadline = Deadline.after(time_limit)
-    with progress(check_flag("verbose", verbose)) as stages:
+    with progress(check_verbose(verbose)) as stages:
         if relaxation is None:
             share = deadline.share(0.5 if exact else 1.0)
             relaxation = solve_relaxation(problem, time_limit=share.time_limit, verbose=verbose)
@@ -149,7 +149,7 @@ def _of_batches(
     exact: bool,
     arithmetic: str,
     deadline: Deadline,
-    verbose: bool,
+    verbose: bool | int,
 ) -> Certificate:
     one_array = isinstance(batches, str) or hasattr(batches, "__array__")
     if one_array or not (callable(batches) or isinstance(batches, Iterable)):
@@ -164,7 +164,7 @@ def _of_batches(
         )
     check_fits(network, relaxation.problem)
     penalty = None if beta is None else check_real("beta", beta)
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("certify") as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("certify") as bar:
         objective, bound, finished, proof = bound_over_rows(
             network,
             batches,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qsdp._utils.files import write_whole
-from qsdp._utils.validation import check_choice, check_integer
+from qsdp._utils.validation import check_choice, check_integer, check_jobs
 from qsdp.cli._streams import make_console, say, stage
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 
@@ -44,7 +44,7 @@ def bench(
     measurements and continues the next time; small sets come first.
     """
     check_choice("--suite", suite, _SUITES)
-    check_integer("--jobs", jobs, minimum=1)
+    check_jobs(jobs, "--jobs")
     if seeds is not None:
         check_integer("--seeds", seeds, minimum=1)
     with stage("Preparing"):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qsdp._utils.validation import check_choice, check_integer, check_real
+from qsdp._utils.validation import check_choice, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.estimators import EstimatorOptions
@@ -59,7 +59,6 @@ LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("los
 
 def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
     """Return the training options among the arguments of a command; errors name the flags."""
-    check_integer("--jobs", arguments["jobs"], minimum=1)
     values: dict[str, Any] = {}
     for name, declared in TrainingOptions.declared().items():
         argument = ARGUMENTS.get(name, name)

@@ -11,7 +11,7 @@ import numpy as np
 
 from qsdp._utils.deadline import EIGENVALUES, Deadline
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_flag, check_random_state, check_real
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.certificates.proof import output_columns, row_sum_tree
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
@@ -48,7 +48,7 @@ def column_generation(
     relaxation: Relaxation | None = None,
     start: BilinearNetwork | None = None,
     random_state: RandomState = 0,
-    verbose: bool = False,
+    verbose: bool | int = False,
     callback: Callable[[Round], None] | None = None,
 ) -> ColumnGenerationResult:
     r"""Train to a proven global optimum over all widths.
@@ -75,7 +75,7 @@ def column_generation(
         A network whose neurons are tried first.
     random_state : int, Generator, RandomState or None, default=0
         For the starts of the searches.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show objective and gap after every round, on standard error or in the notebook.
     callback : callable, optional
         Called with a `Round` after each round. Raising KeyboardInterrupt ends the loop cleanly.
@@ -143,7 +143,7 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
     check_problem(problem)
     check_choice("neurons", neurons, NEURONS)
     check_real("tol", tol, strict=True)
-    check_flag("verbose", verbose)
+    check_verbose(verbose)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
     check_solvable(problem.loss)

@@ -53,7 +53,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     Parameters
     ----------
     n_neurons, beta, loss, class_weight, activation, levels, encoding, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, device, random_state, warm_start, verbose
+    allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
         See `ClassifierOptions`.
 
     Attributes
@@ -117,7 +117,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         device: str | None = ClassifierOptions.device,
         random_state: RandomState = ClassifierOptions.random_state,
         warm_start: bool = ClassifierOptions.warm_start,
-        verbose: bool = ClassifierOptions.verbose,
+        keep_data: bool = ClassifierOptions.keep_data,
+        verbose: bool | int = ClassifierOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -131,7 +132,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
-        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_missing)
+        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_frames)
         check_labels(y)
         with errors_of("y"):
             self._several = _is_multilabel(y)
@@ -242,11 +243,16 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
         return outputs if self._several else class_logits(outputs, loss)
 
+    def _without_data(self, state: dict[str, Any]) -> dict[str, Any]:
+        if not get_loss(self.loss).probabilistic:
+            state["calibration_"] = getattr(self.calibration_, "lines", self.calibration_)
+        return super()._without_data(state)
+
     def _predictor(self, method: str) -> Any:
         predictor = super()._predictor(method)
         calibrated = "proba" in method and not get_loss(self.loss).probabilistic
         # The calibration is fitted once, here, and its data stay here.
-        predictor.calibration_ = self.calibration_.lines if calibrated else None
+        predictor.calibration_ = getattr(self.calibration_, "lines", self.calibration_) if calibrated else None
         return predictor
 
     def __sklearn_tags__(self) -> Tags:

@@ -88,8 +88,9 @@ class _CrossValidated:
         time_limit: float | None = CrossValidationOptions.time_limit,
         n_jobs: int | None = CrossValidationOptions.n_jobs,
         device: str | None = CrossValidationOptions.device,
+        keep_data: bool = CrossValidationOptions.keep_data,
         random_state: RandomState = CrossValidationOptions.random_state,
-        verbose: bool = CrossValidationOptions.verbose,
+        verbose: bool | int = CrossValidationOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -312,7 +313,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     Parameters
     ----------
     n_neurons, betas, cv, scoring, evaluate, loss, class_weight, activation, levels, encoding, constant_column, solver,
-    shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
+    shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state, verbose
         See `ClassifierCrossValidationOptions`.
 
     Attributes
@@ -369,8 +370,9 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         time_limit: float | None = ClassifierCrossValidationOptions.time_limit,
         n_jobs: int | None = ClassifierCrossValidationOptions.n_jobs,
         device: str | None = ClassifierCrossValidationOptions.device,
+        keep_data: bool = ClassifierCrossValidationOptions.keep_data,
         random_state: RandomState = ClassifierCrossValidationOptions.random_state,
-        verbose: bool = ClassifierCrossValidationOptions.verbose,
+        verbose: bool | int = ClassifierCrossValidationOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -385,7 +387,7 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     Parameters
     ----------
     n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, encoding, constant_column, solver, shaping,
-    refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
+    refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state, verbose
         See `CrossValidationOptions`.
 
     Attributes

@@ -25,7 +25,6 @@ __all__ = ["Explained", "explained_form"]
 class Explained:
     """Mixin that explains estimators whose network is a polynomial of degree two."""
 
-    result_: QSDPResult
     network_: BilinearNetwork
     n_features_in_: int
     classes_: npt.NDArray[Any]
@@ -33,6 +32,11 @@ class Explained:
     constant_column: bool
     encoder_: Any
     target_scaling_: TargetScaling
+
+    @property
+    def result_(self) -> QSDPResult:
+        """Results of training."""
+        raise NotImplementedError
 
     @property
     def feature_importances_(self) -> FloatArray:
@@ -43,6 +47,9 @@ class Explained:
         available if an input of the network is derived from several columns, as in principal component analysis.
         """
         check_is_fitted(self)
+        if (known := vars(self).get("_importances")) is not None:
+            importances: FloatArray = known
+            return importances
         form = self._form()
         if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
@@ -120,12 +127,13 @@ class Explained:
     def _effects(
         self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
     ) -> Effects:
-        columns, problem = self._names(names), self.result_.rows
+        columns = self._names(names)
         inputs = _describe(self.encoder_, columns, form.n_inputs)
         groups = [one.column for one in inputs]
         if None in groups:
             columns, groups = [one.term for one in inputs], list(range(len(inputs)))
         if X is None:
+            problem = self.result_.rows
             data, sample_weight = problem.X[:, : form.n_inputs], problem.sample_weight
         else:
             data = self._rows(X)

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.utils import check_array, column_or_1d
 
-from qsdp._utils.validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix
 from qsdp.encoding import EncodingRule, TableEncoder
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
@@ -21,20 +22,36 @@ __all__ = [
     "check_encoding",
     "check_kind_of_array",
     "check_targets_of_frame",
+    "encoded",
     "fit_encoder",
     "fit_rule",
+    "has_encoder",
+    "uses_transformer",
 ]
 
 ENCODINGS = (AUTO, *NUMBERS, "none")
 
 
-def check_encoding(name: str, encoding: Any) -> None:
-    """Raise unless `encoding` is one of `ENCODINGS` or a transformer."""
+def check_encoding(name: str, encoding: Any) -> Any:
+    """Return one of `ENCODINGS`, of which None means "none", or a transformer."""
+    if encoding is None:
+        return "none"
     if isinstance(encoding, str):
-        check_choice(name, encoding, ENCODINGS)
-    elif isinstance(encoding, type) or not all(hasattr(encoding, method) for method in ("fit", "transform")):
+        return check_choice(name, encoding, ENCODINGS)
+    if isinstance(encoding, type) or not all(hasattr(encoding, method) for method in ("fit", "transform")):
         allowed = ", ".join(f'"{name}"' for name in ENCODINGS)
         raise InvalidTypeError(f"{name} must be {allowed} or a transformer of scikit-learn; got {encoding!r:.60}")
+    return encoding
+
+
+def has_encoder(encoding: Any) -> bool:
+    """Return whether an `encoding` changes the columns of X."""
+    return encoding is not None and not (isinstance(encoding, str) and encoding == "none")
+
+
+def uses_transformer(encoding: Any) -> bool:
+    """Return whether an `encoding` is a transformer, which decides itself what X may hold."""
+    return encoding is not None and not isinstance(encoding, str)
 
 
 def check_kind_of_array(X: Any, *, frames: bool) -> None:
@@ -63,20 +80,47 @@ def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_nume
     return target
 
 
-def fit_encoder(encoding: Any, X: Any, weights: FloatArray | None) -> Any:
-    """Return the fitted transformer of an `encoding` other than "auto", or None for "none"."""
-    if encoding == "none":
-        return None
-    if not isinstance(encoding, str):
-        return clone(encoding).fit(X)
-    return fit_rule(EncodingRule.recommended(encoding, X.shape[1]), X, weights)
+def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tuple[Any, FloatArray]:
+    """Return the fitted transformer of an `encoding` other than "auto", or None for "none", and the inputs for X.
+
+    As in a pipeline of scikit-learn, the inputs for X are those of `fit_transform`, if the transformer has it: an
+    encoder that learns from y, such as `TargetEncoder`, codes every row by other rows.
+    """
+    if not has_encoder(encoding):
+        return None, X
+    if not uses_transformer(encoding):
+        encoder: Any = fit_rule(EncodingRule.recommended(encoding, X.shape[1]), X, weights)
+        encoder.handle_unknown = "warn"
+        return encoder, encoded(encoder, X)
+    encoder = clone(encoding)
+    if hasattr(encoder, "fit_transform"):
+        return encoder, _inputs(encoder, encoder.fit_transform(X, y), len(y))
+    return encoder, encoded(encoder.fit(X, y), X)
+
+
+def encoded(encoder: Any, X: Any) -> FloatArray:
+    """Return the inputs of the network for rows of X, a finite array whatever `set_output` asks of transformers."""
+    return _inputs(encoder, encoder.transform(X), X.shape[0])
+
+
+def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:
+    """Return the output of a transformer as a finite array of shape (n, width)."""
+    if scipy.sparse.issparse(output):
+        output = output.toarray()  # type: ignore[attr-defined]
+    name, entries = f"the output of encoding={encoder!r:.60}", np.asarray(output)
+    if entries.dtype.kind == "f" and not np.isfinite(entries).all():
+        raise InvalidInputError(f"{name} must be finite; found missing entries or infinity: impute them in a pipeline")
+    inputs = check_matrix(name, output)
+    if len(inputs) != n_rows:
+        raise InvalidInputError(f"encoding must keep all {n_rows} rows of X; {encoder!r:.60} gives {len(inputs)}")
+    return inputs
 
 
 def fit_rule(rule: EncodingRule, X: Any, weights: FloatArray | None) -> TableEncoder:
     """Return the fitted transformer of a rule, scaled so that rows have a norm of about 1.5, see `row_scale`.
 
-    It does not warn of categories too rare for a bit. If `fit` chooses it, `fit` warns once.
+    It does not warn of categories too rare for a bit, since it may be one of several candidates.
     """
     encoder: TableEncoder = TableEncoder(**asdict(rule), handle_unknown="ignore").fit(X, sample_weight=weights)
-    encoder.encoding_ = scaled_to_rows(encoder.encoding_, encoder.transform(X), weights)
+    encoder.encoding_ = scaled_to_rows(encoder.encoding_, encoded(encoder, X), weights)
     return encoder

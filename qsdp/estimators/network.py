@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import update_wrapper
 from types import FunctionType
 from typing import Any, ClassVar
@@ -28,7 +29,15 @@ from qsdp.encoding.scales import restricted_to
 from qsdp.encoding.selection import first_clear_best
 from qsdp.estimators.blocks import rows_here, train_on_blocks
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.inputs import check_kind_of_array, check_targets_of_frame, fit_encoder, fit_rule
+from qsdp.estimators.inputs import (
+    check_kind_of_array,
+    check_targets_of_frame,
+    encoded,
+    fit_encoder,
+    fit_rule,
+    has_encoder,
+    uses_transformer,
+)
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
@@ -58,7 +67,6 @@ def named_copy(function: Any, owner: str) -> Any:
 class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """Base class of the regressor and the classifier: parameters, data checks and training on coded targets."""
 
-    result_: QSDPResult
     n_features_in_: int
     constant_: float
     encoder_: Any
@@ -86,7 +94,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         device: str | None = EstimatorOptions.device,
         random_state: RandomState = EstimatorOptions.random_state,
         warm_start: bool = EstimatorOptions.warm_start,
-        verbose: bool = EstimatorOptions.verbose,
+        keep_data: bool = EstimatorOptions.keep_data,
+        verbose: bool | int = EstimatorOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -105,28 +114,28 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return self._options_class.of(self.get_params(deep=False))
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        check_kind_of_array(X, frames=self._takes_frames)
+        if not uses_transformer(self.encoding):
+            check_kind_of_array(X, frames=self._takes_frames)
         with errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are left to the encoder.
                 validate_data(self, X, skip_check_array=True)
                 data, target = X, check_targets_of_frame(X, y, **self._targets)
             else:
-                data, target = validate_data(self, X, y, **self._numbers, **self._targets)
+                data, target = validate_data(self, X, y, **self._entries, **self._targets)
         return Rows(data, target, check_sample_weight(sample_weight, data.shape[0]))
 
     @property
     def _takes_frames(self) -> bool:
-        return not isinstance(self.encoding, str) or self.encoding != "none"
+        """Whether data frames may hold text, categories and missing entries, which are left to the encoder."""
+        return has_encoder(self.encoding)
 
     @property
-    def _numbers(self) -> dict[str, Any]:
-        """Return how arrays are checked: an encoding chosen by name has bits for missing entries."""
-        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if self._takes_missing else True}
-
-    @property
-    def _takes_missing(self) -> bool:
-        return isinstance(self.encoding, str) and self._takes_frames
+    def _entries(self) -> dict[str, Any]:
+        """How entries of arrays are checked: not at all before a transformer of the user's."""
+        if uses_transformer(self.encoding):
+            return {"dtype": None, "ensure_all_finite": False}
+        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if self._takes_frames else True}
 
     @property
     def _targets(self) -> dict[str, Any]:
@@ -147,19 +156,16 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         if chosen:
             deadline = options.deadline()
             self.encoder_ = self._chosen_encoder(counting, coded, weights, options, options.choice_deadline(deadline))
-            options = options.until(deadline)
+            options, columns = options.until(deadline), self._encoded(counting.X)
         else:
-            self.encoder_ = fit_encoder(options.encoding, counting.X, counting.weights)
+            self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
         if self.encoder_ is None:
             warn_of_scales(counting.X)
-        elif isinstance(options.encoding, str):
-            self.encoder_.handle_unknown = "warn"
-        encoded = self._encoded(counting.X)
-        self.constant_ = _constant(encoded, counting.weights)
-        inputs = append_constant(encoded, self.constant_) if self._appends_constant else encoded
+        self.constant_ = _constant(columns, counting.weights)
+        inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
         seconds = time.perf_counter() - began
         result = self._train(samples, inputs, coded, weights, options, **routed)
-        self.result_ = result.timed("encoding", seconds) if chosen else result
+        self._result = result.timed("encoding", seconds) if chosen else result
         warn_of_gap(self.result_)
         self._expose()
 
@@ -175,7 +181,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Train on the inputs and targets of the samples of positive weight, or on all blocks if these are a sample."""
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
         if "blocks" in routed:
-            return train_on_blocks(copy.copy(self), routed["blocks"], problem, options)
+            encoder = copy.copy(self)
+            # The results of an earlier fit do not belong to what this one has learned so far.
+            encoder.__dict__.pop("_result", None)
+            return train_on_blocks(encoder, routed["blocks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last)
 
@@ -185,18 +194,18 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Return the encoder for "auto": the best one on held-out rows, without the inputs that do not help."""
         rule = EncodingRule.recommended("standard", counting.X.shape[1])
         standard = fit_rule(rule, counting.X, counting.weights)
-        encoded = standard.transform(counting.X)
-        rows = DistinctRows.of(encoded)
+        columns = encoded(standard, counting.X)
+        rows = DistinctRows.of(columns)
 
-        def candidate(encoder: Any, encoded: FloatArray) -> tuple[Any, TrainingProblem]:
-            inputs = self._with_constant(encoded, counting.weights)
+        def candidate(encoder: Any, columns: FloatArray) -> tuple[Any, TrainingProblem]:
+            inputs = self._with_constant(columns, counting.weights)
             return encoder, options.problem(inputs, coded, weights, counting.repetitions)
 
         def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
-            yield candidate(standard, encoded)
-            for rule in EncodingRule.finer(standard.encoding_, encoded, coded[:1].size, rows.count):
+            yield candidate(standard, columns)
+            for rule in EncodingRule.finer(standard.encoding_, columns, coded[:1].size, rows.count):
                 encoder = fit_rule(rule, counting.X, counting.weights)
-                yield candidate(encoder, encoder.transform(counting.X))
+                yield candidate(encoder, encoded(encoder, counting.X))
 
         encoder, problem, fit = first_clear_best(candidates(), rows, deadline)
         width = encoder.encoding_.width
@@ -205,18 +214,63 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             inputs = problem.X[:, :width]
             encoder.encoding_, unused = restricted_to(encoder.encoding_, inputs, kept, counting.weights)
             encoder.dropped_ = {**encoder.dropped_, **unused}
+        encoder.handle_unknown = "warn"
         return encoder
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the scaling of the targets for training."""
         return TargetScaling.of_numbers(target, weights, get_loss(self.loss))
 
+    @property
+    def result_(self) -> QSDPResult:
+        """Problem, relaxation, covariance and timings."""
+        if "_result" in self.__dict__:
+            result: QSDPResult = self._result
+            return result
+        if "network_" in self.__dict__:
+            raise AttributeError(
+                "result_ is missing, since this estimator was pickled without its training data: fit it with "
+                "keep_data=True to keep them"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute 'result_': it is not fitted")
+
     def _expose(self) -> None:
+        self.__dict__.pop("_importances", None)
         self.network_ = self.result_.network
         self.certificate_ = self.result_.certificate
 
     def _summary(self) -> Summary | None:
-        return self.result_._summary() if hasattr(self, "result_") else None
+        if not hasattr(self, "network_"):
+            return None
+        if hasattr(self, "result_"):
+            return self.result_._summary()
+        return Summary(type(self).__name__, [*self.certificate_._summary().rows, *self.network_._summary().rows])
+
+    # -- copies --------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> Any:
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: the training data and results that contain them only with `keep_data`."""
+        state = dict(super().__getstate__())
+        return state if self.keep_data or "_result" not in state else self._without_data(state)
+
+    def _without_data(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the attributes of the fitted estimator without the training data."""
+        del state["_result"]
+        state["certificate_"] = replace(self.certificate_, proof=None)
+        # A transformer may mix columns, which then have no importances.
+        state["_importances"] = getattr(self, "feature_importances_", None)
+        return state
 
     def resample(
         self,
@@ -241,7 +295,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         self
         """
         check_is_fitted(self)
-        self.result_ = self.result_.resample(
+        self._result = self.result_.resample(
             n_neurons,
             random_state,
             levels=levels,
@@ -270,7 +324,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Return a copy of this estimator that makes the same predictions and holds no training set."""
         del method
         predictor = copy.copy(self)
-        del predictor.result_
+        predictor.__dict__.pop("_result", None)
         return predictor
 
     def _checked(self, X: Any) -> Any:
@@ -278,18 +332,17 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X
-        return validate_data(self, X, reset=False, **self._numbers)
+        return validate_data(self, X, reset=False, **self._entries)
 
     def _encoded(self, X: Any) -> FloatArray:
-        encoded: FloatArray = X if self.encoder_ is None else self.encoder_.transform(X)
-        return encoded
+        return X if self.encoder_ is None else encoded(self.encoder_, X)
 
     def _inputs(self, X: FloatArray) -> FloatArray:
-        encoded = self._encoded(X)
-        return append_constant(encoded, self.constant_) if self._appends_constant else encoded
+        columns = self._encoded(X)
+        return append_constant(columns, self.constant_) if self._appends_constant else columns
 
-    def _with_constant(self, encoded: FloatArray, weights: FloatArray | None) -> FloatArray:
-        return append_constant(encoded, _constant(encoded, weights)) if self._appends_constant else encoded
+    def _with_constant(self, columns: FloatArray, weights: FloatArray | None) -> FloatArray:
+        return append_constant(columns, _constant(columns, weights)) if self._appends_constant else columns
 
     @property
     def _appends_constant(self) -> bool:
@@ -312,7 +365,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     Parameters
     ----------
     n_neurons, beta, loss, activation, levels, encoding, constant_column, solver, shaping, refine, tol, allocation,
-    time_limit, n_jobs, device, random_state, warm_start, verbose
+    time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
         See `EstimatorOptions`.
 
     Attributes
@@ -365,7 +418,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         loss = get_loss(self.loss)
         if loss.labels or loss.coupled:
             raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
-        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_missing)
+        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_frames)
         self._fit(self._validated(X, y, sample_weight), options, **of_blocks, **routed)
         return self
 

@@ -17,6 +17,12 @@ from qsdp.losses import Loss
 from qsdp.options import AUTO, REFINEMENT_TIME, TrainingOptions
 from qsdp.relaxation.path import check_betas
 
+
+def _check_betas(name: str, value: Any) -> None:
+    del name
+    check_betas(value)
+
+
 __all__ = [
     "ClassifierCrossValidationOptions",
     "ClassifierOptions",
@@ -53,15 +59,16 @@ class EstimatorOptions(TrainingOptions):
     )
     encoding: Any = option(
         "auto",
-        '{"auto", "standard", "thresholds", "both", "none"} or transformer',
+        '{"auto", "standard", "thresholds", "both", "none"}, None or transformer',
         """
         How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
         numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
         "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column, while the errors of
         ridge regressions on held-out rows clearly fall; fewer for wide tables, and for long ones with many outputs, and
         at most 240 in total. It then drops inputs without which these errors do not grow. Categories of data frames and
-        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" uses X as it is. A
-        transformer of scikit-learn is cloned and fitted.
+        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X as it is.
+        A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline, whatever X holds; its output
+        must be numbers and is made dense.
         """,
         check_encoding,
     )
@@ -82,6 +89,17 @@ class EstimatorOptions(TrainingOptions):
         Start the solver of the relaxation from the solution of the last `fit`, if inputs and targets have the same
         shape. After a small change of the data or of beta, it needs fewer iterations; the result is the same within
         `tol`.
+        """,
+        check_flag,
+    )
+    keep_data: bool = option(
+        False,
+        "bool",
+        """
+        Whether pickles of the fitted estimator hold the training data and all intermediate results (`result_`), which
+        `resample`, `qsdp.certify` and effects on the training data need. Without them, a pickle has the size of the
+        network. Before they are left out, what `predict_proba` and `feature_importances_` take from them is computed.
+        In memory, a fitted estimator always has them.
         """,
         check_flag,
     )
@@ -116,14 +134,15 @@ class CrossValidationOptions(EstimatorOptions):
         Betas to try, positive and distinct; or their number, for a geometric grid from `qsdp.beta_max`, the smallest
         beta for which the zero network is optimal, down to a thousandth of it.
         """,
-        lambda name, value: check_betas(value),
+        _check_betas,
     )
     cv: Any = option(
         5,
         "int, splitter or iterable",
         """
         Number of folds, not shuffled, and stratified for a classifier; a splitter of scikit-learn; or pairs of
-        training and held-out rows. For a classifier, every training part must contain all classes.
+        training and held-out rows. For a classifier, every training part must contain all classes. The columns are
+        encoded once, for all folds: an `encoding` that learns from y makes the scores optimistic.
         """,
     )
     scoring: Any = option(

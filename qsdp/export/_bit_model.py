@@ -114,7 +114,7 @@ def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0
         An input of the network is not a bit.
     """
     description = describe(model)
-    check_integer("digits", digits, minimum=1, maximum=30)
+    digits = check_integer("digits", digits, minimum=1, maximum=30)
     pairs_of_values = _values(description, values)
     constant, linear, pairs = _polynomial(description, pairs_of_values)
     if description.encoding is not None:

@@ -23,10 +23,10 @@ from qsdp._utils.validation import (
     FloatArray,
     RandomState,
     ReadOnlyArrays,
-    check_flag,
     check_integer,
     check_random_state,
     check_real,
+    check_verbose,
     read_only,
 )
 from qsdp.inner_problem.form import (
@@ -140,7 +140,7 @@ def maxcut_bound(
     max_iter: int = 500,
     time_limit: float | None = None,
     random_state: RandomState = 0,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> InnerBound:
     r"""Return a safe upper bound on :math:`\max_{x \in \{\pm1\}^n} x^T M x` from its semidefinite program.
 
@@ -162,7 +162,7 @@ def maxcut_bound(
         returns the best proven bound.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the starting point.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show the steps and the size of the gradient, on standard error or in the notebook.
 
     Returns
@@ -186,7 +186,7 @@ def maxcut_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     4.5225 4.0
     """
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
         return _bound(M, False, tol, rank, max_iter, time_limit, random_state, bar)
 
 
@@ -211,7 +211,7 @@ def grothendieck_bound(
     max_iter: int = 500,
     time_limit: float | None = None,
     random_state: RandomState = 0,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> InnerBound:
     r"""Return a safe upper bound on :math:`\max_{u, v} u^T M v` over sign vectors from its semidefinite program.
 
@@ -238,7 +238,7 @@ def grothendieck_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     2.8284 2.0
     """
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("bound", tol) as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
         return _bound(M, True, tol, rank, max_iter, time_limit, random_state, bar)
 
 

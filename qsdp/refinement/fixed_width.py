@@ -17,9 +17,9 @@ from qsdp._utils.summary import Summarized, Summary, format_number, gap_rows
 from qsdp._utils.validation import (
     RandomState,
     check_choice,
-    check_flag,
     check_integer,
     check_random_state,
+    check_verbose,
     warn,
 )
 from qsdp.certificates import check_fits, check_relaxation
@@ -100,7 +100,7 @@ def train_fixed_width(
     relaxation: Relaxation | None = None,
     method: str = "polish",
     random_state: RandomState = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> FixedWidthResult:
     r"""Search for the best network with exactly m neurons.
 
@@ -138,7 +138,7 @@ def train_fixed_width(
         The outputs of vector problems must then be independent (shared second layer, loss other than the
         cross-entropy), with the allocation above.
     random_state : int, Generator, RandomState or None
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar of starts, exchanges and kicks, on standard error or in the notebook.
 
     Returns
@@ -175,7 +175,7 @@ def train_fixed_width(
     least = problem.n_outputs if shared else 1
     m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
     check_choice("method", method, METHODS)
-    check_integer("restarts", restarts, minimum=0)
+    restarts = check_integer("restarts", restarts, minimum=0)
     deadline = Deadline.after(time_limit)
     rng = check_random_state(random_state)
     problem.require_rows("train_fixed_width")
@@ -187,7 +187,7 @@ def train_fixed_width(
         check_relaxation(relaxation, problem)
     if method == "polish" and not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
-    with progress(check_flag("verbose", verbose)) as stages:
+    with progress(check_verbose(verbose)) as stages:
         if method == "enumerate":
             with stages.stage("search"):
                 network = _enumerated(problem, m, shared)

@@ -12,7 +12,7 @@ from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import RandomState, check_flag, check_integer, check_random_state, warn
+from qsdp._utils.validation import RandomState, check_integer, check_random_state, check_verbose, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -70,7 +70,7 @@ def polish(
     callback: Callback | None = None,
     n_jobs: int | None = None,
     device: str | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> BilinearNetwork:
     r"""Lower a network's objective by changing single weights, at equal storage.
 
@@ -108,7 +108,7 @@ def polish(
     device : str, optional
         Torch device for the products of batches of neurons with the data or with their Gram matrix, such as "cuda";
         None means NumPy on the processor. The network is usually the same, but moves decided by rounding may differ.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show objective and sweeps on standard error, or in the notebook.
 
     Returns
@@ -188,7 +188,7 @@ def improve(
     callback: Callback | None = None,
     n_jobs: int | None = None,
     device: str | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     trial: Trial | None = None,
 ) -> BilinearNetwork:
     """Polish as `polish` does, for callers that must know of an interrupt.
@@ -207,7 +207,7 @@ def improve(
     deadline = Deadline.after(time_limit)
     jobs = count_jobs(n_jobs)
     check_device(device)
-    check_flag("verbose", verbose)
+    check_verbose(verbose)
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import blocks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_real
+from qsdp._utils.validation import FloatArray, check_choice, check_real, check_verbose
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import CLOSING, PricingResult, Round, generate
@@ -50,7 +50,7 @@ def refit(
     second_layer: str = "free",
     tol: float = 1e-9,
     time_limit: float | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> BilinearNetwork:
     r"""Return the network with the best second layer for its neurons.
 
@@ -70,7 +70,7 @@ def refit(
         Relative duality gap of the convex problem, > 0.
     time_limit : float, optional
         Seconds, > 0. Free weights are the best found by then, or the weights of `network` if none are better.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show objective and gap on standard error, or in the notebook.
 
     Returns
@@ -110,7 +110,7 @@ def refit(
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
     deadline = Deadline.after(time_limit)
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("refit", tol) as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
         if second_layer == "shared":
             refitted = _shared(network, problem, tol, bar)
         else:

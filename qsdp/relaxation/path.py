@@ -17,11 +17,11 @@ from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
     check_choice,
-    check_flag,
     check_integer,
     check_jobs,
     check_numbers,
     check_real,
+    check_verbose,
     read_only,
     warn,
 )
@@ -129,7 +129,7 @@ def relaxation_path(
     regularization: str = "tight",
     time_limit: float | None = None,
     callback: Callable[[Progress], object] | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     n_jobs: int | None = None,
     device: str | None = None,
 ) -> RelaxationPath:
@@ -156,7 +156,7 @@ def relaxation_path(
         Seconds, > 0, for all betas together.
     callback : callable, optional
         As in `solve_relaxation`; called in every solve. Returning True ends the path.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar of the solved betas, on standard error or in the notebook.
     n_jobs : int, optional
         Processes; see `solve_relaxation`.
@@ -202,7 +202,7 @@ def relaxation_path(
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("path") as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("path") as bar:
         path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, bar=bar)
     if stopped is not None:
         wanted = given if isinstance(given, int) else len(given)

@@ -15,7 +15,7 @@ from qsdp._utils.gap import Gap
 from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_matrix, check_real, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem, check_problem, quadratic_map
 from qsdp.relaxation.instance import Instance
@@ -119,7 +119,7 @@ def build_polynomial(problem: TrainingProblem) -> cp.Problem:
 
 
 def solve_polynomial_relaxation(
-    problem: TrainingProblem, solver: str = "scs", tol: float = 1e-6, *, verbose: bool = False
+    problem: TrainingProblem, solver: str = "scs", tol: float = 1e-6, *, verbose: bool | int = False
 ) -> PolynomialRelaxation:
     r"""Solve (23), repair the solution, and recompute objective and lower bound from the data.
 
@@ -130,7 +130,7 @@ def solve_polynomial_relaxation(
     solver : {"scs", "clarabel"}, default="scs"
     tol : float, default=1e-6
         Accuracy of the solver.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show that it is running, and the elapsed time, on standard error or in the notebook.
 
     Returns
@@ -147,7 +147,7 @@ def solve_polynomial_relaxation(
     _check_scalar(problem)
     check_choice("solver", solver, _SOLVERS)
     tol = check_real("tol", tol, strict=True)
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("solve"):
+    with progress(check_verbose(verbose)) as stages, stages.stage("solve"):
         return _solved(problem, solver, tol)
 
 

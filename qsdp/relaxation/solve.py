@@ -13,7 +13,7 @@ from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
-from qsdp._utils.validation import check_choice, check_flag, check_integer, check_jobs, check_real, warn
+from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
@@ -57,7 +57,7 @@ def solve_relaxation(
     form: str = "two-block",
     max_iter: int | None = None,
     time_limit: float | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     n_jobs: int | None = None,
     callback: Callable[[Progress], object] | None = None,
     start: Relaxation | None = None,
@@ -99,7 +99,7 @@ def solve_relaxation(
     time_limit : float, optional
         Seconds, > 0. Exceeded by at most a tenth plus half a second, whatever the size: if time is short for a repair
         or for the best weights of a bound, the zero point and cheap weights replace them.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar on standard error, or in the notebook: objective and gap for this package's solvers,
         finished outputs for others.
     n_jobs : int, optional
@@ -165,9 +165,9 @@ def solve_relaxation(
         device=check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
-    check_jobs(n_jobs)
+    n_jobs = check_jobs(n_jobs)
     _check_start(start, problem)
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("solve", settings.tol) as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("solve", settings.tol) as bar:
         relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, bar=bar)
     if relaxation.status != "optimal":
         # At beta = 0 the optimum may be zero, and no gap is small relative to that.

@@ -107,7 +107,7 @@ def make_report(
         The data lack a column or the target, or no row has a known target. Or data are given for a file that holds no
         columns.
     """
-    check_integer("n_draws", n_draws, minimum=1)
+    n_draws = check_integer("n_draws", n_draws, minimum=1)
     model, path = load_file(model_file), Path(model_file)
     if not isinstance(model, TabularModel):
         plain = read_plain(model, path)

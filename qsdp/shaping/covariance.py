@@ -13,7 +13,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import blocks
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_number
-from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_verbose, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
@@ -104,7 +104,7 @@ class SignCovariance(Summarized):
 
 
 def shape_covariance(
-    relaxation: Relaxation, method: str = "krivine", *, time_limit: float | None = None, verbose: bool = False
+    relaxation: Relaxation, method: str = "krivine", *, time_limit: float | None = None, verbose: bool | int = False
 ) -> Any:
     r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
 
@@ -131,7 +131,7 @@ def shape_covariance(
     time_limit : float, optional
         Limit in seconds, > 0. After it, "adaptive" takes the largest constant found and "sdp" the blocks found. If none
         was found, both use the closed form. The closed form itself is not interrupted.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar of the outputs on the standard error or in the notebook.
 
     Returns
@@ -157,11 +157,11 @@ def shape_covariance(
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     check_choice("method", method, SHAPINGS)
-    return covariances_of(relaxation, method, Deadline.after(time_limit), check_flag("verbose", verbose))
+    return covariances_of(relaxation, method, Deadline.after(time_limit), check_verbose(verbose))
 
 
 def covariances_of(
-    relaxation: Relaxation, method: str, deadline: Deadline, verbose: bool = False, *, within: bool = False
+    relaxation: Relaxation, method: str, deadline: Deadline, verbose: bool | int = False, *, within: bool = False
 ) -> Any:
     """Compute the result of `shape_covariance` until a deadline.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import check_flag, check_integer
+from qsdp._utils.validation import check_integer, check_verbose
 from qsdp.exceptions import InvalidInputError
 from qsdp.statistics.collections import RowChunks
 from qsdp.statistics.sufficient import SufficientStatistics, begun
@@ -26,7 +26,7 @@ def statistics_of_dask(
     random_state: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     every: int = 256,
-    verbose: bool = False,
+    verbose: bool | int = False,
     device: str | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of all rows of a Dask array or data frame.
@@ -47,7 +47,7 @@ def statistics_of_dask(
         File to which the statistics are saved atomically, during the pass and at the end. A new pass continues from it.
     every : int, default=256
         Number of chunks summed between saves. With fewer chunks at a time, workers wait more often.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show how many chunks are done.
     device : str, optional
         As in `SufficientStatistics`, but on the workers. The products of a chunk run on the device; merging is on the
@@ -78,7 +78,7 @@ def statistics_of_dask(
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"
     done = 0
-    with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
+    with progress(check_verbose(verbose)) as stages, stages.stage("statistics") as bar:
         if path is not None and statistics.n_samples_seen_:
             done = _chunks_done(chunks.lengths(kept), statistics.n_samples_seen_, path)
         for start in range(done, len(chunks), every):

@@ -14,12 +14,12 @@ from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
     FloatArray,
-    check_flag,
     check_integer,
     check_magnitude,
     check_matrix,
     check_sample_weight,
     check_targets,
+    check_verbose,
     read_only,
 )
 from qsdp.activations import PolynomialActivation
@@ -270,7 +270,7 @@ class SufficientStatistics:
         encoding: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10**7,
-        verbose: bool = False,
+        verbose: bool | int = False,
         device: str | None = None,
     ) -> SufficientStatistics:
         """Return the statistics of a stream of batches.
@@ -286,7 +286,7 @@ class SufficientStatistics:
             continues from it: the stream must be the same, and its first rows are skipped.
         every : int, default=10**7
             Number of rows between saves.
-        verbose : bool, default=False
+        verbose : bool or int, default=False
             Show the number of rows so far, on standard error or in the notebook.
         device : str, optional
             As in the class.
@@ -300,7 +300,7 @@ class SufficientStatistics:
         every = check_integer("every", every, minimum=1)
         options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
         statistics = begun(cls, checkpoint, **options, encoding=encoding, device=device)
-        with progress(check_flag("verbose", verbose)) as stages, stages.stage("statistics") as bar:
+        with progress(check_verbose(verbose)) as stages, stages.stage("statistics") as bar:
             accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
 

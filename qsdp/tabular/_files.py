@@ -63,8 +63,7 @@ def read_table(path: str | os.PathLike[str]) -> DataTable:
 
 def table_batches(path: str | os.PathLike[str], rows: int | None = 2**16) -> Iterator[DataTable]:
     """Yield the rows of a file as tables of `rows` rows, or all in one if None; errors are those of `read_table`."""
-    if rows is not None:
-        check_integer("rows", rows, minimum=1)
+    rows = None if rows is None else check_integer("rows", rows, minimum=1)
     name, kind = os.fspath(path), _arrow.kind(path)
     empty = True
     for table in _text_tables(name, rows) if kind is None else _arrow.tables(name, kind, rows):

@@ -341,7 +341,7 @@ def test_models_survive_pickling(kind: type) -> None:
         ({"n_epochs": True}, "n_epochs must be"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"callback": 3}, "callback must be callable or None"),
-        ({"verbose": 1}, "verbose must be True or False"),
+        ({"verbose": "yes"}, "verbose must be True, False or an integer >= 0"),
         ({"random_state": -1}, "random_state must be"),
     ],
 )

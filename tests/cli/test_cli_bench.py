@@ -62,7 +62,7 @@ def test_quick_results_have_a_file_of_their_own(here: Path) -> None:
         (["--sets", "iris,"], "--sets must be one of"),
         (["--methods", "logistc"], "did you mean 'logistic'"),
         (["--seeds", 0], "--seeds must be an integer >= 1; got 0"),
-        (["--jobs", 0], "--jobs must be an integer >= 1; got 0"),
+        (["--jobs", 0], "--jobs must be None or an integer other than 0; got 0"),
         (["--sets", "iris", "--out", "file"], "--out must be a folder that exists or can be created; got 'file'"),
         (["--sets", "iris", "--out", "file/below"], "must be a folder that exists or can be created; got 'file/below'"),
         (["--seeds", "many"], "--seeds"),

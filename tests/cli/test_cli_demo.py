@@ -90,7 +90,7 @@ def test_demo_is_reproducible() -> None:
         (["--activation", "0,0,0"], "other than zero"),
         (["--activation", "nan,0,0"], "finite number"),
         (["--allocation", "fair"], "--allocation must be one of"),
-        (["--jobs", "0"], "--jobs must be an integer >= 1; got 0"),
+        (["--jobs", "0"], "--jobs must be None or an integer other than 0; got 0"),
         (["--dataset", "diabets"], "did you mean 'diabetes'"),
         (["--neurons", "0"], "--neurons must be an integer from 1 to 1000000000; got 0"),
         (["--beta", "-1"], "--beta must be a finite number >= 0; got -1"),

@@ -225,7 +225,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--activation", "1,2,3,4"], "--activation must be a name or three numbers"),
         (["--activation", "1e999,0,0"], "finite"),
         (["--allocation", "fair"], "--allocation must be one of 'equal', 'proportional'"),
-        (["--jobs", "-1"], "--jobs must be an integer >= 1"),
+        (["--jobs", "0"], "--jobs must be None or an integer other than 0"),
         (["--solver", "cvxopt", "--loss", "cross_entropy"], "no exponential cone"),
         (["--output", "."], "is a folder"),
         (["--output", "no/such/folder.qsdp"], "does not exist"),

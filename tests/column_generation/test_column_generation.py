@@ -646,7 +646,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"tol": None}, "tol must be a finite number > 0; got None"),
         ({"neurons": "linear"}, "neurons must be one of 'bilinear', 'polynomial'; got 'linear'"),
         ({"neurons": None}, "neurons must be one of 'bilinear', 'polynomial'; got None"),
-        ({"verbose": 1}, "verbose must be True or False; got 1"),
+        ({"verbose": "yes"}, "verbose must be True, False or an integer >= 0; got 'yes'"),
         ({"random_state": -1}, "random_state must be an integer >= 0; got -1"),
         ({"random_state": "0"}, "random_state must be None, a non-negative integer"),
         ({"relaxation": 3}, "relaxation must be a Relaxation; got int"),

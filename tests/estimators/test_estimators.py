@@ -54,6 +54,7 @@ PARAMETERS = {
     "n_jobs": None,
     "random_state": None,
     "warm_start": False,
+    "keep_data": False,
     "verbose": False,
     "device": None,
 }
@@ -159,7 +160,7 @@ def test_random_states(estimator: type, make_state: Any) -> None:
 @both
 @pytest.mark.parametrize("through", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"])
 def test_round_trips(estimator: type, through: Any, fitted: dict[type, Any]) -> None:
-    model = fitted[estimator]
+    model = copy.deepcopy(fitted[estimator]).set_params(keep_data=True)
     other = through(model)
     np.testing.assert_array_equal(other.predict(X), model.predict(X))
     assert other.certificate_ == model.certificate_
@@ -647,7 +648,8 @@ def test_the_constant_column_is_for_activations_that_need_one(
 @pytest.mark.parametrize("levels", [2, 3, 4, 128])
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_levels_and_activations_of_estimators(activation: Any, levels: int, estimator: type) -> None:
-    model = sampled(estimator, 500, levels=levels, activation=activation, beta=0.01).fit(X, target(estimator))
+    model = sampled(estimator, 500, levels=levels, activation=activation, beta=0.01, keep_data=True)
+    model.fit(X, target(estimator))
     network, problem = model.network_, model.result_.problem
     assert (network.levels, problem.levels) == (levels, levels)
     assert network.activation == problem.activation

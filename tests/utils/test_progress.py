@@ -67,8 +67,8 @@ def test_solvers_that_tell_nothing_are_shown_without_figures(capfd):
 
 
 def test_errors_of_arguments_are_those_of_silent_calls():
-    with pytest.raises(InvalidTypeError, match="verbose must be True or False; got 1"):
-        qsdp.solve_and_sample(X, Y, verbose=1)
+    with pytest.raises(InvalidTypeError, match="verbose must be True, False or an integer >= 0; got 'yes'"):
+        qsdp.solve_and_sample(X, Y, verbose="yes")
     for solver in ("sc", None):
         messages = []
         for verbose in (False, True):
@@ -146,8 +146,8 @@ def test_every_long_call_shows_stages_where_asked(name, capfd):
     shown = stages_of(err)
     assert list(shown) == names
     assert figures in shown[names[-1]]
-    with pytest.raises(InvalidTypeError, match="verbose must be True or False; got 1"):
-        call(verbose=1)
+    with pytest.raises(InvalidTypeError, match="verbose must be True, False or an integer >= 0; got 'yes'"):
+        call(verbose="yes")
 
 
 def test_large_problems_without_relaxation_show_its_solve(capfd):

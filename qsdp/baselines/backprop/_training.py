@@ -140,7 +140,7 @@ class GradientDescent(DescentParameters, CheckedSettings):
     """Checked parameters of gradient descent, and the descent."""
 
     callback: Callback | None
-    verbose: bool
+    verbose: bool | int
 
     def __post_init__(self) -> None:
         checked(self, "learning_rate", "momentum", "clip", "batch_size", "n_epochs", "patience", "verbose", "dtype")

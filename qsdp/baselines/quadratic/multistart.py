@@ -79,7 +79,7 @@ class MultiStart(Summarized):
         Show samples to all starts in the same order, so that they differ only in their initial weights.
     random_state : int, Generator, RandomState or None
         Used in place of the estimator's.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show a progress bar of the epochs, as the estimator's own `verbose` does.
 
     Attributes
@@ -104,7 +104,7 @@ class MultiStart(Summarized):
     n_starts: int = 25
     shared_order: bool = field(default=False, kw_only=True)
     random_state: RandomState = field(default=None, kw_only=True)
-    verbose: bool = field(default=False, kw_only=True)
+    verbose: bool | int = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.estimator, DescentClassifier):
@@ -112,7 +112,7 @@ class MultiStart(Summarized):
                 "estimator must be a QuadraticLogisticRegression or a QuadraticNetworkClassifier; "
                 f"got {type(self.estimator).__name__}"
             )
-        check_integer("n_starts", self.n_starts, minimum=2)
+        self.n_starts = check_integer("n_starts", self.n_starts, minimum=2)
         checked(self, "shared_order", "verbose")
 
     def fit(self, X: Any, y: Any) -> MultiStart:

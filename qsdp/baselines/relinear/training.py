@@ -223,7 +223,7 @@ def train(
     *,
     validation: TensorDataset | None = None,
     callback: Callback | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     name: str = "ReLinear",
 ) -> int:
     """Train in place, and return the number, from 1, of the epoch whose parameters the network has.

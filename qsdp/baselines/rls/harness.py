@@ -141,7 +141,7 @@ def train_network(
     clip: float | None = 5.0,
     seed: int = 0,
     callback: Callback | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     name: str | None = None,
     **options: Any,
 ) -> History:
@@ -185,8 +185,8 @@ def train_network(
             f"loss {loss!r} is excluded by the derivation of {name or 'the method'!r} for the output layer, which "
             "solves a least-squares problem in the linear outputs; take 'squared', or the hybrid 'hrls'"
         )
-    check_integer("n_epochs", n_epochs, minimum=1)
-    check_integer("batch_size", batch_size, minimum=1)
+    n_epochs = check_integer("n_epochs", n_epochs, minimum=1)
+    batch_size = check_integer("batch_size", batch_size, minimum=1)
     torch.manual_seed(check_integer("seed", seed, minimum=0))
     model = make_model()
     optimizer = method.make(model, **({"clip": clip} if method.clips else {}), **options)

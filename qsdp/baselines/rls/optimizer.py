@@ -126,7 +126,7 @@ class RLS(torch.optim.Optimizer):
         settings = RLSSettings.of(locals())
         self.clip = None if clip is None else check_real("clip", clip, strict=True)
         self.scale_ratio_by_time = check_flag("scale_ratio_by_time", scale_ratio_by_time)
-        check_integer("memory_limit", memory_limit, minimum=1)
+        memory_limit = check_integer("memory_limit", memory_limit, minimum=1)
         if batch_first is None:
             batch_first = all(m.batch_first for m in model.modules() if isinstance(m, (nn.RNN, nn.LSTM)))
         layers = layers_of(model, excluded_names(exclude, model), check_flag("batch_first", batch_first))

@@ -90,7 +90,7 @@ def uci_experiment(
     chosen_sets = None if sets is None else _checked("sets", sets, SETS)
     chosen_methods = None if methods is None else _checked("methods", methods, METHODS)
     if n_seeds is not None:
-        check_integer("seeds", n_seeds, minimum=1)
+        n_seeds = check_integer("seeds", n_seeds, minimum=1)
 
     def cases(quick: bool) -> list[Case]:
         names = chosen_sets or (_QUICK_SETS if quick else SETS)

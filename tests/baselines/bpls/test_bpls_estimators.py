@@ -174,14 +174,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"bias": True}, "bias must be one of"),
     ({"literal": 1}, "literal must be True or False; got 1"),
     ({"references": "all"}, "references must be True or False"),
-    ({"verbose": 2}, "verbose must be True or False"),
+    ({"verbose": "yes"}, "verbose must be True, False or an integer >= 0"),
     ({"n_jobs": 0}, "n_jobs must be None or an integer other than 0"),
     ({"callback": 3}, "callback must be callable or None; got 3"),
     ({"random_state": -1}, "random_state must be an integer >= 0; got -1"),
 ]
 BAD_OF_ONE: list[tuple[type, dict[str, Any], str]] = [
     (BPLSClassifier, {"tau_max": -1}, "tau_max must be an integer >= 0; got -1"),
-    (BPLSClassifier, {"tau_max": 2.0}, "tau_max must be an integer >= 0; got 2.0"),
+    (BPLSClassifier, {"tau_max": 2.5}, "tau_max must be an integer >= 0; got 2.5"),
     (BPLSClassifier, {"stop": "best"}, "stop must be one of 'no_improvement', 'none'; got 'best'"),
     (BPLSClassifier, {"miss_forward": "first"}, "miss_forward must be one of 'current', 'random'; got 'first'"),
     (BPLSRegressor, {"passes": 0}, "passes must be an integer >= 1; got 0"),

@@ -126,7 +126,7 @@ def test_divergence_names_epoch_and_suggestion_and_keeps_the_history(estimator: 
         ("coupling", "free", "coupling must be one of 'full', 'packed', 'tied'; got 'free'"),
         ("shuffle", "no", "shuffle must be True or False; got 'no'"),
         ("patience", 0, "patience must be an integer >= 1; got 0"),
-        ("verbose", 2, "verbose must be True or False; got 2"),
+        ("verbose", "yes", "verbose must be True, False or an integer >= 0; got 'yes'"),
         ("callback", 3, "callback must be callable or None; got 3"),
         ("random_state", "seed", "random_state must be None, a non-negative integer"),
     ],

@@ -373,7 +373,7 @@ def test_b17_gradients_of_a_convolution_by_differences() -> None:
     ("make", "message"),
     [
         (lambda: FanLinear(0, 2), "in_features must be an integer >= 1; got 0"),
-        (lambda: FanLinear(2, 2.0), "out_features must be an integer >= 1; got 2.0"),
+        (lambda: FanLinear(2, 2.5), "out_features must be an integer >= 1; got 2.5"),
         (lambda: FanConv2d(1, 2, 0), "kernel_size must be an integer >= 1; got 0"),
         (lambda: FanConv2d(1, 2, 3, stride=0), "stride must be an integer >= 1; got 0"),
         (lambda: FanConv2d(1, 2, 3, padding=-1), "padding must be an integer >= 0; got -1"),

@@ -300,7 +300,7 @@ def test_linear_model_is_one_quadratic_form():
         (Classifier, {"n_epochs": 0}, "n_epochs must be an integer >= 1"),
         (Classifier, {"batch_size": 1.5}, "batch_size must be an integer >= 1"),
         (Classifier, {"dtype": "float16"}, "dtype must be one of 'float32', 'float64'"),
-        (Classifier, {"verbose": 1}, "verbose must be True or False"),
+        (Classifier, {"verbose": "yes"}, "verbose must be True, False or an integer >= 0"),
         (Classifier, {"callback": 3}, "callback must be callable or None"),
         (Classifier, {"random_state": "x"}, "random_state must be"),
         (Classifier, {"hybrid": 1}, "hybrid must be True or False"),

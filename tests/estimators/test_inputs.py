@@ -1,0 +1,158 @@
+"""Encodings of columns: every transformer of scikit-learn, every kind of table, and any output configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator
+from sklearn.compose import make_column_transformer
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    StandardScaler,
+    TargetEncoder,
+)
+
+import qsdp
+from qsdp.encoding import TableEncoder
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 3)).round(1)
+LABELS = np.where(X[:, 0] * X[:, 1] + X[:, 2] > 0.0, "up", "down")
+HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
+TEXT = FRAME.assign(side=np.where(X[:, 2] > 0.0, "left", "right"))
+
+#: Fast parameters of the four estimators.
+FAST: dict[str, Any] = {"n_neurons": 20, "refine": "none", "random_state": 0}
+ESTIMATORS: dict[str, Any] = {
+    "Classifier": FAST | {"beta": "5%"},
+    "Regressor": FAST | {"beta": "5%"},
+    "ClassifierCV": FAST | {"betas": 2, "cv": 2},
+    "RegressorCV": FAST | {"betas": 2, "cv": 2},
+}
+pytestmark = pytest.mark.filterwarnings("ignore::qsdp.exceptions.QSDPWarning")
+
+
+def outputs_of(estimator: str, table: Any, **parameters: Any) -> Any:
+    """Return the outputs of an estimator fitted to a table, for the rows of the table."""
+    target = LABELS if estimator.startswith("Classifier") else X[:, 0] * X[:, 1] + X[:, 2]
+    cls = getattr(qsdp, f"QuantizedNetwork{estimator}")
+    model = cls(**(ESTIMATORS[estimator] | parameters)).fit(table, target)
+    return model.decision_function(table) if estimator.startswith("Classifier") else model.predict(table)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("table", [X, FRAME, pl.DataFrame(TEXT.to_dict("list"))], ids=["array", "pandas", "polars"])
+@pytest.mark.parametrize("encoding", ["auto", "standard", "thresholds", "both", TableEncoder()], ids=str)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_fits_do_not_depend_on_the_output_configuration(
+    estimator: str, encoding: Any, table: Any, library: str
+) -> None:
+    plain = outputs_of(estimator, table, encoding=encoding)
+    with sklearn.config_context(transform_output=library):
+        assert_array_equal(outputs_of(estimator, table, encoding=encoding), plain)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_frames_that_a_transformer_returns_are_arrays_inside(estimator: str, library: str) -> None:
+    plain = outputs_of(estimator, X, encoding=StandardScaler())
+    framed = StandardScaler().set_output(transform=library)
+    assert_array_equal(outputs_of(estimator, X, encoding=framed), plain)
+    with sklearn.config_context(transform_output=library):
+        assert_array_equal(outputs_of(estimator, X, encoding=StandardScaler()), plain)
+
+
+def dense(transformer: Any, table: Any) -> Any:
+    """Return the columns that a transformer makes of a table, dense."""
+    made = transformer.fit_transform(table, LABELS)
+    return made.toarray() if hasattr(made, "toarray") else np.asarray(made, dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "table"),
+    [
+        (OneHotEncoder(handle_unknown="ignore"), X),
+        (KBinsDiscretizer(n_bins=3), X),
+        (FunctionTransformer(), FRAME),
+        (FunctionTransformer(), pl.DataFrame(FRAME.to_dict("list"))),
+        (SimpleImputer(), HOLES),
+        (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), HOLES),
+        (OneHotEncoder(), TEXT[["side"]].to_numpy()),
+        (make_column_transformer((OneHotEncoder(), ["side"]), remainder="passthrough", sparse_threshold=1.0), TEXT),
+        (make_column_transformer((OneHotEncoder(), [3]), remainder="passthrough"), TEXT.to_numpy()),
+        (SelectKBest(k=1), X),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("estimator", ["Classifier", "ClassifierCV"])
+def test_a_transformer_is_fitted_as_in_a_pipeline(estimator: str, encoding: Any, table: Any) -> None:
+    expected = outputs_of(estimator, dense(sklearn.clone(encoding), table), encoding="none")
+    assert_allclose(outputs_of(estimator, table, encoding=encoding), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # newer releases seed the encoder in another way
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_encodings_that_learn_from_targets_code_each_training_row_by_others(estimator: str) -> None:
+    encoding = TargetEncoder(random_state=0)
+    target = LABELS if estimator.startswith("Classifier") else X[:, 0] * X[:, 1] + X[:, 2]
+    cls = getattr(qsdp, f"QuantizedNetwork{estimator}")
+    model = cls(**(ESTIMATORS[estimator] | {"encoding": encoding})).fit(TEXT[["side"]], target)
+    crossed = TargetEncoder(random_state=0).fit_transform(TEXT[["side"]], target)
+    inputs = model.result_.problem.X[:, : crossed.shape[1]]
+    assert_array_equal(inputs, crossed)
+    # New rows are coded by all training rows, which gives other numbers.
+    assert np.abs(model.encoder_.transform(TEXT[["side"]]) - inputs).max() > 1e-3
+
+
+class Bare(BaseEstimator):
+    """A transformer with neither `fit_transform` nor `set_output`."""
+
+    def fit(self, X: Any, y: Any = None) -> Bare:
+        assert len(y) == len(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return 2.0 * X
+
+
+class Dropping(Bare):
+    """A transformer that loses rows."""
+
+    def transform(self, X: Any) -> Any:
+        return X[1:]
+
+
+def test_transformers_need_only_fit_and_transform() -> None:
+    assert_array_equal(outputs_of("Classifier", X, encoding=Bare()), outputs_of("Classifier", 2.0 * X, encoding="none"))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "table", "error", "words"),
+    [
+        (StandardScaler(), HOLES, InvalidInputError, r"the output of encoding=StandardScaler\(\) must be finite"),
+        (FunctionTransformer(), TEXT, InvalidTypeError, "must be a numeric array .* got text or dates, such as"),
+        (Dropping(), X, InvalidInputError, r"encoding must keep all 60 rows of X; Dropping\(\) gives 59"),
+        ("none", HOLES, InvalidInputError, "contains NaN"),
+    ],
+)
+def test_outputs_that_are_no_inputs_are_refused(encoding: Any, table: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        outputs_of("Classifier", table, encoding=encoding)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_none_is_no_encoding(estimator: str) -> None:
+    assert_array_equal(outputs_of(estimator, X, encoding=None), outputs_of(estimator, X, encoding="none"))
