@@ -50,8 +50,8 @@ def counts(source: str) -> Counter[str]:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 found["clocked"] += any(map(is_clock, parameters(node)))
                 if getattr(node, "name", "_").startswith("_"):
-                    given = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-                    found["defaults"] += sum(bool(numbers(one)) and numbers(one)[0] not in {0, 1, 2} for one in given)
+                    defaults = [numbers(one) for one in [*node.args.defaults, *filter(None, node.args.kw_defaults)]]
+                    found["defaults"] += sum(bool(one) and one[0] not in {0, 1, 2} for one in defaults)
             case ast.ClassDef():
                 fields = (one.value for one in node.body if isinstance(one, ast.AnnAssign))
                 found["fields"] += sum(is_numeric(value) for value in fields)
