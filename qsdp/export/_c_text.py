@@ -51,14 +51,13 @@ def counter_type(most: int) -> str:
 
 
 def table_type(values: Sequence[int]) -> str:
-    """Return the narrowest type that holds some integers."""
+    """Return the narrowest type that holds some integers; unsigned if none is negative."""
     low, high = min(values), max(values)
     for width in (8, 16, 32, 64):
+        if low >= 0 and high < 2**width:
+            return f"uint{width}_t"
         if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1):
             return signed(width)
-        # Unsigned integers of 32 bits would make the arithmetic unsigned.
-        if width < 32 and low >= 0 and high < 2**width:
-            return f"uint{width}_t"
     raise OverflowError(f"integers from {low} to {high} do not fit into any type")
 
 
@@ -93,15 +92,20 @@ class Tables:
 
     declared: list[str] = field(default_factory=list)
 
-    def entry(self, name: str, values: Sequence[Any], index: str) -> str:
-        """Return an expression for the entry at an index; declare a table unless a constant or the index will do."""
+    def entry(self, name: str, values: Sequence[Any], index: str, type_: str = "") -> str:
+        """Return an expression for the entry at an index; declare a table unless a constant or the index will do.
+
+        The expression has the type `type_`. Without one, the entries are counts or indices: integers >= 0 that are
+        compared with unsigned counters and index arrays.
+        """
         numbers = [int(value) for value in values]
         if len(set(numbers)) == 1:
             return literal(numbers[0])
+        conversion = f"({type_})" if type_ else ""
         if numbers == list(range(len(numbers))):
-            return index
+            return f"{conversion}{index}"
         self.add(name, numbers)
-        return f"{name}[{index}]"
+        return f"{conversion}{name}[{index}]"
 
     def add(self, name: str, numbers: Sequence[int]) -> None:
         """Declare a table."""
