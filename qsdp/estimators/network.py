@@ -63,6 +63,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     constant_: float
     encoder_: Any
     target_scaling_: TargetScaling
+    _input_ranges: tuple[FloatArray, FloatArray]
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
 
@@ -155,6 +156,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         elif isinstance(options.encoding, str):
             self.encoder_.handle_unknown = "warn"
         encoded = self._encoded(counting.X)
+        # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
+        self._input_ranges = encoded.min(axis=0), encoded.max(axis=0)
         self.constant_ = _constant(encoded, counting.weights)
         inputs = append_constant(encoded, self.constant_) if self._appends_constant else encoded
         seconds = time.perf_counter() - began

@@ -77,7 +77,10 @@ def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str
     entries = {
         name: tables.entry(name, getattr(numbers, name).tolist(), at, type_)
         for name, type_ in (
-            ("low", str(types["column"])), ("slope", "uint32_t"), ("shift", ""), ("start", kinds["signed"])
+            ("low", str(types["column"])),
+            ("slope", "uint32_t"),
+            ("shift", ""),
+            ("start", kinds["signed"]),
         )
     }
     most = ("top", numbers.top) if last else ("width", numbers.width)

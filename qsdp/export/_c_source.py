@@ -102,7 +102,9 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
     network, layout = model.network, model.layout
     project = (_packed_projection if packed else _plain_projection)(model, types)
     side = (layout.n_bits if packed else 1) * network.n_inputs + layout.signs
-    product = f"({types['total']})left * " + ("left" if network.is_square else f"project(x, ({types['position']})(at + {side}))")
+    product = f"({types['total']})left * " + (
+        "left" if network.is_square else f"project(x, ({types['position']})(at + {side}))"
+    )
     types = {**types, "stride": side if network.is_square else 2 * side}
     if network.sizes is None:
         return [

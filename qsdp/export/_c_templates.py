@@ -35,7 +35,7 @@ static ${number} number(${position} at)
     for (i = 0; i < ${n_bytes}; i++) {
         window = (${number})(window << 8 | packed[(at >> 3) + i]);
     }
-    return (${number})(window >> (${spare} - (at & 7)) & ${mask});
+    return (${number})((${number})(window >> (${spare} - (at & 7))) & ${mask});
 }
 """)
 
@@ -164,6 +164,26 @@ ${last}\
         }
         output[k] = (${total})(${result});
     }
+}
+""")
+
+#: Round an entry times its scale as `fixed_columns` does, in the header; nothing outside the type is converted to it.
+ROUND = Template("""\
+/* Nearest integer, halves away from zero; nan becomes ${upper}_MISSING, and what is larger is cut. */
+static inline ${column} ${name}_round(double value)
+{
+    ${column} whole;
+    double rest;
+
+    if (!(value >= -${most}.0)) {
+        return value < 0.0 ? -${most} : ${upper}_MISSING;
+    }
+    if (value >= ${most}.0) {
+        return ${most};
+    }
+    whole = (${column})value;
+    rest = value - (double)whole;
+    return (${column})(rest >= 0.5 ? whole + 1 : rest <= -0.5 ? whole - 1 : whole);
 }
 """)
 

@@ -9,12 +9,15 @@ from typing import Any
 
 __all__ = [
     "Tables",
+    "bare",
     "class_type",
     "comment",
     "counter_type",
     "identifiers",
+    "initializer",
     "literal",
     "signed",
+    "string",
     "table_type",
     "unsigned_literal",
 ]
@@ -81,7 +84,22 @@ def comment(lines: Sequence[str]) -> str:
     return "/*" + "\n".join(f" * {line}".rstrip() for line in safe)[2:] + "\n */"
 
 
-def _bare(value: int) -> str:
+def string(text: str) -> str:
+    """Return a text as a string literal of C and Verilog, in UTF-8."""
+    parts = []
+    for byte in text.encode("utf-8", "backslashreplace"):
+        one = chr(byte)
+        # A question mark may begin a trigraph. Octal escapes end after three digits, also in Verilog.
+        parts.append(f"\\{one}" if one in '"\\' else one if " " <= one <= "~" and one != "?" else f"\\{byte:03o}")
+    return f'"{"".join(parts)}"'
+
+
+def initializer(entries: Iterable[str]) -> str:
+    """Return the initialiser of an array of some expressions."""
+    return f"{{{', '.join(entries)}}}"
+
+
+def bare(value: int) -> str:
     """Return an integer as an entry of a table."""
     return str(value) if -(2**31) < value < 2**31 else literal(value)
 
@@ -110,7 +128,7 @@ class Tables:
     def add(self, name: str, numbers: Sequence[int]) -> None:
         """Declare a table."""
         lines, line = [], ""
-        for number in map(_bare, numbers):
+        for number in map(bare, numbers):
             if len(line) + len(number) > _WIDTH:
                 lines.append(line.rstrip())
                 line = ""

@@ -238,7 +238,7 @@ def test_files(iris, tmp_path):
         training.model(result, TrainingOptions()).save(tmp_path / "model.qsdp")
         model = load_exportable(tmp_path / "model.qsdp")
         exported = FORMATS["onnx"].export(model, "model")
-        graph = onnx.load_from_string(exported.contents[".onnx"])
+        graph = onnx.load_from_string(exported.contents["model.onnx"])
         found = run(graph, onnx_inputs(model, frame[list("abcd")]))
         np.testing.assert_array_equal(found["label"], model.predict(table))
         assert ("probabilities" in found) == (loss == "cross_entropy")
