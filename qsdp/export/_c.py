@@ -15,8 +15,8 @@ from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
 from qsdp.export import _c_templates as templates
 from qsdp.export._c_compiled import CompiledModel, compile_model
-from qsdp.export._c_source import c_source, column_type, entry_points
 from qsdp.export._c_example import EXAMPLE, example_source
+from qsdp.export._c_source import c_source, column_type, entry_points
 from qsdp.export._c_text import comment, identifiers, initializer, string
 from qsdp.export._fixed_point import factor_of
 from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
@@ -308,7 +308,7 @@ def _column_macros(model: IntegerModel, name: str) -> str:
             lines.append(comment([f"{about}not used."]))
         else:
             never = ", must not be missing" if column.fill is None else ""
-            lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model.inputs, position)}{never}."]))
+            lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}."]))
             divisor, factor = factor_of(scale)
             times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
             lines.append(f"#define {upper}_FIXED_{own}(entry) {name}_round((entry) {times})")
@@ -318,9 +318,16 @@ def _column_macros(model: IntegerModel, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ends(inputs: Inputs, position: int) -> str:
+def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
     """Return the text on where a column is clipped; empty unless the column is a number among the inputs."""
+    assert model.description.encoding is not None
     numbers = inputs.numbers
     own = numbers.column == position
     low, high = numbers.low[own], (numbers.low + numbers.width)[own]
-    return f", cut at {low[0]} and {high[0]}" if own.any() else ""
+    if not own.any():
+        return ""
+    # The model itself does not clip such a column.
+    unlimited = any(
+        one.low is None for one in model.description.encoding.expressions if one.position == position and not one.is_bit
+    )
+    return f", cut at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")

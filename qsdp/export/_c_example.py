@@ -157,15 +157,16 @@ def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, Int
 
 
 def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
-    """Return the ends of a column of numbers: a little beyond its limits and thresholds."""
+    """Return the ends of a column of numbers: the limits of its inputs, or a little beyond its thresholds."""
     own = inputs.numbers.column == position
-    ends = [*inputs.numbers.low[own].tolist(), *(inputs.numbers.low + inputs.numbers.width)[own].tolist()]
-    for bits in inputs.bits:
-        if bits.kind == "above":
-            ends += bits.value[bits.column == position].tolist()
-    low, high = min(ends, default=0), max(ends, default=0)
-    beyond = max((high - low) // 8, round(scale), 1)
-    return max(low - beyond, -inputs.most), min(high + beyond, inputs.most)
+    if own.any():
+        # Beyond these the code cuts entries, also those that the model itself does not cut.
+        low, width = inputs.numbers.low[own], inputs.numbers.width[own]
+        return int(low.max()), int((low + width).min())
+    above = [bits.value[bits.column == position].tolist() for bits in inputs.bits if bits.kind == "above"]
+    ends = [value for values in above for value in values] or [0]
+    beyond = max((max(ends) - min(ends)) // 8, round(scale), 1)
+    return max(min(ends) - beyond, -inputs.most), min(max(ends) + beyond, inputs.most)
 
 
 def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
