@@ -6,6 +6,7 @@ from fractions import Fraction
 from string import Template
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import IntArray
 from qsdp.export._c_source import column_type, output_type
@@ -17,7 +18,7 @@ __all__ = ["EXAMPLE", "example_rows", "example_source"]
 #: Name of the file.
 EXAMPLE = "main.c"
 
-#: Number of rows, of which the second to fourth are the smallest, the largest and the missing entries.
+#: Number of rows. The second has the smallest entries, the third the largest, the fourth misses all that may be missing.
 _ROWS = 8
 
 #: Fraction of missing entries in the remaining rows, where entries may be missing.
@@ -126,34 +127,32 @@ def example_rows(model: IntegerModel) -> IntArray:
     rng, d = np.random.default_rng(0), model.description.n_columns
     if model.inputs is None:
         low, high = (np.full(d, end, dtype=np.int64) for end in model.input_range)
-        missing = np.full(d, low[0])
+        holes, missing = np.zeros(d, dtype=np.bool_), 0
     else:
-        low, high, missing = _spans(model, model.inputs)
+        low, high, holes = _spans(model, model.inputs)
+        missing = -model.inputs.most - 1
     rows = rng.integers(low, high, size=(_ROWS, d), endpoint=True)
-    rows[1], rows[2], rows[3] = low, high, missing
-    if model.inputs is not None:
-        rows[4:] = np.where(rng.random((_ROWS - 4, d)) < _MISSING, missing, rows[4:])
+    rows[1], rows[2] = low, high
+    rows[3] = np.where(holes, missing, rows[3])
+    rows[4:] = np.where(holes & (rng.random((_ROWS - 4, d)) < _MISSING), missing, rows[4:])
     return rows
 
 
-def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the smallest and largest entries of columns to try, and what stands for a missing entry if one may be."""
+def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+    """Return the smallest and largest entries of columns to try, and which columns may have missing entries."""
     encoding = model.description.encoding
     assert encoding is not None
-    lows, highs, missings = [], [], []
+    spans = []
     for position, (column, scale) in enumerate(zip(encoding.columns, inputs.scales, strict=True)):
         if column.categories is not None:
-            low, high, missing = -1, sum(one is not None for one in column.categories) - 1, -inputs.most - 1
+            # Code -1 stands for other categories.
+            spans.append((-1, sum(one is not None for one in column.categories) - 1, True))
         elif scale is None:
-            low = high = missing = 0
+            spans.append((0, 0, False))
         else:
-            low, high = _span(inputs, position, scale)
-            missing = low if column.fill is None else -inputs.most - 1
-        lows.append(low)
-        highs.append(high)
-        missings.append(missing)
-    low_, high_, missing_ = (np.array(ends, dtype=np.int64) for ends in (lows, highs, missings))
-    return low_, high_, missing_
+            spans.append((*_span(inputs, position, scale), column.fill is not None))
+    low, high, holes = zip(*spans, strict=True)
+    return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64), np.array(holes, dtype=np.bool_)
 
 
 def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
