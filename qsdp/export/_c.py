@@ -327,7 +327,6 @@ def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
     if not own.any():
         return ""
     # The model itself does not clip such a column.
-    unlimited = any(
-        one.low is None for one in model.description.encoding.expressions if one.position == position and not one.is_bit
-    )
+    values = (one for one in model.description.encoding.expressions if one.position == position and not one.is_bit)
+    unlimited = any(one.low is None for one in values)
     return f", cut at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")

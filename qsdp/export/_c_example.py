@@ -18,7 +18,7 @@ __all__ = ["EXAMPLE", "example_rows", "example_source"]
 #: Name of the file.
 EXAMPLE = "main.c"
 
-#: Number of rows. The second has the smallest entries, the third the largest, the fourth misses all that may be missing.
+#: Number of rows. The second has the smallest entries, the third the largest, the fourth none that may be missing.
 _ROWS = 8
 
 #: Fraction of missing entries in the remaining rows, where entries may be missing.

@@ -271,7 +271,12 @@ def _values(name: str, model: BitModel, words: Words | None) -> str:
         "ERROR": repr(float(model.error.max())),
     }
     names = model.description.names
-    kinds = {"BIT": model.names, "CLASS": names.get("classes", ()), "COLUMN": () if words is None else names["columns"]}
+    kinds = {
+        "CLASS": names.get("classes", ()),
+        "COLUMN": names.get("columns", ()),
+        # The bits of a network alone have numbers only.
+        "BIT": model.names if names else (),
+    }
     for kind, texts in kinds.items():
         values.update({f"{kind}_{number}": string(str(text)) for number, text in enumerate(texts)})
     return "".join(f"`define {name.upper()}_{own} {value}\n" for own, value in values.items()) + "\n"
