@@ -49,8 +49,8 @@ def export(
     of the file says which is which.
     """
     form = FORMATS[check_choice("--to", to, FORMATS)]
-    given = {"width": width, "column_width": column_width, "example": example or None}
-    options = {name: value for name, value in given.items() if value is not None}
+    requested = {"width": width, "column_width": column_width, "example": example or None}
+    options = {name: value for name, value in requested.items() if value is not None}
     if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")
     suffix = form.suffixes[0]

@@ -180,6 +180,11 @@ def to_c(
 
     Notes
     -----
+    The header has a macro for each column of numbers, which converts an entry as `IntegerModel.columns` does: what is
+    beyond the integers of a column, or infinite, becomes the largest of its sign, and nan stands for a missing entry.
+    Units, bounds, and names of columns and classes are macros, too. The code compiles without a warning with
+    ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``.
+
     ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
     header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
     ``NAME_labels(column, label)`` writes 0 or 1 per label. The class agrees with the model's where scores are farther
@@ -214,7 +219,7 @@ def to_c(
 
 def _header(model: IntegerModel, name: str, packed: bool) -> str:
     upper = name.upper()
-    macros = [f"#define {upper}_{own} {value}" for own, value in _values(model).items()]
+    macros = [f"#define {upper}_{key} {value}" for key, value in _values(model).items()]
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
         f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
@@ -245,7 +250,6 @@ def _values(model: IntegerModel) -> dict[str, str]:
 def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
     """Return the comment lines that state what the code computes and how accurately."""
     network, layout, upper = model.description.network, model.layout, name.upper()
-    one = model.network.n_outputs == 1
     facts = [
         f"{name}: {described(network)}, made by qsdp.",
         "",
@@ -258,8 +262,9 @@ def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
         f"Scores of the model are {upper}_UNIT times output. Each is within {upper}_ERROR of the model's, evaluated",
         "exactly at what the columns stand for"
         + ("." if model.inputs is None else f", or within {upper}_ROUNDING where columns were rounded."),
-        *([] if one else ["These are lists in braces, with a number for each output, to initialise arrays."]),
     ]
+    if model.network.n_outputs > 1:
+        facts.append("These macros are lists in braces, with a number for each output, to initialise arrays.")
     decision = {
         "none": [],
         "sign": [f"{name}_class is 1 where the output is > 0, else 0."],

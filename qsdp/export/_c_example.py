@@ -157,10 +157,10 @@ def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, npt
 
 def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
     """Return the ends of a column of numbers: the limits of its inputs, or a little beyond its thresholds."""
-    own = inputs.numbers.column == position
-    if own.any():
+    mask = inputs.numbers.column == position
+    if mask.any():
         # Beyond these the code cuts entries, also those that the model itself does not cut.
-        low, width = inputs.numbers.low[own], inputs.numbers.width[own]
+        low, width = inputs.numbers.low[mask], inputs.numbers.width[mask]
         return int(low.max()), int((low + width).min())
     above = [bits.value[bits.column == position].tolist() for bits in inputs.bits if bits.kind == "above"]
     ends = [value for values in above for value in values] or [0]
@@ -175,8 +175,8 @@ def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
     assert inputs is not None
     texts = []
     names = identifiers(column.name for column in encoding.columns)
-    for own, scale, value in zip(names, inputs.scales, row.tolist(), strict=True):
-        number = bare(value) if scale is None else f"{name.upper()}_FIXED_{own}({float(value / scale)!r})"
+    for identifier, scale, value in zip(names, inputs.scales, row.tolist(), strict=True):
+        number = bare(value) if scale is None else f"{name.upper()}_FIXED_{identifier}({float(value / scale)!r})"
         texts.append(f"        {number},")
     return "\n".join(texts)
 

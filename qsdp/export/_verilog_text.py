@@ -91,7 +91,7 @@ endmodule
 
 def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
     """Return the file of a model: modules that take bits and, if there are words, modules that take columns."""
-    head = f"{comment(_facts(name, model, words))}\n{_values(name, model, words)}"
+    head = f"{comment(_facts(name, model, words))}\n{_values(name, model)}"
     parts = [f"{head}{_module(name, model)}", _registered(name, model, None)]
     if words is not None:
         parts += [_columns(name, model, words), _registered(name, model, words)]
@@ -262,7 +262,7 @@ def _decision(model: BitModel, width: int) -> list[str]:
     return [*lines, f"    assign choice = {chosen};"]
 
 
-def _values(name: str, model: BitModel, words: Words | None) -> str:
+def _values(name: str, model: BitModel) -> str:
     """Return macros of the unit, the bound, and the names of bits, columns and classes."""
     values = {
         "WIDTH": str(output_width(model)),
@@ -279,7 +279,7 @@ def _values(name: str, model: BitModel, words: Words | None) -> str:
     }
     for kind, texts in kinds.items():
         values.update({f"{kind}_{number}": string(str(text)) for number, text in enumerate(texts)})
-    return "".join(f"`define {name.upper()}_{own} {value}\n" for own, value in values.items()) + "\n"
+    return "".join(f"`define {name.upper()}_{key} {value}\n" for key, value in values.items()) + "\n"
 
 
 def _facts(name: str, model: BitModel, words: Words | None) -> list[str]:
