@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
@@ -67,12 +68,13 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
     allowed = "a finite number"
     if minimum > -math.inf:
         allowed += f" {'>' if strict else '>='} {minimum:g}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, Decimal)):
         raise InvalidTypeError(f"{name} must be {allowed}; got {_show(value)}")
     try:
         number = float(value)
-    except OverflowError:
-        number = math.inf
+    except (OverflowError, ValueError):
+        # Integers beyond the range of floats, and signalling NaNs of Decimal.
+        number = math.nan
     if not math.isfinite(number) or number < minimum or (strict and number == minimum):
         raise InvalidInputError(f"{name} must be {allowed}; got {_show(value)}")
     return number

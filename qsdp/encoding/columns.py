@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["as_numbers", "as_symbols", "chosen_columns", "is_frame", "is_symbolic"]
+__all__ = ["as_numbers", "as_symbols", "chosen_columns", "is_frame", "is_missing", "is_symbolic"]
 
 #: Classes of missing entries in pandas, known by name because pandas may not be installed.
 _PANDAS_MISSING = {"NAType", "NaTType"}
@@ -29,6 +29,16 @@ _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.ti
 def is_frame(X: Any) -> bool:
     """Return whether X is a data frame of pandas or polars, whose columns have types of their own."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
+
+
+def is_missing(entry: Any) -> bool:
+    """Return whether an entry is missing: None, NaN of any numeric type, or the mark of pandas or of NumPy's times."""
+    if isinstance(entry, Decimal):
+        # Comparisons of signalling NaNs raise.
+        return entry.is_nan()
+    if isinstance(entry, (float, Real, np.datetime64, np.timedelta64)):
+        return bool(entry != entry)
+    return entry is None or type(entry).__name__ in _PANDAS_MISSING
 
 
 def is_symbolic(column: Any) -> bool:
@@ -63,6 +73,10 @@ def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
 
     Entries of other types are represented by their text, so that encodings can be stored.
     """
+    if hasattr(getattr(column, "cat", None), "codes"):
+        # The code of a missing entry of pandas is -1.
+        categories = np.array([*as_symbols(np.asarray(column.cat.categories), name), None], dtype=object)
+        return np.take(categories, np.asarray(column.cat.codes))
     entries = _entries(column)
     if entries.dtype.kind in _DATES:
         # The text of a time must not depend on the unit in which the column counts.
@@ -111,24 +125,13 @@ def _entries(column: Any) -> npt.NDArray[Any]:
     return entries
 
 
-def _is_missing(entry: Any) -> bool:
-    if isinstance(entry, (str, bytes)):
-        return False
-    if isinstance(entry, Decimal):
-        # Comparisons of signalling NaNs raise.
-        return entry.is_nan()
-    if isinstance(entry, (Real, np.datetime64, np.timedelta64)):
-        return bool(entry != entry)
-    return entry is None or type(entry).__name__ in _PANDAS_MISSING
-
-
 def _is_number(entry: Any) -> bool:
     """Return whether an entry is a real number of any type, such as a Decimal or a Fraction."""
     if isinstance(entry, _TIMES):
         return False
     # All scalars of NumPy have `__float__`, text and complex numbers too.
-    if isinstance(entry, (Number, np.generic)):
-        return isinstance(entry, (Real, Decimal, np.bool_))
+    if isinstance(entry, (float, Number, np.generic)):
+        return isinstance(entry, (float, Real, Decimal, np.bool_))
     return hasattr(type(entry), "__float__") and _is_hashable(entry)
 
 
@@ -136,7 +139,9 @@ def _is_symbol(entry: Any) -> bool:
     """Return whether an entry makes a column of objects symbolic."""
     if isinstance(entry, (str, bytes, bool, np.bool_)):
         return True
-    return not (isinstance(entry, (Number, *_TIMES)) or _is_missing(entry) or _is_number(entry)) and _has_text(entry)
+    return not (isinstance(entry, (float, Number, *_TIMES)) or is_missing(entry) or _is_number(entry)) and _has_text(
+        entry
+    )
 
 
 def _is_hashable(entry: Any) -> bool:
@@ -148,13 +153,12 @@ def _is_hashable(entry: Any) -> bool:
 
 
 def _has_text(entry: Any) -> bool:
-    """Return whether the text of a hashable entry names its value, not its place in memory."""
-    kind = type(entry)
-    return _is_hashable(entry) and not (kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__)
+    """Return whether an entry is hashable and its text names its value, not its address in memory."""
+    return _is_hashable(entry) and str(entry) != object.__repr__(entry)
 
 
 def _number(entry: Any, name: str) -> float:
-    if _is_missing(entry):
+    if is_missing(entry):
         return np.nan
     if isinstance(entry, str):
         raise InvalidTypeError(f"column {name!r} of X holds numbers; got text, such as {entry!r:.60}")
@@ -172,11 +176,11 @@ def _float(number: Any) -> float:
 
 
 def _symbol(entry: Any, name: str) -> Any:
-    if _is_missing(entry):
-        return None
     if isinstance(entry, str):
         # `str` of a member of an enumeration of text would be its name, but it equals its value.
         return str.__str__(entry)
+    if is_missing(entry):
+        return None
     if isinstance(entry, (bool, np.bool_)):
         return bool(entry)
     if isinstance(entry, _TIMES):
