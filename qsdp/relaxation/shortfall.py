@@ -63,13 +63,13 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
         return "the time limit ended the solve; allow more with time_limit"
     if problem.beta == 0.0:
         return "with beta=0 the optimum may be zero, and no gap is small relative to that; choose a beta above 0"
-    if status == "iteration limit":
-        return (
-            f"solver {name!r} reached its limit of iterations; allow more with max_iter, or try {_other(name, solver)}"
-        )
+    # A solver that stalls or takes too many iterations is then a symptom.
     ratio = ratio_of_scales(problem.map.X) if hasattr(problem.map, "X") else 1.0
     if ratio > WILD_RATIO:
         return f"the columns of X differ in scale by a factor of {ratio:.0f}; standardise them"
+    if status == "iteration limit":
+        more = f"allow more with max_iter of qsdp.solve_relaxation, or try {_other(name, solver)}"
+        return f"solver {name!r} reached its limit of iterations; {more}"
     reason = "cannot improve it in floating point" if status == "stalled" else f"ended with status {status!r}"
     return f"solver {name!r} {reason}; try {_other(name, solver)}"
 
