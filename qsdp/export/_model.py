@@ -278,7 +278,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     decision, classes, link, calibration = "none", (), "none", None
     if is_classifier(model):
         decision = "labels" if model._several else "argmax" if network.vector else "sign"
-        classes = tuple(model.classes_.tolist())
+        classes = tuple(as_symbols(model.classes_, "y").tolist())
         loss = get_loss(model.loss)
         calibration = None if loss.probabilistic else model.calibration_
         link = "logistic" if model._several else _link(loss, C)
