@@ -288,7 +288,10 @@ class TableEncoder(_Encoder):
         table = self._table(X, fitting=False)
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
-            message = f"X has entries that are none of the categories of their columns, of which no bit is set: {found}"
+            message = (
+                "X has entries that are none of the categories of their columns, as they are new or were too rare in "
+                f"fit for one of max_categories={self.max_categories} bits, of which no bit is set: {found}"
+            )
             if self.handle_unknown == "error":
                 raise InvalidInputError(message)
             warn(message)

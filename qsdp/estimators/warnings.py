@@ -13,9 +13,10 @@ GAP_TO_WARN_OF = 0.5
 
 
 def warn_of_gap(result: QSDPResult) -> None:
-    """Warn if the certified gap is a large part of the objective, and name remedies."""
+    """Warn if the certified gap is a large part of the objective because of the network, and name remedies."""
     gap = result.certificate.relative_gap
-    if gap <= GAP_TO_WARN_OF:
+    # A relaxation that was not solved is warned of by itself, and other networks would hardly lower the gap.
+    if gap <= GAP_TO_WARN_OF or result.relaxation.gap > 0.5 * result.certificate.gap:
         return
     remedies = ["more neurons", "a larger beta"]
     if result.refine == "none":

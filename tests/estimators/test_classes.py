@@ -46,6 +46,14 @@ def test_labels_that_can_be_sorted_are_classes(labels):
     assert model.score(X, labels, weights) == pytest.approx(np.average(by_codes == codes, weights=weights))
 
 
+def test_rows_of_labels_may_be_lists():
+    several = np.stack([PRODUCT > 0.0, X[:, 2] > 0.0], axis=1).astype(int)
+    model = qsdp.QuantizedNetworkClassifier(n_neurons=20, tol=1e-2, random_state=0)
+    predicted = model.fit(X, several).predict(X)
+    for rows in (several.tolist(), list(several)):
+        np.testing.assert_array_equal(model.fit(X, rows).predict(X), predicted)
+
+
 def test_cross_validation_stratifies_objects():
     model = qsdp.QuantizedNetworkClassifierCV(n_neurons=20, betas=3, cv=3, tol=1e-2, random_state=0)
     labels = LABELS["intervals"]
@@ -77,6 +85,7 @@ class Colour(enum.Enum):
         ],
         "objects that can be sorted; got frozenset": [frozenset({1}), frozenset({2})],
         "objects that can be sorted; got dict": [{"a": 1}, {"b": 2}],
+        "objects that can be sorted; got list": [[0, 1], [1, 0]],
         "y must have a label in every row; got NaT in row 1": [pd.Period("2020-01"), pd.NaT],
         r"y must have a label in every row; got Decimal\('NaN'\) in row 1": [Decimal(1), Decimal("NaN")],
         "Unknown label type: continuous": [Decimal("0.5"), Decimal("1.5")],
