@@ -101,10 +101,9 @@ def best_dual_bound(
 
     Notes
     -----
-    See sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` feasible vectors have :math:`M_\nu = 0`.
-    Candidates are made orthogonal to all quadratic functions of the data up to rounding, see
-    `qsdp.relaxation.unpenalized`. The bound then disregards networks whose weights are so large that this rounding
-    matters, and those of :math:`\nu = 0`, the smallest value of the loss, is the only one free of a tolerance.
+    See sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` a feasible vector has :math:`M_\nu = 0`, so
+    candidates are made orthogonal to all quadratic functions of the data (`qsdp.relaxation.unpenalized`). Floats do so
+    up to rounding only; the bound disregards networks whose weights are so large that this rounding matters.
     """
     return instance_bound(Instance.of(problem, regularization), duals, weights)
 
