@@ -191,7 +191,7 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
     trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
     objective = problem.objective(network)
-    uppers = [float(np.sum(tree.leaves[0].shift)) for tree in trees]
+    uppers = [float(z.sum()) * bool(np.any(nu)) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True)]
     bound = relaxation.lower_bound - rounding_gain(problem, network, dual.nu, uppers)
     return Certificate(max(0.0, min(bound, objective)), objective, proof=proof)
 

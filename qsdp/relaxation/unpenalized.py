@@ -50,20 +50,22 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
         In the domain of the conjugate.
     """
     n, p = instance.map.n_rows, instance.size * (instance.size + 1) // 2
-    # The features, their free rows and the orthogonal factor.
+    # Features, their free rows and the orthogonal factor are held at once.
     if 3 * 8 * n * p > main_memory():
         return None
     features = instance.map.features()
     norms = np.linalg.norm(features, axis=0)
     features = features[:, norms > 0.0] / norms[norms > 0.0]
-    free, weights = _free(instance.fit, nu), instance.fit.weights
+    weights = instance.fit.weights
     roots = np.ones(n) if weights is None else np.sqrt(weights)
-    columns = _columns(free)
-    factors = [_Factor.of(features, mask, roots) for mask in (columns[:1] if instance.loss.coupled else columns)]
+    masks = _free(instance.fit, nu).reshape(n, -1).T
+    # Coupled outputs share their free rows.
+    factors = [_Factor.of(features, mask, roots) for mask in (masks[:1] if instance.loss.coupled else masks)]
+    factors *= len(masks) // len(factors)
     for _ in range(_CORRECTIONS):
-        images = [features.T @ column for column in _columns(nu)]
-        corrections = [factors[min(k, len(factors) - 1)].preimage(image) for k, image in enumerate(images)]
-        nu = instance.fit.project(nu - np.stack(corrections, axis=-1).reshape(nu.shape))
+        images = features.T @ nu.reshape(n, -1)
+        corrections = [factor.preimage(image) for factor, image in zip(factors, images.T, strict=True)]
+        nu = instance.fit.project(nu - np.stack(corrections, axis=1).reshape(nu.shape))
     return nu if np.all(np.isfinite(nu)) else None
 
 
@@ -81,7 +83,9 @@ class _Factor:
     def of(cls, features: FloatArray, mask: npt.NDArray[np.bool_], roots: FloatArray) -> _Factor:
         rows = np.flatnonzero(mask)
         weighted = features[rows] * roots[rows, None]
-        Q, R, order = scipy.linalg.qr(weighted, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
+        factors: tuple[FloatArray, FloatArray, npt.NDArray[np.intp]]
+        factors = scipy.linalg.qr(weighted, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
+        Q, R, order = factors
         sizes = np.abs(np.diagonal(R))
         # Products of columns that depend on others up to rounding constrain nothing further.
         rank = int(np.sum(sizes > max(weighted.shape) * EPS * sizes.max(initial=0.0)))
@@ -99,14 +103,13 @@ class _Factor:
 def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
     """Return which entries can move both ways inside the conjugate's domain; all outputs of a sample if coupled."""
     step = _INSIDE * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
+    # Coupled outputs move along directions that keep their sum.
     directions = np.eye(nu.shape[1]) - 1.0 / nu.shape[1] if fit.loss.coupled else np.ones((1, 1))
     free = np.ones(nu.shape, dtype=bool)
-    for direction in directions if nu.ndim == 2 else [1.0]:
+    for direction in directions:
         for sign in (-1.0, 1.0):
-            moved = nu + sign * direction * step
+            moved = nu + sign * step * (direction if fit.loss.coupled else 1.0)
             free &= np.abs(fit.project(moved) - moved) <= 0.1 * step
-    return np.repeat(free.all(axis=1)[:, None], nu.shape[1], axis=1) if fit.loss.coupled else free
-
-
-def _columns(array: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
-    return list(array.T) if array.ndim == 2 else [array]
+    if fit.loss.coupled:
+        free[~free.all(axis=1)] = False
+    return free

@@ -1,4 +1,4 @@
-"""Bounds without a penalty: least squares on explicit quadratic features, and the enumerated optimum of other losses."""
+"""Bounds without a penalty: least squares on explicit features, and the enumerated optimum of other losses."""
 
 from __future__ import annotations
 
