@@ -8,6 +8,7 @@ is that of the convex fit of such a function, for the squared loss the sum of sq
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +84,7 @@ class _Factor:
     def of(cls, features: FloatArray, mask: npt.NDArray[np.bool_], roots: FloatArray) -> _Factor:
         rows = np.flatnonzero(mask)
         weighted = features[rows] * roots[rows, None]
-        factors: tuple[FloatArray, FloatArray, npt.NDArray[np.intp]]
+        factors: Any
         factors = scipy.linalg.qr(weighted, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
         Q, R, order = factors
         sizes = np.abs(np.diagonal(R))
