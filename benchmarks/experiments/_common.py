@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import sys
 import time
@@ -25,7 +26,7 @@ What = str | Callable[[Record], Any]
 
 
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
-    """Return the experiment of a module, with its name and its functions cases, run, tables, claims and plot.
+    """Return the experiment of a module, with its name, docstring and functions cases, run, tables, claims and plot.
 
     Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
     inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes
@@ -37,7 +38,8 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Exper
     functions.setdefault("tables", lambda records: summary(shown(records), *found.get("KEYS", ())))
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
-    return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
+    named = {"name": module.rpartition(".")[2], "title": title, "source": source}
+    return Experiment(**{**named, "description": inspect.cleandoc(found["__doc__"]), **functions, **changes})
 
 
 def grid(**parameters: Any) -> list[dict[str, Any]]:

@@ -64,5 +64,7 @@ class Experiment:
     claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
     #: ``plot(records, path)`` draws a figure, or nothing if there are too few records.
     plot: Callable[[Sequence[Record], Path], None] | None = None
+    #: Setting of the measurements, as Markdown: data and split, constant column, betas, clock and names of the series.
+    description: str = ""
     #: Further sections of the report, text by heading.
     extra: Mapping[str, str] = field(default_factory=dict)

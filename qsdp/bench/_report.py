@@ -57,9 +57,12 @@ def print_report(experiment: Experiment, results: Results, console: Console | No
 def markdown_of(
     experiment: Experiment, results: Results, picture: str | None = None, claims: Sequence[Claim] | None = None
 ) -> str:
-    """Return the page of an experiment: figure, tables and claims, which may already be corrected with others."""
+    """Return the page of an experiment: description, claims (which may be corrected with others), figure, tables."""
     claims = corrected(claims_of(experiment, results)) if claims is None else claims
-    parts = [f"# {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}"]
+    parts = [f"# {experiment.title}", f"*{experiment.source}.*"]
+    if experiment.description:
+        parts.append(experiment.description)
+    parts.append(footing(experiment, results))
     if claims:
         rows = [(c.source, c.statement, c.judged, c.basis, c.figures, c.why) for c in claims]
         parts.append(markdown_table(("source", "claim", "verdict", "kind", "measured", "does not hold"), rows))

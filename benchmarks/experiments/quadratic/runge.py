@@ -5,6 +5,8 @@ tested at the middles of 100 equal cells; training takes 30,000 steps on all poi
 nor start: all modes of an optimiser start from the same conventional weights (Kaiming-normal; biases uniform on +-3 in
 the first layer, +-0.3 above), and regular training draws its quadratic parameters from normal distributions with the
 given deviation. The ten seeds of a case are trained as one computation.
+
+Series are the training modes. There are biases and no other constant column. No seconds are shown.
 """
 
 from __future__ import annotations
