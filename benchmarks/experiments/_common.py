@@ -39,7 +39,7 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Exper
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
     named = {"name": module.rpartition(".")[2], "title": title, "source": source}
-    return Experiment(**{**named, "description": inspect.cleandoc(found["__doc__"]), **functions, **changes})
+    return Experiment(**{**named, "description": inspect.cleandoc(found["__doc__"] or ""), **functions, **changes})
 
 
 def grid(**parameters: Any) -> list[dict[str, Any]]:

@@ -248,7 +248,9 @@ def test_measurements_json_cannot_hold_are_refused_by_name(tmp_path: Path) -> No
 def test_markdown_has_tables_claims_and_machine(tmp_path: Path) -> None:
     results, _ = measure(tmp_path / "squares.json")
     text = markdown_of(experiment(), results, "squares.png")
-    assert "# Squares" in text
+    assert text.startswith("# Squares\n\n*Euclid.*\n\n6 of 6 cases.")
+    described = markdown_of(experiment(description="Numbers below six."), results)
+    assert described.startswith("# Squares\n\n*Euclid.*\n\nNumbers below six.\n\n6 of 6 cases.")
     assert "![Squares](squares.png)" in text
     assert "| n | n^2 \\| measured |\n|---|---|\n| 1 | 1 |" in text
     assert "| Euclid | squares are squares | supported | exact | 6 |  |" in text
