@@ -182,7 +182,7 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert begun.startswith("# Roots of begun\n\n*Heron.*\n\n2 of 3 cases.")
     assert "| Fan et al., Table 1 | roots are exact | supported (2 of 3 cases so far) | exact |" in begun
     assert "![Roots of begun](../../benchmarks/results/begun.png)" in begun
-    assert none.startswith("# Roots of none\n\n*Heron.* Not measured yet: none of 3 cases.\n\n| source |")
+    assert none.startswith("# Roots of none\n\n*Heron.*\n\nNot measured yet: none of 3 cases.\n\n| source |")
     assert "none.png" not in none
     made = main.pages(tmp_path / "benchmarks" / "results")
     assert {path: path.read_text() for path in made} == made
