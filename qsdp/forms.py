@@ -86,6 +86,10 @@ class FormMap:
         M[second, first] = M[first, second]
         return M
 
+    def features(self) -> FloatArray:
+        """Return vectors whose inner products are those of the forms, of shape (r, p)."""
+        return self.rows * (self.factor / np.sqrt(self._counts))
+
     def expression(self, S: cp.Expression) -> cp.Expression:
         """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
         import cvxpy as cp

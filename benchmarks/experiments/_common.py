@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import sys
 import time
@@ -28,7 +29,7 @@ What = str | Callable[[Record], Any]
 
 
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study:
-    """Return the experiment of a module, with its name and its functions cases, run, tables, claims and plot.
+    """Return the experiment of a module, with its name, docstring and functions cases, run, tables, claims and plot.
 
     The module's `MEASURED` names the methods of `benchmarks.versions` whose versions its records name.
 
@@ -43,7 +44,8 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
     functions["methods"] = versions_of(*found["MEASURED"])
-    return Study(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
+    named = {"name": module.rpartition(".")[2], "title": title, "source": source}
+    return Study(**{**named, "description": inspect.cleandoc(found["__doc__"] or ""), **functions, **changes})
 
 
 def grid(**parameters: Any) -> list[dict[str, Any]]:

@@ -60,5 +60,7 @@ class Experiment:
     version: int = 1
     #: Versions of the methods that are measured; records that name other versions are stale and measured again.
     methods: Mapping[str, int] = field(default_factory=dict)
+    #: Setting of the measurements, as Markdown: data and split, constant column, betas, clock and names of the series.
+    description: str = ""
     #: Further sections of the report, text by heading.
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -34,8 +34,11 @@ def print_report(
 
 
 def markdown_of(experiment: Experiment, results: Results, more: Iterable[str] = ()) -> str:
-    """Return the page of an experiment: footing, further parts, tables, and the experiment's own sections."""
-    parts = [f"# {experiment.title}", f"*{experiment.source}.* {footing(experiment, results)}", *more]
+    """Return the page of an experiment: description, footing, further parts, tables, and its further sections."""
+    parts = [f"# {experiment.title}", f"*{experiment.source}.*"]
+    if experiment.description:
+        parts.append(experiment.description)
+    parts += [footing(experiment, results), *more]
     for table in _tables(experiment, results):
         parts.append(f"**{table.title}**")
         parts.append(markdown_table(table.headings, table.rows))

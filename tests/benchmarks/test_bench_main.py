@@ -181,10 +181,10 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert "| [Table 1](../docs/results/begun.md) | roots are exact | supported (2 of 3 cases so far) | exact |" in text
     assert "not measured |  | none of its cases has a record |" in text
     begun, none = ((tmp_path / "docs" / "results" / f"{name}.md").read_text() for name in ("begun", "none"))
-    assert begun.startswith("# Roots of begun\n\n*Heron.* 2 of 3 cases.")
+    assert begun.startswith("# Roots of begun\n\n*Heron.*\n\n2 of 3 cases.")
     assert "| Fan et al., Table 1 | roots are exact | supported (2 of 3 cases so far) | exact |" in begun
     assert "![Roots of begun](../../benchmarks/results/begun.png)" in begun
-    assert none.startswith("# Roots of none\n\n*Heron.* Not measured yet: none of 3 cases.\n\n| source |")
+    assert none.startswith("# Roots of none\n\n*Heron.*\n\nNot measured yet: none of 3 cases.\n\n| source |")
     assert "none.png" not in none
     made = main.pages(tmp_path / "benchmarks" / "results")
     assert {path: path.read_text() for path in made} == made
@@ -269,6 +269,17 @@ def test_one_name_in_two_topics_is_refused(write: Callable[..., None]) -> None:
     code, output = call("list")
     assert code == 2
     assert "two experiments have the same name: heron" in output
+
+
+@pytest.mark.parametrize("name", main.topics())
+def test_every_page_says_what_was_measured(name: str) -> None:
+    experiment = main.module_of(name).EXPERIMENT
+    said = " ".join(experiment.description.split())
+    assert any(word in said for word in ("onstant column", "column of ones", "column is appended", "columns to append"))
+    assert any(word in said for word in ("CPU time", "wall time", "wall clock", "wall-clock", "o seconds"))
+    assert any(word in said for word in ("eta", "penalty", "weight decay", "hyper-parameter", "Nothing is trained"))
+    page = main.pages_folder(main.HERE / "results") / f"{name}.md"
+    assert f"*{experiment.source}.*\n\n{experiment.description}\n\n" in page.read_text(encoding="utf-8")
 
 
 def test_the_pages_of_results_are_what_the_files_say() -> None:

@@ -27,7 +27,7 @@ def verdicts(experiment: Any, records: list[Record]) -> dict[str, str]:
     }
 
 
-def changed(records: list[Record], name: str, value: float) -> list[Record]:
+def changed(records: list[Record], name: str, value: Any) -> list[Record]:
     found = copy.deepcopy(records)
     for record in found:
         if name in record.measured:
@@ -37,13 +37,14 @@ def changed(records: list[Record], name: str, value: float) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def proven() -> list[Record]:
-    return measured(theory.EXPERIMENT, "reduction", "shaping", "constants")
+    return measured(theory.EXPERIMENT, "reduction", "optima", "shaping", "constants")
 
 
 def test_theorems_and_slips_of_print_are_found(proven: list[Record]) -> None:
     found = verdicts(theory.EXPERIMENT, proven)
     assert found["Theorem 1"] == found["Theorem 1, Appendix C"] == found["Theorem 2"] == found["(27)"] == "supported"
-    assert found["section 4"] == "supported"
+    assert found["section 4"] == found["(12), (24)"] == "supported"
+    assert found["Theorem 1, converse"] == found["after Theorem 3"] == "contradicted"
     assert found["Appendix C"] == found["after Theorem 2"] == "contradicted"
     assert found["(25), (67)"] == "contradicted"
     assert found["Theorem 3"] == found["(28)"] == "not measured"
@@ -55,6 +56,10 @@ def test_theorems_and_slips_of_print_are_found(proven: list[Record]) -> None:
         ("forth", 1e-3, "Theorem 1", "contradicted"),
         ("back", 1e-3, "Theorem 1, Appendix C", "contradicted"),
         ("neurons", 3.1, "Theorem 1, Appendix C", "contradicted"),
+        ("values", 8, "Theorem 1, Appendix C", "contradicted"),
+        ("outside", 1e-16, "Theorem 1, converse", "supported"),
+        ("polynomial", {"optimum": 1.0, "bound": 1.0}, "after Theorem 3", "supported"),
+        ("polynomial", {"optimum": 1.0, "bound": 1.0}, "(12), (24)", "contradicted"),
         ("printed", 1e-16, "Appendix C", "supported"),
         ("slope", 1.001, "after Theorem 2", "supported"),
         ("optimum", 1e9, "section 4", "contradicted"),
@@ -62,11 +67,24 @@ def test_theorems_and_slips_of_print_are_found(proven: list[Record]) -> None:
         ("half", 1e9, "(25), (67)", "supported"),
     ],
 )
-def test_records_decide(proven: list[Record], name: str, value: float, where: str, verdict: str) -> None:
+def test_records_decide(proven: list[Record], name: str, value: Any, where: str, verdict: str) -> None:
     kept = proven
     if name == "printed":
         kept = [record for record in proven if record.case["kind"] == "reduction" and record.case["levels"] == 2]
     assert verdicts(theory.EXPERIMENT, changed(kept, name, value))[where] == verdict
+
+
+def test_only_binary_networks_lack_bilinear_functions(proven: list[Record]) -> None:
+    for record in proven:
+        if record.case["kind"] == "reduction":
+            assert (record.measured["outside"] > 0.1) == (record.case["levels"] == 2)
+            assert record.measured["values"] == 2 * record.case["levels"] - 1
+
+
+def test_the_draw_of_the_errata() -> None:
+    found = theory.EXPERIMENT.run({"kind": "optima", "n": 25, "d": 4, "beta": 0.3, "levels": 2, "seed": 5})
+    assert found["bilinear"]["optimum"] == pytest.approx(62.34062468, rel=1e-7)
+    assert found["polynomial"]["bound"] == pytest.approx(67.67739655, rel=1e-7)
 
 
 def concentrated(power: float, growth: float, spectral: float) -> list[Record]:

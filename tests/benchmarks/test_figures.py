@@ -257,3 +257,23 @@ def test_objectives_of_real_networks_are_at_or_above_the_bound(uci_available: No
         names |= set(networks)
         assert min(one["over bound"] for one in networks.values()) >= 1.0 - 1e-9
     assert names == {"sampled", "polished", "rounded", "straight-through"}
+
+
+def test_curves_of_figure_4_are_named_by_how_neurons_are_divided() -> None:
+    points = [{"m": m, "bits": m, "train": 0.5, "test": 0.5} for m in (10, 30)]
+    records = [
+        Record(
+            {"curve": curve, "split": split, "sizes": [10, 30]},
+            {"points": points, "sdp_train": 0.9, "sdp_test": 0.8},
+            0.0,
+        )
+        for curve in ("printed", "proportional", "polished")
+        for split in range(2)
+    ]
+    module = importlib.import_module("benchmarks.experiments.paper.fig4")
+    names = {"sampled, equal neurons per class", "sampled, neurons in proportion to rho", "polished"}
+    figure = module.plot(records)
+    legend = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert legend == names | {"relaxation, as printed", "relaxation, tight"}
+    first = module.EXPERIMENT.tables(records)[0]
+    assert {row[first.headings.index("curve")] for row in first.rows} == names

@@ -7,6 +7,11 @@ many neurons as fit into the printed size, at most 128 per output. A network's s
 quadratic form, whichever is smaller; like the printed sizes, it excludes the encoding of the columns. Rivals that fit
 into the printed sizes, also without the encoding, are logistic regression and the quadratic form of the relaxation
 (with `encoding="standard"`), rounded to few bits, and decision trees.
+
+Series are the encodings "standard" and "auto", and the rivals by name. No constant column is appended to the inputs of
+our classifiers, whose default activation has a constant part. Betas are "auto", chosen on folds of the training part,
+as are the hyper-parameters of rivals. Ten splits, three of "letter". No seconds of ours are shown; those of rivals are
+CPU time.
 """
 
 from __future__ import annotations

@@ -12,6 +12,11 @@ Their accuracies on "adult" are second-hand: means over five draws from the reco
 (commit 9a0e74de), of the best combination of model and P on the test rows, and of the best P of gradients; they count
 as exact. For "heart", their figures are not available; their set is the 303 rows of Cleveland, ours the 270 of Statlog.
 Both sets are drawn with our own seeds.
+
+Series: the family "solved" is this package's classifiers and the forms of their relaxations, "trained" the rivals. No
+constant column is appended to the inputs of our classifiers, whose default activation has a constant part. Betas are
+"auto", chosen on three folds of the n rows, as are the hyper-parameters of the rivals. Ten draws. Seconds are CPU time
+of one thread.
 """
 
 from __future__ import annotations

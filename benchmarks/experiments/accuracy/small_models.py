@@ -4,6 +4,12 @@ The sets, splits, validation folds and standardised columns are those of the UCI
 `QuantizedNetworkClassifier()`, whose encoding is "auto", the same with `encoding="standard"` (other parameters are
 defaults), and networks of other sizes drawn from their solutions. The rivals are in `_models.py`; `qsdp.bench.uci.bits`
 defines the bits of a model.
+
+Series: "default" is encoding "auto", "standard" the other encoding; with a number, its networks of as many neurons per
+output; "relaxed", the quadratic form of its relaxation; "i bits", a model rounded to i bits. No constant column is
+appended to the inputs of our classifiers, whose default activation has a constant part. Betas are "auto", chosen on the
+validation folds, as are the hyper-parameters of all rivals. Splits are stratified, 80/20, ten of small sets, three of
+large ones, one of "adult". Seconds are CPU time of one thread, of the fit with its choices.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ inverse in the printed equation 6 does not exist here: three hidden neurons on t
 network has sigmoid hidden and output layers. "as printed" is the printed pass except for that inverse, with targets cut
 at 1e-3 and desired hidden values at 1e-6. The repairs are a ridge, a higher cut, a refit of the last layer, and keeping
 the best network.
+
+Competitors are named by their optimiser; "inverse" is the linear network by the printed equation 6. There is no beta,
+and no seconds are shown. Competitors train for 1,000 epochs, in 1,000 runs.
 """
 
 from __future__ import annotations

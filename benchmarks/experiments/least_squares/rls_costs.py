@@ -4,6 +4,9 @@ The networks are 784-512-10; a mini-VGG (64, 64, pool, 128, 128, pool, 256, pool
 images; and two LSTM layers of 512 units on sequences of 50 steps of 200 numbers. A step is a forward pass, a backward
 pass and an update. Its time is CPU time of one thread, the fastest of several, as the machine is shared. Each case runs
 in a separate process. The paper uses a 1080Ti.
+
+Series are the methods "rls" and "adam". No column is appended beyond the biases, and there is no beta. Each method is
+measured twice.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ column and 26 outputs; and MNIST pooled to 14 x 14 pixels, ten outputs. Betas ar
 Cutting planes: column generation with default settings, and without cuts, on problems whose relaxation is far below
 every network: planted targets with noise, labels of smooth curves (neighbouring inputs are correlated, as in sonar
 echoes), ionosphere and spambase. A curve's bounds are proven at their times; objectives are of the restricted problem.
+
+Series are the solvers "auto", "interior", "splitting" and "low-rank", the networks, and column generation with and
+without cuts. Letters, pooled images and the problems of cutting planes have a constant column. All rows train.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ One thread; seconds are CPU time, of the fastest of several calls. The networks 
                          the proven bound needs, g++ compiles it; outputs are compared for 1000 inputs
     encrypted            TenSEAL evaluates one input at a time: medians, bytes, and errors beside their worst-case
                          bound
+
+No column is appended, and nothing is trained, so there is no beta.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ The data are random, with n rows and d columns. Every case runs in its own proce
     memory   peak of resident memory, counted from when the data are in memory: of a relaxation with a time limit of
              ten seconds, a network of 100 neurons and its certificate, or of another function on a random network of
              100 neurons with the same limit
+
+Series are the calls, named by function and option. No column is appended; betas are 1 to 1000, as the tables show.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ which is not timed. Every case runs in its own process; its peak memory includes
                 serves every class, with 64-bit weights). The network of all pixels starts from the pooled one, with
                 the weight of a 2 x 2 block for each of its pixels, and is polished further. The number of sweeps is
                 fixed, not the time, so that load on the machine changes no result; seconds are CPU time.
+
+Only pooled images have a column of ones.
 """
 
 from __future__ import annotations

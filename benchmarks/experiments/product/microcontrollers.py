@@ -6,6 +6,10 @@ floating-point unit (arm-none-eabi-gcc -Os, qemu-system-arm: instructions). Flas
 firmware, with floating-point routines, minus those of firmware that predicts nothing. Classes on the device are
 compared with the model's. Requires m2cgen, emlearn and Debian's gcc-avr avr-libc simavr gcc-arm-none-eabi
 libnewlib-arm-none-eabi qemu-system-arm.
+
+Series are named by model, exporter and width of the integer columns. Each set has one split. No constant column is
+appended to the inputs of our classifiers, whose default activation has a constant part; betas are "auto". There are no
+seconds: cycles and instructions per row take their place.
 """
 
 from __future__ import annotations

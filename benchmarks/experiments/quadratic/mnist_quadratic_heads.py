@@ -2,6 +2,10 @@
 
 One case trains 25 starts of one network (five on all images) as one batched computation, for the largest number of
 epochs. Scores after 5, 10 and 20 epochs come from the same runs.
+
+Series are the output layers "linear", "qnn" and "rpqnn" after a hidden layer of sigmoids, started by fan-in or with
+deviation 0.01. The training images are drawn from MNIST, all 10000 test images are predicted, pixels are in [0, 1].
+There are biases and no other constant column, and no penalty. No seconds are shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""XOR by one quadratic neuron: how the boundary depends on the start. Tests prove that no linear neuron learns it."""
+"""XOR by one quadratic neuron: how the boundary depends on the start. Tests prove that no linear neuron learns it.
+
+The four points are trained in order for 200 epochs from w = 0 and b = 0, with the binary cross-entropy. Series are the
+starts of the quadratic part: "identity" at two rates, and "random", 50 symmetric Gaussian matrices. There is a bias and
+no constant column, no split, no penalty, and no seconds are shown.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ wall clock on an idle machine. One-thread solvers are the mixing method (coordin
 method of SDPLR (low-rank factors, an augmented Lagrangian and SciPy's L-BFGS), both written in NumPy in `_peers.py`,
 and the conic solvers through CVXPY on the dual program, which has n variables. Each process has 150 seconds of CPU time
 and is stopped after that.
+
+Series are the solvers. Matrices of graphs have no rows to split, no columns to append and no beta.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ The data are four UCI sets (beta = 10), planted data (1000 x 60 and 5000 x 100, 
 60000 MNIST images, ten classes at once: 30 components (beta = 10) and 50 (four betas). `_peers` brings every solver to
 a relative gap of 1e-4, recomputed from the data by the same code. Seconds are medians of the wall time of whole calls,
 with compilation and, for our solvers, certification. Every case, with its peak memory, has its own process.
+
+Series are the solvers: "auto", "interior" and "splitting" of this package, and "scs", "clarabel", "cvxopt" and "sdpa"
+through CVXPY. UCI sets are the training part of the paper's first split, standardised; they and the principal
+components have a constant column, planted data have none.
 """
 
 from __future__ import annotations
