@@ -21,7 +21,11 @@ WILD_RATIO = 100.0
 
 def falls_short(relaxation: Relaxation, tol: float) -> bool:
     """Return whether the certified gap is so much larger than requested that users should know."""
-    return relaxation.status != "optimal" and not relaxation.relative_gap <= _NEGLIGIBLE * tol
+    if relaxation.status == "optimal" or relaxation.relative_gap <= _NEGLIGIBLE * tol:
+        return False
+    # Data that a quadratic function fits exactly have the optimum zero, of which every gap is a large share.
+    problem = relaxation.problem
+    return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value(np.zeros_like(problem.y))
 
 
 def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
@@ -62,7 +66,10 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
     if status == "time limit":
         return "the time limit ended the solve; allow more with time_limit"
     if problem.beta == 0.0:
-        return "with beta=0 the optimum may be zero, and no gap is small relative to that; choose a beta above 0"
+        return (
+            "with beta=0 a bound takes a dual vector orthogonal to all quadratic functions of the data, and the solver "
+            "came only near one; choose a beta above 0"
+        )
     # A solver that stalls or takes too many iterations is then a symptom.
     ratio = ratio_of_scales(problem.map.X) if hasattr(problem.map, "X") else 1.0
     if ratio > WILD_RATIO:
