@@ -88,8 +88,11 @@ class FormMap:
 
     def expression(self, S: cp.Expression) -> cp.Expression:
         """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
+        import cvxpy as cp
+
         first, second = np.triu_indices(self.size)
-        return (0.5 * self.factor * self.rows) @ (S[first, second] + S[second, first])
+        rows = cp.Constant(0.5 * self.factor * self.rows, name="forms")
+        return rows @ (S[first, second] + S[second, first])
 
     def gram(
         self,

@@ -201,10 +201,15 @@ class QuadraticMap:
 
         a, b, c = self.coefficients
         d = self.X.shape[1]
+
+        def rows(factor: float) -> cp.Constant:
+            # A program prints the name of a constant instead of its entries.
+            return cp.Constant(factor * self.X, name="X" if factor == 1.0 else f"({factor:g} X)")
+
         # Use one expression for all samples: compiling n scalar expressions would take far too long.
-        values = cp.sum(cp.multiply(self.X @ S[:d, :d], a * self.X), axis=1)
+        values = cp.sum(cp.multiply(rows(1.0) @ S[:d, :d], rows(a)), axis=1)
         if self.lifted:
-            values = values + (0.5 * b * self.X) @ (S[:d, d] + S[d, :d]) + c * S[d, d]
+            values = values + rows(0.5 * b) @ (S[:d, d] + S[d, :d]) + c * S[d, d]
         return values
 
     def row_bounds(self, z: FloatArray) -> FloatArray:

@@ -71,6 +71,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     constant_: float
     encoder_: Any
     target_scaling_: TargetScaling
+    _input_ranges: tuple[FloatArray, FloatArray]
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
 
@@ -161,6 +162,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
         if self.encoder_ is None:
             warn_of_scales(counting.X)
+        # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
+        self._input_ranges = columns.min(axis=0), columns.max(axis=0)
         self.constant_ = _constant(columns, counting.weights)
         inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
         seconds = time.perf_counter() - began
