@@ -101,6 +101,17 @@ def test_objective_tends_to_the_limit(name, request):
     assert display.band_ is None
 
 
+def test_objective_from_statistics_instead_of_rows(result):
+    problem = result.problem
+    statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
+    on_statistics = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
+    relaxation = replace(result.relaxation, problem=on_statistics)
+    other = replace(result, problem=on_statistics, relaxation=relaxation)
+    displays = [ObjectiveDisplay.from_result(one, sizes=[20], n_draws=1) for one in (result, other)]
+    assert displays[1].limit == pytest.approx(displays[0].limit, rel=1e-9)
+    np.testing.assert_allclose(displays[1].objectives, displays[0].objectives, rtol=1e-9)
+
+
 def test_objective_of_refined_networks_has_no_limit(result):
     display = ObjectiveDisplay.from_result(result, sizes=[20], n_draws=1, refine="polish")
     plain = ObjectiveDisplay.from_result(result, sizes=[20], n_draws=1)
