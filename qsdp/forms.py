@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -171,6 +171,6 @@ class FormMap:
 
     def _per_row(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         values = np.empty(self.n_rows)
-        for some in blocks(self.n_rows, self.rows.shape[1]):
+        for some in chunks(self.n_rows, self.rows.shape[1]):
             values[some] = function(self.rows[some])
         return values

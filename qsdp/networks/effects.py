@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_number, format_share
 from qsdp._utils.validation import (
     FloatArray,
@@ -221,7 +221,7 @@ class Effects(Summarized, ReadOnlyArrays):
         first, second = np.triu_indices(G, 1)
         place = np.diag(np.arange(G))
         place[first, second] = place[second, first] = G + np.arange(len(first))
-        for rows in blocks(len(data), data.shape[1]):
+        for rows in chunks(len(data), data.shape[1]):
             Z = terms.standardised(data[rows])
             for k in range(len(terms.S)):
                 for a, others, part in terms.values(k, Z):
@@ -307,7 +307,7 @@ def _decompose(
     terms = _Terms(*arrays, means=np.zeros((C, n_columns)))
 
     covariance = np.zeros((d, d))
-    for rows in blocks(len(X), d):
+    for rows in chunks(len(X), d):
         Z = terms.standardised(X[rows])
         covariance += (Z * shares[rows, None]).T @ Z
     # The mean of z' A z is the inner product of A and the covariance. Interactions have two blocks of S.
@@ -332,7 +332,7 @@ def _decompose(
 
 def _add_variances(variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, means: FloatArray) -> None:
     """Add the variances of the effects, computed from the values on all rows."""
-    for rows in blocks(len(X), X.shape[1]):
+    for rows in chunks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
         for k in range(len(variances)):
             for place, (_, _, values) in enumerate(terms.values(k, Z)):
@@ -350,7 +350,7 @@ def _add_variances_of_products(
     """
     squared = np.zeros_like(covariance)
     diagonal = np.arange(len(covariance))
-    for rows in blocks(len(X), X.shape[1]):
+    for rows in chunks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
         squared += (Z**2 * shares[rows, None]).T @ Z**2
         for k, variance in enumerate(variances):
@@ -368,7 +368,7 @@ def _moments(X: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]
     """Return means and standard deviations of columns; for a constant column, its value and one."""
     constant = X.max(axis=0) == X.min(axis=0)
     mean = np.where(constant, X[0], shares @ X)
-    deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in blocks(len(X), X.shape[1])))
+    deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in chunks(len(X), X.shape[1])))
     return mean, np.where(constant | (deviation == 0.0), 1.0, deviation)
 
 

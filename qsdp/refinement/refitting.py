@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline
-from qsdp._utils.parallel import blocks, few_threads
+from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_real, check_verbose
 from qsdp.certificates import check_fits
@@ -157,7 +157,7 @@ def _free(
 def _compressible(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> bool:
     """Return whether the data is large, and neurons are few enough to compute one triangular factor in time."""
     n, m = len(problem.y), network.n_neurons
-    large = isinstance(problem.weight_map, QuadraticMap) and len(list(blocks(n, problem.size))) > 1
+    large = isinstance(problem.weight_map, QuadraticMap) and len(list(chunks(n, problem.size))) > 1
     k = m + problem.n_outputs
     few = m <= _MOST_COMPRESSED and 2 * k <= n and deadline.affords(2.0 * n * k * (k + problem.size))
     return large and problem.loss.quadratic and few
@@ -204,7 +204,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Blocks have several times as many rows as the factor, since each QR includes the factor again.
-    for rows in blocks(len(Y), max(k, problem.size), least=4 * k):
+    for rows in chunks(len(Y), max(k, problem.size), least=4 * k):
         values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
     return factor
@@ -213,7 +213,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
 def _pricing_values(network: BilinearNetwork, M: FloatArray) -> FloatArray:
     """Return u' M v of all neurons."""
     values = np.empty(network.n_neurons)
-    for rows in blocks(len(values), len(M)):
+    for rows in chunks(len(values), len(M)):
         U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
         values[rows] = np.einsum("ij,ij->i", U @ M, V)
     return values
