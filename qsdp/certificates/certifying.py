@@ -75,7 +75,8 @@ def certify(
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. For ``beta = 0`` this
         leaves 0, because no nonzero dual vector of floats is exactly orthogonal to all quadratic functions of the data;
-        "float" bounds are those of the convex fit of such a function, as least squares is for the squared loss.
+        "float" bounds are those of the convex fit of such a function, as least squares is for the squared loss. Other
+        losses can leave 0, too, if multipliers are too near the ends of their domain, as in nearly separable classes.
     time_limit : float, optional
         Limit in seconds, > 0, for the relaxation, if it is solved here, and for exact pricing. An unfinished maximum
         still has a valid bound, but the `bound_type` of the certificate is then "sdp". No pass over batches

@@ -385,7 +385,12 @@ def test_extreme_prices(loss, beta):
         assert relaxation.relative_gap <= 1e-6
     if beta == 0.0:
         assert told[-1].objective < 0.7 * told[0].objective
-        assert relaxation.lower_bound < 1e-6 * told[0].objective + 1e-9
+        least = global_optimum(problem).upper
+        assert relaxation.lower_bound <= least * (1.0 + 1e-9)
+        # Losses with kinks are bounded if the method stops close enough, and the cross-entropy if no probability is
+        # nearly zero.
+        exempt = problem.loss.coupled or not problem.loss.smooth
+        assert relaxation.lower_bound >= least * (1.0 - 1e-6) or exempt
 
 
 def test_auto_turns_to_splitting_where_the_other_method_stalls():
