@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,10 @@ from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import Interrupted, Trial, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.joining import joining_operations, with_network
+from qsdp.relaxation.joining import with_network
 from qsdp.result import QSDPResult, refined, timed_stage
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, covariances_of, root_operations
+from qsdp.shaping import SignCovariance, covariances_of
 from qsdp.statistics import SufficientStatistics
 from qsdp.width import more_neurons
 
@@ -44,20 +44,12 @@ __all__ = [
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
 
-#: Refinements whose networks may be better than a relaxation that ended early ("exact" has its own bounds), and the
-#: largest share of the refinement's time that is reserved for joining the network and the relaxation.
-_JOINED, _JOINING_TIME = frozenset({"refit", "polish"}), 0.15
+#: Refinements whose networks may be better than a relaxation that ended early ("exact" has its own bounds).
+_JOINED = frozenset({"refit", "polish"})
 
-#: Largest share of a time limit that a solve leaves to shaping and sampling.
-_SAMPLING_TIME = 0.5
-
-#: Sweeps of a polish that show whether this few neurons may suffice, and time of all sweeps over theirs (2.5 to 5.5).
-_TRIED_SWEEPS, _ALL_SWEEPS = 8, 4.0
-
-#: A refinement of more neurons is started if in full it takes at most this multiple of the time left. After eight
-#: sweeps, neurons are as good as half as many after sixteen, and better later (letter: 88.9 and 88.6 % accuracy on new
-#: rows, both after 22 s; vehicle, digits).
-_BEGUN = 4.0
+#: Sweeps of a polish that show whether this few neurons may suffice. After eight sweeps, neurons are as good as half as
+#: many after sixteen, and better later.
+_TRIED_SWEEPS = 8
 
 #: Passes that certify a network on rows in batches.
 _PASSES = 3
@@ -162,9 +154,6 @@ def run_pipeline(
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
-        following = deadline.seconds(problem.n_outputs * root_operations(problem.size))
-        own = deadline.before(min(following, _SAMPLING_TIME * deadline.left))
-        own = _before_refinement(own, options)
         if start is not None and not _leads(start, problem):
             start = None
         relaxation = solve_relaxation(
@@ -172,7 +161,7 @@ def run_pipeline(
             start=start,
             solver=options.solver,
             tol=options.tol,
-            time_limit=own.time_limit,
+            time_limit=_before_refinement(deadline, options).time_limit,
             n_jobs=options.n_jobs,
             verbose=options.verbose,
             device=options.device,
@@ -241,26 +230,19 @@ def sample_from(
     problem, verbose = relaxation.problem, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
-    with progress(verbose) as stages:
+    with progress(verbose):
         with timed_stage(timings, "shape"):
             covariance = _shaped(relaxation, options, deadline)
         limit = options.refinement_deadline(deadline)
-        joins = options.refine in _JOINED and relaxation.status != "optimal"
-        kept_time = limit.seconds(joining_operations(problem))
-        reserved = kept_time <= _JOINING_TIME * limit.left
-        if joins and reserved:
-            limit = limit.before(kept_time)
-        found: list[BilinearNetwork] = []
+        sampling = _Sampling(relaxation, covariance, options, rng, limit, timings, kept, expected_loss)
         try:
-            network = _enough_neurons(
-                relaxation, covariance, options, rng, limit, kept, expected_loss, timings, stages, found
-            )
+            network = sampling.network()
         except KeyboardInterrupt as interrupt:
-            network = _best_found(found, interrupt, problem)
-        in_time = (reserved and not deadline.over) or deadline.affords(joining_operations(problem))
-        if joins and in_time and network.objective(problem) < relaxation.objective:
+            network = _best_found(sampling.networks, interrupt, problem)
+        joins = options.refine in _JOINED and relaxation.status != "optimal"
+        if joins and network.objective(problem) < relaxation.objective:
             with timed_stage(timings, "solve"):
-                relaxation = with_network(relaxation, network, deadline)
+                relaxation = with_network(relaxation, network)
             with timed_stage(timings, "shape"):
                 covariance = _shaped(relaxation, options, deadline)
         if options.refine == "exact":
@@ -281,14 +263,14 @@ def sample_from(
 
 
 def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline) -> Any:
-    # The search for a larger constant must leave a refinement its share of the time.
-    own = _before_refinement(deadline, options)
-    return covariances_of(relaxation, options.shaping, own, options.verbose, within=True)
+    return covariances_of(relaxation, options.shaping, _before_refinement(deadline, options), options.verbose)
 
 
 def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline:
-    """Return a deadline that leaves half of the time to a refinement among `LIMITED`, if one follows."""
-    return deadline.share(0.5) if options.refine in LIMITED else deadline
+    """Return the deadline of what precedes a refinement: half of the limit is for one that was asked for."""
+    if options.refine not in LIMITED:
+        return deadline
+    return Deadline(max(0.0, 0.5 * (deadline.left - deadline.elapsed)), parent=deadline)
 
 
 def _best_found(
@@ -303,74 +285,65 @@ def _best_found(
 
 
 @dataclass
-class _Tried:
-    """Number of neurons to draw after the first sweeps of a polish, and seconds that all sweeps would take."""
+class _Sampling:
+    """Draws networks from a covariance and refines them, unless by "exact"; `networks` are all networks so far."""
 
-    more: int
-    seconds: float = 0.0
+    relaxation: Relaxation
+    covariance: SignCovariance | list[SignCovariance]
+    options: TrainingOptions
+    rng: np.random.Generator
+    limit: Deadline
+    timings: dict[str, float]
+    kept: TrainingProblem | None
+    expected_loss: float
+    networks: list[BilinearNetwork] = field(default_factory=list)
 
+    def network(self) -> BilinearNetwork:
+        """Return a network of as many neurons as the options request.
 
-def _enough_neurons(
-    relaxation: Relaxation,
-    covariance: SignCovariance | list[SignCovariance],
-    options: TrainingOptions,
-    rng: np.random.Generator,
-    limit: Deadline,
-    kept: TrainingProblem | None,
-    expected_loss: float,
-    timings: dict[str, float],
-    stages: Any,
-    found: list[BilinearNetwork],
-) -> BilinearNetwork:
-    """Return a network of as many neurons as the options request or as suffice, refined unless by "exact".
+        If they leave the number open, it grows while more neurons are needed and time is left.
+        """
+        grows = self.options.n_neurons is None and self.options.refine != "exact"
+        tries = grows and self.options.refine == "polish"
+        n_neurons, smaller = self.options.neurons(self.relaxation.problem.n_outputs), None
+        state = self.rng.bit_generator.state
+        while True:
+            # Restore the state, so that the network equals the result of a call with this number of neurons.
+            self.rng.bit_generator.state = state
+            network, needed = self._drawn(n_neurons, tries=tries)
+            if not grows or self.limit.over:
+                break
+            if needed == n_neurons:
+                needed, tries = self._needed(n_neurons, network, settled=True), False
+            if needed == n_neurons:
+                return network
+            n_neurons, smaller = needed, network
+        # Time ended in the refinement of the larger network, which may not be the better one yet.
+        return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
 
-    Every intermediate network is appended to `found`.
-    """
-    problem, refines = relaxation.problem, options.refine not in {"none", "exact"}
-    grows = options.n_neurons is None and options.refine != "exact"
-    tries = grows and options.refine == "polish"
-    state, n_neurons, smaller = rng.bit_generator.state, options.neurons(problem.n_outputs), None
+    def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
+        """Return a refined network, and how many neurons are needed.
 
-    def affordable(seconds: float) -> float:
-        """Return how many neurons may be refined in the time left, if the current number takes `seconds`."""
-        return _BEGUN * n_neurons * limit.left / max(seconds, 1e-9)
+        If `tries`, the refinement ends after a few sweeps if they show that more neurons are needed.
+        """
+        options, needed = self.options, n_neurons
 
-    def next_size(network: BilinearNetwork, seconds: float, *, settled: bool) -> int:
-        more = more_neurons(n_neurons, network, relaxation, expected_loss, settled=settled)
-        while more > max(n_neurons, affordable(seconds)):
-            more //= 2
-        return max(more, n_neurons)
+        def goes_on(network: BilinearNetwork) -> bool:
+            nonlocal needed
+            needed = self._needed(n_neurons, network, settled=False)
+            return needed == n_neurons
 
-    while True:
-        # Restore the state, so that the network equals the result of a call with this number of neurons.
-        rng.bit_generator.state = state
-        with timed_stage(timings, "sample"), stages.stage("sample"):
-            network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
-        found.append(network)
-        began, tried = limit.elapsed, _Tried(n_neurons)
-
-        def goes_on(
-            network: BilinearNetwork, before: int = n_neurons, began: float = began, tried: _Tried = tried
-        ) -> bool:
-            tried.seconds = _ALL_SWEEPS * (limit.elapsed - began)
-            tried.more = next_size(network, tried.seconds, settled=False)
-            return tried.more == before
-
-        if refines:
-            with timed_stage(timings, "refine"):
+        with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
+            network = sample_network(
+                self.covariance, n_neurons, self.rng, allocation=options.allocation, n_jobs=options.n_jobs
+            )
+        self.networks.append(network)
+        if options.refine not in {"none", "exact"}:
+            with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, goes_on) if tries else None
-                network = refined(network, problem, options, rng, limit, kept, trial)
-            found.append(network)
-        if tried.more > n_neurons:
-            # Do not try the largest number that time allows: the time of the trial would be missing at the end.
-            tries = affordable(tried.seconds) >= 2 * tried.more
-            n_neurons, smaller = tried.more, network
-            continue
-        if not grows:
-            return network
-        if smaller is not None and limit.over and smaller.objective(problem) <= network.objective(problem):
-            return smaller
-        more = next_size(network, limit.elapsed - began, settled=True)
-        if more == n_neurons:
-            return network
-        tries, n_neurons, smaller = False, more, network
+                network = refined(network, self.relaxation.problem, options, self.rng, self.limit, self.kept, trial)
+            self.networks.append(network)
+        return network, needed
+
+    def _needed(self, n_neurons: int, network: BilinearNetwork, *, settled: bool) -> int:
+        return more_neurons(n_neurons, network, self.relaxation, self.expected_loss, settled=settled)

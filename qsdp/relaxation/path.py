@@ -304,7 +304,7 @@ def _zero_relaxation(
     """Return the zero point if it is proven optimal."""
     raw = RawSolution(z=weights, status="not needed")
     scaled = ScaledProblem.of(problem, regularization)
-    zero = finish(scaled, raw, solver="none", tol=settings.tol, deadline=settings.deadline)
+    zero = finish(scaled, raw, solver="none", tol=settings.tol)
     return zero if zero.relative_gap <= settings.tol else None
 
 
