@@ -11,9 +11,8 @@ from qsdp.distributed import RowBlocks, Rows, is_collection, statistics_of_block
 from qsdp.estimators.inputs import check_targets_of_frame
 from qsdp.exceptions import InvalidTypeError
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import run_on_batches, run_on_statistics
+from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
 from qsdp.problem import TrainingProblem
-from qsdp.result import QSDPResult
 
 __all__ = ["rows_here", "train_on_blocks"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, warn
-from qsdp.result import QSDPResult
+from qsdp.pipeline import QSDPResult
 
 __all__ = ["warn_of_gap", "warn_of_scales"]
 

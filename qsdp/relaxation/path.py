@@ -153,7 +153,7 @@ def relaxation_path(
     tol : float, default=1e-6
     regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
-        Seconds, > 0, for all betas together.
+        Seconds, > 0, for all betas together, checked between iterations and betas; what runs is finished.
     callback : callable, optional
         As in `solve_relaxation`; called in every solve. Returning True ends the path.
     verbose : bool or int, default=False

@@ -181,7 +181,7 @@ def _finish_part(
     scaled: ScaledProblem, raw: RawSolution, solver: str, tol: float, *, stretch: bool, certified: bool
 ) -> Relaxation:
     instance, units = scaled.instance, scaled.units
-    point = _feasible_point(instance, raw, stretch=stretch, certified=certified)
+    point = _feasible(instance, raw, stretch=stretch, certified=certified)
     dual = _best_dual(instance, raw, point, tol, certified=certified)
     Z, V = point.Z, point.V
     usable = raw.Z is not None and point.moved
@@ -212,7 +212,7 @@ def _finish_part(
     )
 
 
-class _Point(NamedTuple):
+class _Feasible(NamedTuple):
     """A feasible point with its predictions and objective, in the units of the instance."""
 
     Z: FloatArray
@@ -227,7 +227,7 @@ class _Point(NamedTuple):
         return bool(np.any(self.rho > 0.0))
 
 
-def _feasible_point(instance: Instance, raw: RawSolution, *, stretch: bool, certified: bool) -> _Point:
+def _feasible(instance: Instance, raw: RawSolution, *, stretch: bool, certified: bool) -> _Feasible:
     """Return the repaired point of a solver; unless `stretch` is False, zero if that is better."""
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
     moved = bool(np.any(rho > 0.0))
@@ -237,10 +237,10 @@ def _feasible_point(instance: Instance, raw: RawSolution, *, stretch: bool, cert
         # Rounding misled the solver because the sizes of the data are too far apart.
         Z, V, rho, prediction = (np.zeros_like(array) for array in (Z, V, rho, prediction))
         objective = instance.fit.value_at_zero
-    return _Point(Z, V, rho, prediction, objective)
+    return _Feasible(Z, V, rho, prediction, objective)
 
 
-def _best_dual(instance: Instance, raw: RawSolution, point: _Point, tol: float, *, certified: bool) -> DualBound:
+def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: float, *, certified: bool) -> DualBound:
     """Return the best bound of the solver's dual vector and of minus the gradient at its point.
 
     A method of this package has evaluated its own dual vector, which suffices if the gap is at most `tol`. After a time

@@ -31,9 +31,9 @@ from qsdp.bench.uci.trained import (
 from qsdp.certificates import Certificate
 from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
+from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
-from qsdp.result import QSDPResult
 
 __all__ = ["METHODS", "UCIMethod"]
 
