@@ -19,7 +19,7 @@ from qsdp.networks import (
     load_network,
     to_polynomial,
 )
-from qsdp.pipeline import solve_and_sample
+from qsdp.pipeline import QSDPResult, solve_and_sample
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import (
     FixedWidthResult,
@@ -41,7 +41,6 @@ from qsdp.relaxation import (
     solve_polynomial_relaxation,
     solve_relaxation,
 )
-from qsdp.result import QSDPResult
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics

@@ -26,10 +26,9 @@ from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import run_pipeline
+from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import quadratic_map
 from qsdp.relaxation import spectral_bound
-from qsdp.result import QSDPResult
 
 __all__ = ["DenseLayer", "DistillationResult", "distill"]
 

@@ -199,8 +199,9 @@ class TrainingOptions(Options):
         "float or None",
         f"""
         Seconds, > 0, for the whole call, at least half of them for a refinement by "polish" or "exact". None: no limit
-        for the relaxation, {REFINEMENT_TIME:.0f} seconds for such a refinement. Infinity: no limit at all. If a stage
-        is stopped, its best result so far is used, and the certificate is still valid.
+        for the relaxation, {REFINEMENT_TIME:.0f} seconds for such a refinement. Infinity: no limit at all. The limit is
+        checked between iterations; what runs is finished, and its best result so far is used. Then the certificate is
+        computed, which is still valid.
         """,
         _check_time_limit,
         f"For the whole fit; by default {REFINEMENT_TIME:.0f} for --refine polish and exact.",

@@ -1,9 +1,11 @@
-"""Training pipeline: data, relaxation, shaping, sampling, refinement, certificate."""
+"""Training pipeline: data, relaxation, shaping, sampling, refinement, certificate; and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,24 +13,21 @@ import numpy as np
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.options import documented
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import (
-    RandomState,
-    check_random_state,
-)
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state
 from qsdp.activations import PolynomialActivation
-from qsdp.certificates import certify
-from qsdp.column_generation import column_generation
+from qsdp.certificates import Certificate, certify
+from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import Interrupted, Trial, best_at_interrupt
+from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.joining import joining_operations, with_network
-from qsdp.result import QSDPResult, refined, timed_stage
+from qsdp.relaxation.joining import with_network
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, covariances_of, root_operations
+from qsdp.shaping import SignCovariance, covariances_of, shape_covariance
 from qsdp.statistics import SufficientStatistics
 from qsdp.width import more_neurons
 
@@ -44,23 +43,162 @@ __all__ = [
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
 
-#: Refinements whose networks may be better than a relaxation that ended early ("exact" has its own bounds), and the
-#: largest share of the refinement's time that is reserved for joining the network and the relaxation.
-_JOINED, _JOINING_TIME = frozenset({"refit", "polish"}), 0.15
+#: Refinements whose networks may be better than a relaxation that ended early ("exact" has its own bounds).
+_JOINED = frozenset({"refit", "polish"})
 
-#: Largest share of a time limit that a solve leaves to shaping and sampling.
-_SAMPLING_TIME = 0.5
-
-#: Sweeps of a polish that show whether this few neurons may suffice, and time of all sweeps over theirs (2.5 to 5.5).
-_TRIED_SWEEPS, _ALL_SWEEPS = 8, 4.0
-
-#: A refinement of more neurons is started if in full it takes at most this multiple of the time left. After eight
-#: sweeps, neurons are as good as half as many after sixteen, and better later (letter: 88.9 and 88.6 % accuracy on new
-#: rows, both after 22 s; vehicle, digits).
-_BEGUN = 4.0
+#: Sweeps of a polish that show whether this few neurons may suffice. After eight sweeps, neurons are as good as half as
+#: many after sixteen, and better later.
+_TRIED_SWEEPS = 8
 
 #: Passes that certify a network on rows in batches.
 _PASSES = 3
+
+#: Stages that every network goes through.
+_OF_A_NETWORK = frozenset({"sample", "refine", "certify"})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QSDPResult(Summarized):
+    """A sampled network with its certificate and all intermediate results of training.
+
+    Attributes
+    ----------
+    network : BilinearNetwork
+    certificate : Certificate
+        Objective of the network and the bound on the global optimum.
+    relaxation : Relaxation
+    covariance : SignCovariance, or a list of one for each output
+    problem : TrainingProblem
+    timings : dict of str to float
+        Seconds spent in the stages "encoding" (if it is chosen), "beta" (if it is chosen or a share of `beta_max`),
+        "compile", "solve", "shape", "sample", "refine" (if any) and "certify".
+    refine : {"none", "refit", "polish", "exact"}
+        Refinement applied to the sampled network.
+    exact : ColumnGenerationResult or None
+        Result of the search for the global optimum, for ``refine="exact"``.
+    kept : TrainingProblem or None
+        Problem of a sample, weighted to stand for all rows, if the certificate is for rows that are not held. It is
+        `problem` itself if the loss is not squared; passes over all rows have then certified the network.
+    """
+
+    network: BilinearNetwork
+    certificate: Certificate
+    relaxation: Relaxation
+    covariance: SignCovariance | list[SignCovariance]
+    problem: TrainingProblem
+    timings: dict[str, float]
+    refine: str = "none"
+    exact: ColumnGenerationResult | None = None
+    kept: TrainingProblem | None = None
+
+    @property
+    def rows(self) -> TrainingProblem:
+        """Problem that has rows: `kept`, or `problem` if that is None."""
+        return self.problem if self.kept is None else self.kept
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of the network, shape (n,) or (n, C)."""
+        return self.network.predict(X)
+
+    @documented(TrainingOptions)
+    def resample(
+        self,
+        n_neurons: int,
+        random_state: RandomState = TrainingOptions.random_state,
+        *,
+        levels: int | None = None,
+        allocation: str = TrainingOptions.allocation,
+        refine: str | None = None,
+        time_limit: float | None = TrainingOptions.time_limit,
+        n_jobs: int | None = TrainingOptions.n_jobs,
+        device: str | None = TrainingOptions.device,
+        verbose: bool | int = TrainingOptions.verbose,
+    ) -> QSDPResult:
+        """Draw another network, of any size and number of levels, from the same solution, without another solve.
+
+        Parameters
+        ----------
+        n_neurons : int
+            Number of neurons, m >= 1.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed; None draws a new one. With one output and the same seed, the neurons of a smaller network are the
+            first neurons of a larger one.
+        levels : int, optional
+            Number of levels, if it differs from this result. The solution is carried over to the new problem (same
+            data, loss and beta), and its lower bound is recomputed from the same dual vector. The bound is valid,
+            but looser than the bound from a solve for these levels.
+        allocation, time_limit, n_jobs, device, verbose
+            See `TrainingOptions`.
+        refine : {"none", "refit", "polish"}, optional
+            Refinement of the new network; by default, the refinement of this result. If this is "exact", the default is
+            "none", because the global optimum does not depend on a sample.
+
+        Returns
+        -------
+        QSDPResult
+            Result with the new network, its certificate and the timings of its sampling.
+
+        Raises
+        ------
+        InvalidInputError
+            The network was certified by passes over rows that are not held. A new network would need them as well.
+        """
+        if self.kept is self.problem:
+            raise InvalidInputError(
+                "resample needs the rows that certified the network, which came in batches: fit again with another "
+                "number of neurons"
+            )
+        refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
+        check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
+        levels = self.problem.levels if levels is None else levels
+        options = TrainingOptions.of(locals())
+        deadline = options.deadline()
+        result, rng = self, check_random_state(random_state)
+        timings = {stage: seconds for stage, seconds in self.timings.items() if stage not in _OF_A_NETWORK}
+        with progress(verbose) as stages:
+            if levels != self.problem.levels:
+                timings.pop("shape")
+                with timed_stage(timings, "shape"):
+                    relaxation = self.relaxation.with_levels(levels)
+                    methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
+                    covariance = shape_covariance(relaxation, method=methods[0].method, verbose=verbose)
+                kept = None if self.kept is None else self.kept.with_levels(levels)
+                changed: dict[str, Any] = {"relaxation": relaxation, "covariance": covariance, "kept": kept}
+                result = replace(self, **changed, problem=relaxation.problem)
+            with timed_stage(timings, "sample"), stages.stage("sample"):
+                network = sample_network(result.covariance, n_neurons, rng, allocation=allocation, n_jobs=n_jobs)
+            if refine != "none":
+                with timed_stage(timings, "refine"):
+                    limit = options.refinement_deadline(deadline)
+                    try:
+                        network = refined(network, result.problem, options, rng, limit, result.kept)
+                    except Interrupted as interrupt:
+                        network = best_at_interrupt([network, interrupt.network], result.problem)
+            with timed_stage(timings, "certify"):
+                certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
+        return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
+
+    def __repr__(self) -> str:
+        return f"QSDPResult({self.network!r}; {self.certificate})"
+
+    def _summary(self) -> Summary:
+        first = self.covariance[0] if isinstance(self.covariance, list) else self.covariance
+        rows: Rows = [
+            *self.certificate._summary().rows,
+            *self.network._summary().rows,
+            ("relaxation", self.relaxation._course()),
+            ("shaping", f"{first.method}, c = {format_number(first.constant, 4)}"),
+        ]
+        if self.refine != "none":
+            rows.append(("refinement", self.refine))
+        return Summary("QSDPResult", [*rows, self._timings_row()])
+
+    def timed(self, stage: str, seconds: float) -> QSDPResult:
+        """Return the result with the seconds of a stage put first in `timings`."""
+        return replace(self, timings={stage: seconds, **self.timings})
+
+    def _timings_row(self) -> tuple[str, str]:
+        return "time", ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in self.timings.items())
 
 
 @documented(TrainingOptions)
@@ -162,9 +300,6 @@ def run_pipeline(
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
-        following = deadline.seconds(problem.n_outputs * root_operations(problem.size))
-        own = deadline.before(min(following, _SAMPLING_TIME * deadline.left))
-        own = _before_refinement(own, options)
         if start is not None and not _leads(start, problem):
             start = None
         relaxation = solve_relaxation(
@@ -172,7 +307,7 @@ def run_pipeline(
             start=start,
             solver=options.solver,
             tol=options.tol,
-            time_limit=own.time_limit,
+            time_limit=_before_refinement(deadline, options).time_limit,
             n_jobs=options.n_jobs,
             verbose=options.verbose,
             device=options.device,
@@ -241,26 +376,19 @@ def sample_from(
     problem, verbose = relaxation.problem, options.verbose
     timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
-    with progress(verbose) as stages:
+    with progress(verbose):
         with timed_stage(timings, "shape"):
             covariance = _shaped(relaxation, options, deadline)
         limit = options.refinement_deadline(deadline)
-        joins = options.refine in _JOINED and relaxation.status != "optimal"
-        kept_time = limit.seconds(joining_operations(problem))
-        reserved = kept_time <= _JOINING_TIME * limit.left
-        if joins and reserved:
-            limit = limit.before(kept_time)
-        found: list[BilinearNetwork] = []
+        sampling = _Sampling(relaxation, covariance, options, rng, limit, timings, kept, expected_loss)
         try:
-            network = _enough_neurons(
-                relaxation, covariance, options, rng, limit, kept, expected_loss, timings, stages, found
-            )
+            network = sampling.network()
         except KeyboardInterrupt as interrupt:
-            network = _best_found(found, interrupt, problem)
-        in_time = (reserved and not deadline.over) or deadline.affords(joining_operations(problem))
-        if joins and in_time and network.objective(problem) < relaxation.objective:
+            network = _best_found(sampling.networks, interrupt, problem)
+        joins = options.refine in _JOINED and relaxation.status != "optimal"
+        if joins and network.objective(problem) < relaxation.objective:
             with timed_stage(timings, "solve"):
-                relaxation = with_network(relaxation, network, deadline)
+                relaxation = with_network(relaxation, network)
             with timed_stage(timings, "shape"):
                 covariance = _shaped(relaxation, options, deadline)
         if options.refine == "exact":
@@ -281,14 +409,14 @@ def sample_from(
 
 
 def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline) -> Any:
-    # The search for a larger constant must leave a refinement its share of the time.
-    own = _before_refinement(deadline, options)
-    return covariances_of(relaxation, options.shaping, own, options.verbose, within=True)
+    return covariances_of(relaxation, options.shaping, _before_refinement(deadline, options), options.verbose)
 
 
 def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline:
-    """Return a deadline that leaves half of the time to a refinement among `LIMITED`, if one follows."""
-    return deadline.share(0.5) if options.refine in LIMITED else deadline
+    """Return the deadline of what precedes a refinement: half of the limit is for one that was asked for."""
+    if options.refine not in LIMITED:
+        return deadline
+    return Deadline(max(0.0, 0.5 * (deadline.left - deadline.elapsed)), parent=deadline)
 
 
 def _best_found(
@@ -303,74 +431,110 @@ def _best_found(
 
 
 @dataclass
-class _Tried:
-    """Number of neurons to draw after the first sweeps of a polish, and seconds that all sweeps would take."""
+class _Sampling:
+    """Draws networks from a covariance and refines them, unless by "exact"; `networks` are all networks so far."""
 
-    more: int
-    seconds: float = 0.0
+    relaxation: Relaxation
+    covariance: SignCovariance | list[SignCovariance]
+    options: TrainingOptions
+    rng: np.random.Generator
+    limit: Deadline
+    timings: dict[str, float]
+    kept: TrainingProblem | None
+    expected_loss: float
+    networks: list[BilinearNetwork] = field(default_factory=list)
+
+    def network(self) -> BilinearNetwork:
+        """Return a network of as many neurons as the options request.
+
+        If they leave the number open, it grows while more neurons are needed and time is left.
+        """
+        grows = self.options.n_neurons is None and self.options.refine != "exact"
+        tries = grows and self.options.refine == "polish"
+        n_neurons, smaller = self.options.neurons(self.relaxation.problem.n_outputs), None
+        state = self.rng.bit_generator.state
+        while True:
+            # Restore the state, so that the network equals the result of a call with this number of neurons.
+            self.rng.bit_generator.state = state
+            network, needed = self._drawn(n_neurons, tries=tries)
+            if not grows or self.limit.over:
+                break
+            if needed == n_neurons:
+                needed, tries = self._needed(n_neurons, network, settled=True), False
+            if needed == n_neurons:
+                return network
+            n_neurons, smaller = needed, network
+        # Time ended in the refinement of the larger network, which may not be the better one yet.
+        return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
+
+    def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
+        """Return a refined network, and how many neurons are needed.
+
+        If `tries`, the refinement ends after a few sweeps if they show that more neurons are needed.
+        """
+        options, needed = self.options, n_neurons
+
+        def goes_on(network: BilinearNetwork) -> bool:
+            nonlocal needed
+            needed = self._needed(n_neurons, network, settled=False)
+            return needed == n_neurons
+
+        with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
+            network = sample_network(
+                self.covariance, n_neurons, self.rng, allocation=options.allocation, n_jobs=options.n_jobs
+            )
+        self.networks.append(network)
+        if options.refine not in {"none", "exact"}:
+            with timed_stage(self.timings, "refine"):
+                trial = Trial(_TRIED_SWEEPS, goes_on) if tries else None
+                network = refined(network, self.relaxation.problem, options, self.rng, self.limit, self.kept, trial)
+            self.networks.append(network)
+        return network, needed
+
+    def _needed(self, n_neurons: int, network: BilinearNetwork, *, settled: bool) -> int:
+        return more_neurons(n_neurons, network, self.relaxation, self.expected_loss, settled=settled)
 
 
-def _enough_neurons(
-    relaxation: Relaxation,
-    covariance: SignCovariance | list[SignCovariance],
+def refined(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
     options: TrainingOptions,
     rng: np.random.Generator,
     limit: Deadline,
     kept: TrainingProblem | None,
-    expected_loss: float,
-    timings: dict[str, float],
-    stages: Any,
-    found: list[BilinearNetwork],
+    trial: Trial | None = None,
 ) -> BilinearNetwork:
-    """Return a network of as many neurons as the options request or as suffice, refined unless by "exact".
+    """Return the refined network, polished on the kept rows if statistics do not suit a polish.
 
-    Every intermediate network is appended to `found`.
+    A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.
+
+    Raises
+    ------
+    Interrupted
+        The exception holds the best network so far, measured on the kept rows if the polish uses them.
     """
-    problem, refines = relaxation.problem, options.refine not in {"none", "exact"}
-    grows = options.n_neurons is None and options.refine != "exact"
-    tries = grows and options.refine == "polish"
-    state, n_neurons, smaller = rng.bit_generator.state, options.neurons(problem.n_outputs), None
+    if options.refine == "refit":
+        return refit(network, problem, time_limit=limit.time_limit, verbose=options.verbose)
+    if kept is not None and suits_statistics(problem):
+        kept = None
+    polished = improve(
+        network,
+        problem if kept is None else kept,
+        trial=trial,
+        time_limit=limit.time_limit,
+        random_state=rng,
+        n_jobs=options.n_jobs,
+        verbose=options.verbose,
+        device=options.device,
+    )
+    return polished if kept is None else min(polished, network, key=problem.objective)
 
-    def affordable(seconds: float) -> float:
-        """Return how many neurons may be refined in the time left, if the current number takes `seconds`."""
-        return _BEGUN * n_neurons * limit.left / max(seconds, 1e-9)
 
-    def next_size(network: BilinearNetwork, seconds: float, *, settled: bool) -> int:
-        more = more_neurons(n_neurons, network, relaxation, expected_loss, settled=settled)
-        while more > max(n_neurons, affordable(seconds)):
-            more //= 2
-        return max(more, n_neurons)
-
-    while True:
-        # Restore the state, so that the network equals the result of a call with this number of neurons.
-        rng.bit_generator.state = state
-        with timed_stage(timings, "sample"), stages.stage("sample"):
-            network = sample_network(covariance, n_neurons, rng, allocation=options.allocation, n_jobs=options.n_jobs)
-        found.append(network)
-        began, tried = limit.elapsed, _Tried(n_neurons)
-
-        def goes_on(
-            network: BilinearNetwork, before: int = n_neurons, began: float = began, tried: _Tried = tried
-        ) -> bool:
-            tried.seconds = _ALL_SWEEPS * (limit.elapsed - began)
-            tried.more = next_size(network, tried.seconds, settled=False)
-            return tried.more == before
-
-        if refines:
-            with timed_stage(timings, "refine"):
-                trial = Trial(_TRIED_SWEEPS, goes_on) if tries else None
-                network = refined(network, problem, options, rng, limit, kept, trial)
-            found.append(network)
-        if tried.more > n_neurons:
-            # Do not try the largest number that time allows: the time of the trial would be missing at the end.
-            tries = affordable(tried.seconds) >= 2 * tried.more
-            n_neurons, smaller = tried.more, network
-            continue
-        if not grows:
-            return network
-        if smaller is not None and limit.over and smaller.objective(problem) <= network.objective(problem):
-            return smaller
-        more = next_size(network, limit.elapsed - began, settled=True)
-        if more == n_neurons:
-            return network
-        tries, n_neurons, smaller = False, more, network
+@contextmanager
+def timed_stage(timings: dict[str, float], stage: str) -> Iterator[None]:
+    """Add the seconds spent in the context to the timing of a stage."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start

@@ -15,6 +15,7 @@ import qsdp.pipeline
 from qsdp import QSDPResult, QSDPWarning, TrainingProblem, certify, solve_and_sample
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
+from qsdp.options import TrainingOptions
 from qsdp.relaxation.backends import BACKENDS
 
 RNG = np.random.default_rng(0)
@@ -579,8 +580,8 @@ def test_jobs_of_a_resample_change_nothing(result: QSDPResult) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
-@pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("polish", 0.5)])
-def test_a_solve_leaves_time_for_shaping_and_sampling(
+@pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("refit", 1.0), ("polish", 0.5)])
+def test_a_solve_leaves_a_refinement_half_of_the_limit(
     monkeypatch: pytest.MonkeyPatch, refine: str, share: float
 ) -> None:
     limits = []
@@ -591,24 +592,34 @@ def test_a_solve_leaves_time_for_shaping_and_sampling(
 
     relax = qsdp.pipeline.solve_relaxation
     monkeypatch.setattr(qsdp.pipeline, "solve_relaxation", solved)
-    # A quarter of the limit, and more than all of it, of which half is left.
-    for needed, left in ((10.0, 0.75), (100.0, 0.5)):
-        monkeypatch.setattr(qsdp.pipeline.Deadline, "seconds", lambda self, operations, needed=needed: needed)
-        solve_and_sample(X, Y, n_neurons=5, beta=10.0, refine=refine, time_limit=40.0, random_state=0)
-        assert limits.pop() == pytest.approx(40.0 * left * share, rel=0.05)
+    solve_and_sample(X, Y, n_neurons=5, beta=10.0, refine=refine, time_limit=1000.0, random_state=0)
+    assert limits == [pytest.approx(1000.0 * share, rel=0.05)]
+
+
+def test_what_precedes_a_refinement_ends_at_half_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    options = TrainingOptions(refine="polish", time_limit=10.0)
+    deadline = options.deadline()
+    now = 103.0
+    assert qsdp.pipeline._before_refinement(deadline, options).left == pytest.approx(2.0)
+    now = 106.0
+    assert qsdp.pipeline._before_refinement(deadline, options).over
+    assert deadline.left == pytest.approx(4.0)
+    assert qsdp.pipeline._before_refinement(deadline, TrainingOptions(time_limit=10.0)) is deadline
 
 
 @pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
-def test_wide_data_whose_covariance_would_come_too_late_keep_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What is polished then begins at the zero network, which no sampled one is worse than.
-    # Decompositions of the solve are of fewer operations.
-    monkeypatch.setattr(qsdp.pipeline.Deadline, "tolerates", lambda self, operations: operations < 5000.0)
-    result = solve_and_sample(X, Y, n_neurons=20, beta=0.1, time_limit=100.0, random_state=0)
-    assert result.relaxation.objective < 0.5 * result.problem.data_fit.value(np.zeros_like(Y))
-    np.testing.assert_array_equal(result.covariance.Q, np.eye(8))
-    assert result.certificate.objective == result.problem.data_fit.value(np.zeros_like(Y))
-    polished = solve_and_sample(X, Y, n_neurons=20, beta=0.1, refine="polish", time_limit=100.0, random_state=0)
-    assert polished.certificate.objective < 0.5 * result.certificate.objective
+@pytest.mark.parametrize("refine", ["none", "refit", "polish", "exact"])
+@pytest.mark.parametrize("n_neurons", [None, 20])
+def test_a_limit_that_is_over_at_once_gives_a_certified_network(refine: str, n_neurons: int | None) -> None:
+    result = solve_and_sample(
+        X, Y, n_neurons, beta=0.1, shaping="adaptive", refine=refine, time_limit=1e-9, random_state=0
+    )
+    assert result.relaxation.objective < result.problem.data_fit.value_at_zero
+    assert 0.0 < result.certificate.lower_bound <= result.certificate.objective
+    if refine in {"none", "polish"}:
+        assert result.network.n_neurons == (n_neurons or 8)
 
 
 @pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("polish", 0.5)])

@@ -21,9 +21,8 @@ from qsdp.encoding.fitting import AUTO
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.pipeline import run_pipeline
+from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.report.figures import certificate_figures, network_fact, size_figures
-from qsdp.result import QSDPResult
 from qsdp.tabular import (
     TASKS,
     Sampling,

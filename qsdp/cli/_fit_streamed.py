@@ -15,8 +15,7 @@ from qsdp.estimators import warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import run_on_batches, run_on_statistics
-from qsdp.result import QSDPResult
+from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
 from qsdp.tabular import (
     STREAMED,
     DataTable,

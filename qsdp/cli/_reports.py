@@ -8,8 +8,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from qsdp.cli._streams import print_out
+from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, show_score
-from qsdp.result import QSDPResult
 from qsdp.tabular import Target
 
 _MAX_LISTED = 12

@@ -133,7 +133,7 @@ def bilinear_part(
         found = relaxation.dual
         nu = found.nu if k is None else found.nu[:, k]
         z = np.atleast_2d(found.z) if k is None else found.z[[k]]
-        dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]], deadline=deadline)
+        dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
     provable = problem.size <= _ENUMERATED
     floor = Floor(master.instance, dual, inner, rng, rule.round_before_proof if provable else rule.round)
     # If every proof fits into the time, cutting planes only delay them: 34 inputs take twice the time.

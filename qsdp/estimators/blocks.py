@@ -10,9 +10,8 @@ from qsdp._utils.validation import errors_of
 from qsdp.estimators.inputs import check_targets_of_frame
 from qsdp.exceptions import InvalidTypeError
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import run_on_batches, run_on_statistics
+from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
 from qsdp.problem import TrainingProblem
-from qsdp.result import QSDPResult
 from qsdp.statistics.collections import RowChunks, Rows, is_collection
 from qsdp.statistics.dask_statistics import statistics_of_chunks
 

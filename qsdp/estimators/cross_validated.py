@@ -37,9 +37,8 @@ from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
-from qsdp.pipeline import sample_from
+from qsdp.pipeline import QSDPResult, sample_from
 from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
-from qsdp.result import QSDPResult
 from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]

@@ -17,7 +17,7 @@ from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, Effects, QuadraticForm
-from qsdp.result import QSDPResult
+from qsdp.pipeline import QSDPResult
 
 __all__ = ["Explained", "class_outputs", "explained_form"]
 

@@ -44,10 +44,9 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
-from qsdp.pipeline import run_pipeline
+from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.result import QSDPResult
 from qsdp.statistics.collections import Rows, is_collection, map_rows
 
 __all__ = ["QuantizedNetworkRegressor"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from qsdp._utils.validation import FloatArray, warn
+from qsdp.pipeline import QSDPResult
 from qsdp.relaxation.shortfall import WILD_RATIO, ratio_of_scales
-from qsdp.result import QSDPResult
 
 __all__ = ["warn_of_gap", "warn_of_scales"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import COLOURS, Display, check_axes, check_instance
-from qsdp.result import QSDPResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

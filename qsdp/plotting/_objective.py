@@ -9,6 +9,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state
 from qsdp.options import REFINEMENTS
+from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import (
     COLOURS,
     GREY,
@@ -21,7 +22,6 @@ from qsdp.plotting._canvas import (
     legend,
     scale_of,
 )
-from qsdp.result import QSDPResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
+from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import Display, check_axes, check_instance, curve_style, legend, output_blocks
 from qsdp.relaxation import Relaxation
-from qsdp.result import QSDPResult
 from qsdp.shaping import SignCovariance
 
 if TYPE_CHECKING:

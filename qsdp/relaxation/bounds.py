@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from qsdp._utils.deadline import EIGENVALUES, NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
@@ -114,13 +113,11 @@ def instance_bound(
     weights: Iterable[FloatArray | None] = (),
     *,
     exhaustive: bool = True,
-    deadline: Deadline = NEVER,
 ) -> DualBound:
     """Compute `best_dual_bound` for an instance, in the instance's units.
 
-    Without `exhaustive`, only the given weights are tried, nearly unchanged. This suffices for weights that a method
-    has already evaluated. Long after the deadline, row sums of M take their place. If there is no time for M either, no
-    candidate is tried.
+    Without `exhaustive`, each matrix M takes one decomposition for each of the given weights, nearly unchanged, or one
+    with its row sums if there are none. This suffices for weights that a method has already evaluated.
     """
     shape = (instance.n_blocks, instance.size)
     usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
@@ -129,13 +126,11 @@ def instance_bound(
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
-        if not deadline.tolerates(instance.pass_operations):
-            break
         nu = candidate_dual(instance, candidate)
         if nu is None:
             continue
         proofs = [
-            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable, deadline=deadline)
+            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive)
             for k, M in enumerate(instance.adjoints(nu))
         ]
         uppers = [t * float(z.sum()) for t, z in proofs]
@@ -167,44 +162,27 @@ def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
 
 
 def _tightest(
-    instance: Instance,
-    M: FloatArray,
-    weights: Sequence[FloatArray],
-    *,
-    exhaustive: bool = True,
-    deadline: Deadline = NEVER,
+    instance: Instance, M: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool
 ) -> tuple[float, FloatArray]:
     """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
 
-    def row_sums() -> FloatArray:
-        sums: FloatArray = np.abs(M).sum(axis=1)
-        return sums
-
     def choices() -> Iterator[FloatArray]:
+        row_sums, ones = np.abs(M).sum(axis=1), np.ones(instance.size)
         if not exhaustive:
-            yield from [raised for z in weights for raised in _raised(z, _FLOORS[:1])] or [np.ones(instance.size)]
+            yield from [raised for z in weights or [row_sums] for raised in _raised(z, _FLOORS[:1])] or [ones]
             return
-        # The first weights are usually the best, and the only ones if time is short.
         yield from (raised for z in weights for raised in _raised(z))
-        yield from _raised(row_sums())
-        yield np.ones(instance.size)
-        if not weights and np.any(M) and not deadline.over:
+        yield from _raised(row_sums)
+        yield ones
+        if not weights and np.any(M):
             # For 100 to 1500 random and low-rank columns, it is 3 to 12 % below row sums and ones, at the cost of one
             # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
-            search = uninterrupted(grothendieck_bound(M, tol=1e-3, time_limit=deadline.time_limit))
+            search = uninterrupted(grothendieck_bound(M, tol=1e-3))
             yield from _raised(search.z[: instance.size], _FLOORS[:1])
 
     # The errors of the scaled matrix's eigenvalues are a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
-    pairs: list[tuple[float, FloatArray]] = []
-    for z in choices():
-        if deadline.late or not deadline.tolerates(EIGENVALUES * float(instance.size) ** 3):
-            break
-        pairs.append((factor * spectral_bound(M, z), z))
-    if not pairs:
-        # Row sums dominate without a decomposition.
-        sums = row_sums()
-        pairs = [(factor * float(sums.max()), z) for z in _raised(sums, _FLOORS[:1])] or [(0.0, np.ones(instance.size))]
+    pairs = [(factor * spectral_bound(M, z), z) for z in choices()]
     t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
     # z must be positive even if M vanishes.
     return max(t, EPS * instance.dual_radius / float(z.sum())), z

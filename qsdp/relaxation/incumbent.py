@@ -204,9 +204,10 @@ class Incumbent:
         """Relative gap at which the method may stop."""
         return self._limits.tol
 
-    def watched(self, seconds: float) -> bool:
-        """Return whether states before the last one matter: to a callback, or because the time limit is that near."""
-        return self._limits.callback is not None or self.deadline.left <= seconds
+    @property
+    def watched(self) -> bool:
+        """Whether a callback is told of states before the last one."""
+        return self._limits.callback is not None
 
     @property
     def progress(self) -> Progress:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
@@ -14,11 +13,7 @@ from qsdp.relaxation.bounds import DualBound
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish, verdict
 
-__all__ = ["better_of", "joining_operations", "point_of", "with_network"]
-
-#: Operations of `with_network` for one output: multiples of N^3, in addition to the eigenvectors of two matrices, and
-#: of n N^2.
-_WEIGHTS, _PASSES = 40.0, 5.0
+__all__ = ["better_of", "point_of", "with_network"]
 
 
 def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
@@ -61,7 +56,7 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
     return replace(joined, status=verdict(joined.relative_gap, best.tol, bool(np.any(joined.rho_stack > 0.0))))
 
 
-def with_network(relaxation: Relaxation, network: BilinearNetwork, deadline: Deadline = NEVER) -> Relaxation:
+def with_network(relaxation: Relaxation, network: BilinearNetwork) -> Relaxation:
     r"""Return the relaxation with a network's point and the bound of its gradient, each if it is better.
 
     Every network gives a feasible point (see `point_of`), whose objective is at most the network's. Minus the gradient
@@ -72,7 +67,7 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork, deadline: Dea
     Z, V = point_of(network, problem)
     weight = scaled.units.weight
     raw = RawSolution(Z / weight, V / weight, V / weight, status=relaxation.solver_status)
-    own = finish(scaled, raw, solver=relaxation.solver, tol=relaxation.tol, certified=True, deadline=deadline)
+    own = finish(scaled, raw, solver=relaxation.solver, tol=relaxation.tol, certified=True)
     return better_of(relaxation, replace(own, iterations=relaxation.iterations))
 
 
@@ -97,10 +92,3 @@ def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatA
         Z.append(0.125 * ((p.T * signs) @ p - (m.T * signs) @ m))
         V.append(0.125 * (p.T @ p + m.T @ m))
     return np.stack(Z), np.stack(V)
-
-
-def joining_operations(problem: TrainingProblem) -> float:
-    """Return the floating-point operations of `with_network`."""
-    N = float(problem.size)
-    each = (2.0 * EIGENVECTORS + _WEIGHTS) * N**3 + _PASSES * problem.weight_map.n_rows * N**2
-    return problem.n_outputs * each

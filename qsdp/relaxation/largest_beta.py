@@ -9,20 +9,12 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
-from qsdp.relaxation.instance import product_with
 from qsdp.relaxation.scaled import ScaledProblem
 
 __all__ = ["beta_max", "proven_beta_max", "useful_beta_max"]
 
 #: Relative gap of the bound that gives this beta.
 _BOUND_GAP = 1e-9
-
-#: Smallest number of operations of its proof for one output, as multiples of N^3 (factorisations) and of N^2 (passes
-#: over memory): 1.5 s at side 3000.
-_PROOF, _PASSES = 1.0, 1000.0
-
-#: Number of products of a sign alternation; most alternations settle sooner.
-_ALTERNATIONS = 20
 
 
 def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_limit: float | None = None) -> float:
@@ -40,7 +32,8 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
         Its beta does not matter.
     regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
-        Seconds, > 0. If they run out, the result is larger.
+        Seconds, > 0, checked between iterations; what runs is finished, then the bound is computed. If they run out,
+        the result is larger.
 
     Returns
     -------
@@ -67,30 +60,11 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
 
 
 def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
-    """Return `beta_max`, or 0 if it is mere rounding because the inputs say nothing about the targets.
-
-    If a proof would take longer than the deadline because the data are wide, return the beta from which on sign
-    alternation finds no neuron that lowers the objective. It is at most beta_max, and at least 0.56 of it if the
-    neurons found are the best.
-    """
-    proof = problem.n_outputs * (_PROOF * float(problem.size) ** 3 + _PASSES * float(problem.size) ** 2)
-    largest = beta_max(problem, time_limit=deadline.time_limit) if deadline.affords(proof) else _found_beta_max(problem)
+    """Return `beta_max`, or 0 if it is mere rounding because the inputs say nothing about the targets."""
+    largest = beta_max(problem, time_limit=deadline.time_limit)
     slopes = np.abs(problem.data_fit.zero_dual).reshape(len(problem.y), -1).sum(axis=1)
     rounding = len(problem.y) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
     return largest if largest * problem.dimension > rounding else 0.0
-
-
-def _found_beta_max(problem: TrainingProblem) -> float:
-    """Return the smallest beta for which no neuron found by sign alternation, for any output, lowers the objective."""
-    scaled = ScaledProblem.of(problem.with_beta(1.0), "tight")
-    instance, units = scaled.instance, scaled.units
-    values, nu = [], instance.zero_dual
-    for column in nu.T if nu.ndim == 2 else [nu]:
-        product, v = product_with(instance.map, column), np.ones(instance.size)
-        for _ in range(_ALTERNATIONS):
-            v = np.where(product(v) < 0.0, -1.0, 1.0)
-        values.append(float(np.abs(product(v)).sum()))
-    return max(values) * (units.value / units.weight) / (0.5 * REGULARIZATIONS["tight"] * problem.dimension)
 
 
 def proven_beta_max(problem: TrainingProblem, regularization: str, deadline: Deadline) -> tuple[float, FloatArray]:

@@ -154,7 +154,7 @@ def relaxation_path(
     tol : float, default=1e-6
     regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
-        Seconds, > 0, for all betas together.
+        Seconds, > 0, for all betas together, checked between iterations and betas; what runs is finished.
     callback : callable, optional
         As in `solve_relaxation`; called in every solve. Returning True ends the path.
     verbose : bool or int, default=False
@@ -307,7 +307,7 @@ def _zero_relaxation(
     """Return the zero point if it is proven optimal."""
     raw = RawSolution(z=weights, status="not needed")
     scaled = ScaledProblem.of(problem, regularization)
-    zero = finish(scaled, raw, solver="none", tol=settings.tol, deadline=settings.deadline)
+    zero = finish(scaled, raw, solver="none", tol=settings.tol)
     return zero if zero.relative_gap <= settings.tol else None
 
 

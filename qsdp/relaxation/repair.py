@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import EIGENVECTORS, FACTOR, NEVER, Deadline
 from qsdp._utils.symmetric import lower_factor
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
@@ -19,7 +18,7 @@ Blocks = FloatArray | None
 
 
 def repair(
-    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True, deadline: Deadline = NEVER
+    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
@@ -27,8 +26,8 @@ def repair(
     nothing grows. The negative eigenvalues of ``V + Z`` and ``V - Z`` are clipped, ``rho`` is set to the largest
     diagonal entry of V, and the diagonal is padded to it. Unless `stretch` is False, everything is rescaled by the
     non-negative factor that minimises the objective along the ray. Blocks that are missing, of another shape or not
-    finite give the zero point, and so do outputs long after the deadline. Z and V, of shape (C, N, N), are symmetric,
-    and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (C,).
+    finite give the zero point. Z and V, of shape (C, N, N), are symmetric, and every ``[[V, Z], [Z, V]]`` is positive
+    semidefinite with constant diagonal `rho`, of shape (C,).
     """
     shape = (instance.n_blocks, instance.size, instance.size)
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)
@@ -37,14 +36,9 @@ def repair(
     given = (Z, V) if W is V else (Z, V, W)
     if not all(np.shape(M) == shape and np.isfinite(M).all() for M in given):
         return Z_even, V_even, rho
-    cube = float(instance.size) ** 3
     for k in range(instance.n_blocks):
-        if deadline.late or not deadline.tolerates(2.0 * FACTOR * cube):
-            break
-        if not np.any(Z[k]):
-            continue
-        repaired = _repair_block if deadline.tolerates(2.0 * EIGENVECTORS * cube) else _padded_block
-        Z_even[k], V_even[k], rho[k] = repaired(Z[k], 0.5 * (V[k] + W[k]))
+        if np.any(Z[k]):
+            Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
     if not stretch or not np.any(rho > 0.0):
         return Z_even, V_even, rho
     scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
@@ -53,22 +47,14 @@ def repair(
     return Z_even, V_even, scale * rho
 
 
-def along_gradient(instance: Instance, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
-    r"""Return Z and V of the best point along minus the gradient at zero, for as many outputs as there is time for.
+def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
+    r"""Return Z and V of the best point along minus the gradient at zero.
 
     The point is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
-    # Two more decompositions follow when the point is repaired, here and at the end.
-    each = 4.0 * EIGENVECTORS * float(instance.size) ** 3
-    if not deadline.affords(each):
-        zeros = np.zeros((instance.n_blocks, instance.size, instance.size))
-        return zeros, zeros
     M = instance.adjoints(instance.zero_dual)
     V = np.zeros_like(M)
     for k, matrix in enumerate(M):
-        if not deadline.affords(each):
-            M[k:] = 0.0
-            break
         values, vectors = np.linalg.eigh(matrix)
         V[k] = (vectors * np.abs(values)) @ vectors.T
     scale = _best_stretch(instance, instance.predictions(M), instance.penalty * float(V.diagonal(0, 1, 2).max(1).sum()))
@@ -82,20 +68,6 @@ def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
     rho = float(V.diagonal().max())
     np.fill_diagonal(V, rho)
     return 0.5 * (A - B), V, rho
-
-
-def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return the block with a padded diagonal if no eigenvalue is below rounding, otherwise a zero block."""
-    Z, V = _symmetric(Z), _symmetric(V)
-    rho = float(V.diagonal().max())
-    rho += 2.0 * len(V) * np.finfo(float).eps * rho
-    np.fill_diagonal(V, rho)
-    try:
-        for M in (V + Z, V - Z):
-            scipy.linalg.cholesky(M, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return np.zeros_like(Z), np.zeros_like(V), 0.0
-    return Z, V, rho
 
 
 def project_psd(M: FloatArray) -> FloatArray:

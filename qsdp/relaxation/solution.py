@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
@@ -22,14 +21,6 @@ __all__ = ["ZERO_GAP", "Relaxation", "finish", "join_outputs"]
 
 #: Relative gap at which the zero point counts as proven optimal before any solve.
 ZERO_GAP = 1e-9
-
-#: Operations of the decompositions of a point, or of a search for weights, as a multiple of N^3. A search takes 100 ms
-#: for 500 columns and 7 ms for 200.
-_WEIGHTS = 60.0
-
-#: A bound above this share of the objective is not compared with the bound of the gradient at zero, which is 2 to 82 %
-#: of the optimum on five problems.
-_POOR = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,19 +161,16 @@ def finish(
     tol: float,
     stretch: bool = True,
     certified: bool = False,
-    deadline: Deadline = NEVER,
 ) -> Relaxation:
     """Repair the solver's point and recompute everything from the data, separately for outputs that do not interact.
 
     Bounds with separate scales are tighter. Unless `stretch` is False, the point may be rescaled (see `repair`) and is
     replaced by zero if that is better. The gap of `certified` candidates, from this package's solvers, is recomputed,
-    too, but further candidates are tried only if it is larger than `tol`. Long after the deadline, points become zero
-    and weights become row sums.
+    too, but further candidates are tried only if it is larger than `tol`.
     """
-    n_parts = len(scaled.parts)
     parts = [
-        _finish_part(part, own, solver, tol, stretch, certified, deadline, n_parts - 1 - k)
-        for k, (part, own) in enumerate(zip(scaled.parts, scaled.divided(raw), strict=True))
+        _finish_part(part, own, solver, tol, stretch=stretch, certified=certified)
+        for part, own in zip(scaled.parts, scaled.divided(raw), strict=True)
     ]
     if len(parts) == 1 and not scaled.problem.separable:
         return parts[0]
@@ -190,56 +178,33 @@ def finish(
 
 
 def _finish_part(
-    scaled: ScaledProblem,
-    raw: RawSolution,
-    solver: str,
-    tol: float,
-    stretch: bool,
-    certified: bool,
-    deadline: Deadline,
-    following: int,
+    scaled: ScaledProblem, raw: RawSolution, solver: str, tol: float, *, stretch: bool, certified: bool
 ) -> Relaxation:
     instance, units = scaled.instance, scaled.units
-    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified, deadline=deadline)
-    moved = bool(np.any(rho > 0.0))
-    prediction = instance.predictions(Z) if moved else np.zeros_like(instance.target)
-    objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
-    if stretch and not objective <= instance.fit.value_at_zero:
-        # Rounding misled the solver because the sizes of the data are too far apart.
-        Z, V, rho, prediction = (np.zeros_like(array) for array in (Z, V, rho, prediction))
-        objective, moved = instance.fit.value_at_zero, False
-    dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False, deadline=deadline) if certified else None
-    if dual is None or relative(objective - dual.value, objective) > tol:
-        minus_gradient = -instance.fit.gradient(prediction)
-        if dual is not None and raw.nu is not None and raw.status == "time limit":
-            dual = _better_bound(instance, dual, minus_gradient, objective, deadline, following)
-        elif dual is None or not deadline.late:
-            dual = instance_bound(instance, [raw.nu, minus_gradient], [raw.z], deadline=deadline)
-    usable = raw.Z is not None and moved
-    if moved:
+    point = _feasible(instance, raw, stretch=stretch, certified=certified)
+    dual = _best_dual(instance, raw, point, tol, certified=certified)
+    Z, V = point.Z, point.V
+    usable = raw.Z is not None and point.moved
+    if point.moved:
         # In place, because every matrix counts if the data are wide.
         Z *= units.weight
         V *= units.weight
-    objective, bound = units.value * objective, units.value * dual.value
+    objective, bound = units.value * point.objective, units.value * dual.value
     return Relaxation(
         problem=scaled.problem,
         Z_stack=read_only(Z),
         V_stack=read_only(V),
-        rho_stack=read_only(units.weight * rho),
+        rho_stack=read_only(units.weight * point.rho),
         objective=objective,
         lower_bound=bound,
-        dual=DualBound(
-            bound,
-            dual.nu * (units.value / units.prediction),
-            dual.z * (units.value / units.weight),
-        ),
+        dual=DualBound(bound, dual.nu * (units.value / units.prediction), dual.z * (units.value / units.weight)),
         status=verdict(relative(objective - bound, objective), tol if certified else 100.0 * tol, usable),
         solver=solver,
         solver_status=raw.status,
         iterations=raw.iterations,
         objectives=read_only(np.array([objective])),
         lower_bounds=read_only(np.array([bound])),
-        residuals=_residuals(raw) if usable and not certified and not deadline.late else {},
+        residuals=_residuals(raw) if usable and not certified else {},
         compile_time=float(raw.timings.get("compile", 0.0)),
         solve_time=float(raw.timings.get("solve", 0.0)),
         regularization=scaled.regularization,
@@ -247,34 +212,51 @@ def _finish_part(
     )
 
 
-def _better_bound(
-    instance: Instance,
-    dual: DualBound,
-    minus_gradient: FloatArray,
-    objective: float,
-    deadline: Deadline,
-    following: int,
-) -> DualBound:
-    """Return the best of a timed-out solver's bound and the bounds of gradients, as far as time allows.
+class _Feasible(NamedTuple):
+    """A feasible point with its predictions and objective, in the units of the instance."""
 
-    The time must also suffice for the outputs that follow.
+    Z: FloatArray
+    V: FloatArray
+    rho: FloatArray
+    prediction: FloatArray
+    objective: float
 
-    A solver's bound rises late. The bound of the gradient where it stopped is often several times the best so far;
-    early on, the bound of the gradient at zero is. Weights are searched for (see `instance_bound`) because the weights
-    at hand belong to another dual vector.
+    @property
+    def moved(self) -> bool:
+        """Whether the point is not zero."""
+        return bool(np.any(self.rho > 0.0))
+
+
+def _feasible(instance: Instance, raw: RawSolution, *, stretch: bool, certified: bool) -> _Feasible:
+    """Return the repaired point of a solver; unless `stretch` is False, zero if that is better."""
+    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
+    moved = bool(np.any(rho > 0.0))
+    prediction = instance.predictions(Z) if moved else np.zeros_like(instance.target)
+    objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
+    if stretch and not objective <= instance.fit.value_at_zero:
+        # Rounding misled the solver because the sizes of the data are too far apart.
+        Z, V, rho, prediction = (np.zeros_like(array) for array in (Z, V, rho, prediction))
+        objective = instance.fit.value_at_zero
+    return _Feasible(Z, V, rho, prediction, objective)
+
+
+def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: float, *, certified: bool) -> DualBound:
+    """Return the best bound of the solver's dual vector and of minus the gradient at its point.
+
+    A method of this package has evaluated its own dual vector, which suffices if the gap is at most `tol`. After a time
+    limit, each dual vector takes one decomposition per output; otherwise, the best weights are searched for.
     """
-    for candidate, share in ((minus_gradient, 1.0), (instance.zero_dual, _POOR)):
-        operations = (1.0 + following) * _operations(instance)
-        if dual.value > share * objective or deadline.seconds(operations) > deadline.grace:
-            break
-        further = instance_bound(instance, [candidate], deadline=deadline)
-        dual = max(dual, further, key=lambda one: one.value)
-    return dual
-
-
-def _operations(instance: Instance) -> float:
-    """Return the floating-point operations of what follows a solve, for one output."""
-    return _WEIGHTS * float(instance.size) ** 3 + 3.0 * instance.pass_operations
+    in_time = raw.status != "time limit"
+    if certified or not in_time:
+        dual = instance_bound(instance, [raw.nu], [raw.z], exhaustive=False)
+        if certified and relative(point.objective - dual.value, point.objective) <= tol:
+            return dual
+    minus_gradient = -instance.fit.gradient(point.prediction)
+    if in_time:
+        return instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
+    # A solver's bound rises late: that of the gradient where it stopped is often several times as high. The weights at
+    # hand belong to another dual vector.
+    return max(dual, instance_bound(instance, [minus_gradient], exhaustive=False), key=lambda bound: bound.value)
 
 
 def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certified: bool = False) -> Relaxation:

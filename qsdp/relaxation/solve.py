@@ -37,11 +37,6 @@ _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 #: with two.
 _SMALL = 5e10
 
-#: Operations of the certificate of one output, as a multiple of N^3 (decompositions of the point and for bounds, all
-#: counted at the rate of a factorisation) and of n N^2 (passes over the samples; they take 0.4 s for 60000 x 101). The
-#: last constant is the largest share of the time that is reserved for it.
-_CERTIFICATE, _PASSES, _LARGEST_RESERVE = 100.0, 20.0, 0.5
-
 #: Multiple of the tolerance beyond which "auto" tries a second solver, and its iterations. At a tolerance of 1e-6, the
 #: interior-point method stalls at gaps below 2e-5 on columns of size 1e-2 to 1e2, and above 2e-3 on some of 1e-4 to
 #: 1e4. Splitting reduces six such gaps from 0.77, 0.12, 0.81, 0.97, 0.96, 0.99 to 5e-7, 2e-6, 2e-5, 6e-4, 1e-5, 3e-4 in
@@ -85,9 +80,8 @@ def solve_relaxation(
         1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each must
         promise to save fifteen sixteenths of the operations (a third in coarse solves), unless samples far outnumber
         matrix entries. If the chosen solver will take long and the loss has no kinks, low rank is tried first with a
-        twentieth or a tenth of its operations: on correlated columns it is often many times as fast. If the
-        interior-point method runs out of digits, "auto" also tries splitting. With a `time_limit`, solvers expected to
-        finish in time are preferred, and their time is reserved.
+        twentieth or a tenth of its operations, and at most three tenths of a `time_limit`: on correlated columns it is
+        often many times as fast. If the interior-point method runs out of digits, "auto" also tries splitting.
     tol : float, default=1e-6
         > 0. This package's solvers stop at this certified relative gap, for every output. For the others, it is
         their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
@@ -98,8 +92,8 @@ def solve_relaxation(
         Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
     max_iter : int, optional
     time_limit : float, optional
-        Seconds, > 0. Exceeded by at most a tenth plus half a second, whatever the size: if time is short for a repair
-        or for the best weights of a bound, the zero point and cheap weights replace them.
+        Seconds, > 0. It is checked between iterations; what runs is finished, then the point is repaired and the bound
+        is computed, which takes about as long as an iteration.
     verbose : bool or int, default=False
         Show a progress bar on standard error, or in the notebook: objective and gap for this package's solvers,
         finished outputs for others.
@@ -193,7 +187,7 @@ def solve_with(
         inside = scaled.inside(start.Z_stack, start.V_stack, start.dual.nu, start.dual.z)
         settings = replace(settings, start=inside)
     backend = choose_backend(solver, scaled.instance, settings)
-    if (zero := _zero_if_optimal(scaled, settings)) is not None:
+    if (zero := _zero_if_optimal(scaled, settings.tol)) is not None:
         if not quiet and zero.status == "optimal":
             _warn_of_zero(problem)
         return zero
@@ -224,35 +218,39 @@ def _best_of_attempts(
 
     A method of this package continues from its last point. With a `reduction`, output k is solved in reduced rows.
     """
-    began, deadline = time.perf_counter(), settings.deadline
-    reduced = reduction.reduced(scaled.instance, scaled.units, k) if reduction else None
-    solver_settings = replace(settings, deadline=deadline.before(_certification_seconds(scaled, deadline)))
+    began, compiled = time.perf_counter(), 0.0
     best: Relaxation | None = None
-    compiled = 0.0
     for factor in _MARGINS if backend.certified else _TIGHTENINGS:
-        if best is not None and solver_settings.deadline.over:
-            break
-        raw = backend.solve(reduced or scaled.instance, replace(solver_settings, tol=settings.tol * factor))
-        if backend.certified and raw.status == "time limit" and not deadline.over:
-            raw = _without_zeros(raw, scaled.instance, deadline)
+        raw = _candidates(scaled, backend, replace(settings, tol=factor * settings.tol), reduction, k)
+        relaxation = finish(scaled, raw, solver=backend.name, tol=settings.tol, certified=backend.certified)
         compiled += float(raw.timings.get("compile", 0.0))
-        if reduction and reduced and raw.nu is not None and np.all(np.isfinite(raw.nu)):
-            raw = replace(raw, nu=reduction.lift_dual(raw.nu, reduced, scaled.instance))
-        relaxation = finish(
-            scaled, raw, solver=backend.name, tol=settings.tol, certified=backend.certified, deadline=deadline
-        )
-        before, best = best, relaxation if best is None else min(best, relaxation, key=lambda one: one.relative_gap)
-        helped = backend.certified or before is None or relaxation.relative_gap < 0.5 * before.relative_gap
-        if best.status == "optimal" or raw.status != "optimal" or not helped:
+        helped = best is None or backend.certified or relaxation.relative_gap < 0.5 * best.relative_gap
+        best = relaxation if best is None else min(best, relaxation, key=lambda one: one.relative_gap)
+        if best.status == "optimal" or raw.status != "optimal" or not helped or settings.deadline.over:
             break
         if backend.certified:
-            solver_settings = replace(solver_settings, start=raw)
+            settings = replace(settings, start=raw)
     assert best is not None
     return replace(best, compile_time=compiled, solve_time=time.perf_counter() - began - compiled)
 
 
-def _without_zeros(raw: RawSolution, instance: Instance, deadline: Deadline) -> RawSolution:
-    """Return the solver's candidates, with the best points along the gradient for outputs that it has not begun."""
+def _candidates(
+    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: GramReduction | None, k: int
+) -> RawSolution:
+    """Run the solver once, and return its candidates for the instance itself."""
+    instance = scaled.instance
+    if reduction is None:
+        raw = backend.solve(instance, settings)
+        return _without_zeros(raw, instance) if backend.certified and raw.status == "time limit" else raw
+    reduced = reduction.reduced(instance, scaled.units, k)
+    raw = backend.solve(reduced, settings)
+    if raw.nu is None or not np.all(np.isfinite(raw.nu)):
+        return raw
+    return replace(raw, nu=reduction.lift_dual(raw.nu, reduced, instance))
+
+
+def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
+    """Return the solver's candidates, with the best points along the gradient for outputs that it did not move."""
     assert raw.Z is not None
     assert raw.V is not None
     parts = instance.parts
@@ -262,16 +260,8 @@ def _without_zeros(raw: RawSolution, instance: Instance, deadline: Deadline) -> 
     Z, V = raw.Z.copy(), raw.V.copy()
     for k in missing:
         own = slice(None) if len(parts) == 1 else slice(k, k + 1)
-        Z[own], V[own] = along_gradient(parts[k], deadline)
+        Z[own], V[own] = along_gradient(parts[k])
     return replace(raw, Z=Z, V=V, W=V)
-
-
-def _certification_seconds(scaled: ScaledProblem, deadline: Deadline) -> float:
-    """Return about how long the certification of a solver's result takes; 0 without a time limit."""
-    instance = scaled.instance
-    each = _CERTIFICATE * float(instance.size) ** 3 + _PASSES * instance.map.n_rows * float(instance.size) ** 2
-    operations = instance.n_blocks * each
-    return min(deadline.seconds(operations), _LARGEST_RESERVE * deadline.left)
 
 
 def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
@@ -295,8 +285,7 @@ def _solve_apart(
         try:
             reduction = GramReduction(scaled.parts[0].instance, targets, settings.reductions, settings.deadline)
         except TimeOver:
-            raw = RawSolution(status="time limit")
-            return finish(scaled, raw, solver=backend.name, tol=settings.tol, deadline=settings.deadline)
+            return finish(scaled, RawSolution(status="time limit"), solver=backend.name, tol=settings.tol)
     # Do not send the cache to other processes: the reduction holds what they need.
     settings = replace(settings, reductions=None)
     if not scaled.problem.separable:
@@ -311,24 +300,18 @@ def _solve_output(
     part: ScaledProblem, solver: str, settings: Settings, reduction: GramReduction | None, k: int
 ) -> Relaxation:
     """Solve one output; pass the solver by name, since functions changed at run time cannot cross processes."""
-    return _zero_if_optimal(part, settings) or _best_of_attempts(part, BACKENDS[solver], settings, reduction, k)
+    return _zero_if_optimal(part, settings.tol) or _best_of_attempts(part, BACKENDS[solver], settings, reduction, k)
 
 
 # -- the zero point ----------------------------------------------------------------------------------------
 
 
-def _zero_if_optimal(scaled: ScaledProblem, settings: Settings) -> Relaxation | None:
-    """Return the zero point if the data prove it optimal or if there is no time for anything else; otherwise None."""
+def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
+    """Return the zero point if the data prove it optimal; otherwise None."""
     start = time.perf_counter()
-    if not settings.deadline.tolerates(scaled.instance.pass_operations):
-        # There is no time for even one pass over the data.
-        return finish(
-            scaled, RawSolution(status="time limit"), solver="none", tol=settings.tol, deadline=settings.deadline
-        )
     if _some_neuron_pays(scaled.instance):
         return None
-    raw = RawSolution(status="not needed")
-    zero = finish(scaled, raw, solver="none", tol=settings.tol, deadline=settings.deadline)
+    zero = finish(scaled, RawSolution(status="not needed"), solver="none", tol=tol)
     return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ZERO_GAP else None
 
 

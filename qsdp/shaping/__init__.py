@@ -2,14 +2,12 @@
 
 from qsdp.shaping.covariance import SignCovariance, covariances_of, shape_block, shape_covariance
 from qsdp.shaping.methods import GAMMA, SHAPINGS, smallest_diagonal
-from qsdp.shaping.roots import root_operations
 
 __all__ = [
     "GAMMA",
     "SHAPINGS",
     "SignCovariance",
     "covariances_of",
-    "root_operations",
     "shape_block",
     "shape_covariance",
     "smallest_diagonal",

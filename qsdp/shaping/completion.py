@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
@@ -27,9 +27,6 @@ _FIRST_GAP, _LAST_GAP, _SHRINKAGE = 0.1, 4e-9, 0.2
 #: Parts of the curvature below this share of the largest part are left out: Newton's method takes as many steps as with
 #: all parts, each in a third of the time.
 _NEGLIGIBLE = 1e-7
-
-#: Operations of a step, as a multiple of N^3: eigenvectors, singular vectors of a half, and about twenty products.
-_STEP = 3.0 * EIGENVECTORS
 
 
 class _Bounds(NamedTuple):
@@ -88,7 +85,7 @@ def largest_constant(
     tolerance : float
         Relative accuracy of c, from below.
     deadline : Deadline
-        Deadline; a step that would end later is not begun.
+        Checked before each step.
 
     Returns
     -------
@@ -118,7 +115,7 @@ def largest_constant(
         return None
     weights, gap, c, found = np.full(N, 1.0 / N), _FIRST_GAP, least, None
     for _ in range(_MAX_STEPS):
-        if not deadline.affords(_STEP * float(N) ** 3):
+        if deadline.over:
             break
         P, lower, slope, curvature = _bounds(Z, weights, c)
         if P.diagonal().max() <= 1.0:

@@ -18,7 +18,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
 from qsdp.shaping.methods import SHAPINGS, scaled_block
-from qsdp.shaping.roots import root_operations, smallest_eigenvalue
+from qsdp.shaping.roots import smallest_eigenvalue
 
 __all__ = ["SignCovariance", "covariances_of", "shape_block", "shape_covariance"]
 
@@ -129,8 +129,8 @@ def shape_covariance(
         proportional to c, and the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
         program (27), at the cost of a solve. It has the Q12 of the closed form and other diagonal blocks.
     time_limit : float, optional
-        Limit in seconds, > 0. After it, "adaptive" takes the largest constant found and "sdp" the blocks found. If none
-        was found, both use the closed form. The closed form itself is not interrupted.
+        Limit in seconds, > 0, checked between iterations; what runs is finished. After it, "adaptive" takes the largest
+        constant found and "sdp" the blocks found. If none was found, both use the closed form.
     verbose : bool or int, default=False
         Show a progress bar of the outputs on the standard error or in the notebook.
 
@@ -160,22 +160,13 @@ def shape_covariance(
     return covariances_of(relaxation, method, Deadline.after(time_limit), check_verbose(verbose))
 
 
-def covariances_of(
-    relaxation: Relaxation, method: str, deadline: Deadline, verbose: bool | int = False, *, within: bool = False
-) -> Any:
-    """Compute the result of `shape_covariance` until a deadline.
-
-    If `within` is True, outputs whose covariance and root would end too late get the covariance of the zero point.
-    """
+def covariances_of(relaxation: Relaxation, method: str, deadline: Deadline, verbose: bool | int = False) -> Any:
+    """Compute the result of `shape_covariance` until a deadline."""
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
     with progress(verbose) as stages, stages.stage("shape") as bar:
         for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True):
             bar.count(len(covariances), problem.n_outputs)
-            # Time must also remain for the decompositions of sampling.
-            needed = (1.0 + len(covariances)) * root_operations(len(Z))
-            if within and not deadline.tolerates(needed):
-                rho = 0.0
             covariances.append(
                 shape_block(
                     Z,

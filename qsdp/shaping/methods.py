@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.backends.conic import was_interrupted
@@ -26,9 +26,6 @@ GAMMA = math.asinh(1.0)
 #: no inner level occurs. With several replicas, giving up a hundredth of c keeps some inner levels and usually lowers
 #: the sampling variance, by up to a tenth.
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
-
-#: Number of iterations of the paper's program for which there must be time before it is begun.
-_ITERATIONS = 10.0
 
 
 def _identity(size: int) -> FloatArray:
@@ -61,7 +58,7 @@ def smallest_diagonal(
     tol, largest_excess : float, default=1e-3, 2e-2
         Relative excess of the diagonal over `rho` at which to stop, and beyond which the given V is kept.
     deadline : Deadline
-        Deadline; a reweighting that would end later is not begun.
+        Checked before each reweighting.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def smallest_diagonal(
     """
     weights, largest = np.ones(len(Z)), math.inf
     for _ in range(rounds):
-        if not deadline.affords(EIGENVECTORS * float(len(Z)) ** 3):
+        if deadline.over:
             break
         absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
@@ -153,8 +150,7 @@ def _adaptive(
 def _sdp(
     Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
 ) -> _Shaped:
-    # An iteration projects a matrix of side 2N; forming the program takes longer than a few iterations.
-    if not deadline.affords(_ITERATIONS * EIGENVECTORS * float(2 * len(Z)) ** 3):
+    if deadline.over:
         return _krivine(Z, V, rho, replicas, deadline)
     import cvxpy as cp
 

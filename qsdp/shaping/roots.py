@@ -9,11 +9,10 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from qsdp._utils.deadline import EIGENVALUES, EIGENVECTORS, FACTOR
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["CovarianceRoot", "halves", "root_of", "root_operations", "smallest_eigenvalue"]
+__all__ = ["CovarianceRoot", "halves", "root_of", "smallest_eigenvalue"]
 
 #: Largest side of a matrix whose symmetric root is taken: its eigenvectors take 40 ms. At side 2000, a triangular
 #: factor takes 0.06 s and eigenvectors take 1.3 s.
@@ -25,14 +24,6 @@ _SHIFT = 4.0
 
 #: Relative accuracy of a smallest eigenvalue by Lanczos' method, in which each digit costs a few more products.
 _ACCURACY = 1e-6
-
-#: Operations of shaping and sampling one output besides decompositions, as a multiple of N^2: the passes over memory
-#: that make, read and copy matrices.
-_PASSES = 600.0
-
-#: Cost of the triangular factors of large matrices: two for the eigenvalue and two for the root, each a third of what
-#: is counted for a factor.
-_FACTORS = 4.0 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +99,6 @@ def root_of(Q: FloatArray) -> CovarianceRoot:
 def smallest_eigenvalue(Q: FloatArray) -> float:
     """Return the smallest eigenvalue of a covariance up to rounding, or to six digits for large ones."""
     return float(Q.diagonal().min()) if _is_diagonal(Q) else min(_smallest_of(half) for half in halves(Q))
-
-
-def root_operations(side: int) -> float:
-    """Return the operations of shaping and sampling one output by the closed form, for halves of the given side."""
-    decompositions = 2.0 * (EIGENVALUES + EIGENVECTORS) if side <= _LARGEST_SYMMETRIC else _FACTORS * FACTOR
-    return decompositions * float(side) ** 3 + _PASSES * float(side) ** 2
 
 
 def _smallest_of(M: FloatArray) -> float:

@@ -15,9 +15,9 @@ from qsdp._utils.stored import checked
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
+from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation import best_dual_bound
-from qsdp.result import QSDPResult
 from qsdp.shaping import SignCovariance, shape_block
 from qsdp.tabular._checks import SOLUTION_CHECKS
 

@@ -17,9 +17,9 @@ from qsdp.encoding.selection import first_clear_best
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
+from qsdp.pipeline import QSDPResult
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.result import QSDPResult
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
 from qsdp.tabular._provenance import texts_of, versions

@@ -78,10 +78,9 @@ def test_iterates_are_certified_where_someone_may_see_them(monkeypatch):
     offer = Incumbent.offer_dual
     monkeypatch.setattr(Incumbent, "offer_dual", lambda *args: offered.append(1) or offer(*args))
     counts = []
-    # A limit of steps that take no time is never near; an endless one always is.
-    for seconds, deadline in ((0.0, NEVER), (0.0, Deadline(1e6)), (np.inf, Deadline(1e6))):
-        monkeypatch.setattr("qsdp.relaxation.solvers.interior.method._NEAR_END", seconds)
-        raw = solve_interior(Instance.of(problem).normalised()[0], Limits(1e-6, 100, deadline=deadline))
+    for deadline, callback in ((NEVER, None), (Deadline(1e6), None), (NEVER, lambda progress: None)):
+        limits = Limits(1e-6, 100, deadline=deadline, callback=callback)
+        raw = solve_interior(Instance.of(problem).normalised()[0], limits)
         assert_certified(problem, raw)
         counts.append((raw.iterations, len(offered)))
         offered.clear()

@@ -9,7 +9,7 @@ from brute_force import global_optimum
 from torch_devices import DEVICE, needs_torch
 
 import qsdp
-from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp._utils.deadline import Deadline
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
@@ -265,14 +265,7 @@ def test_matrices_of_few_rows_are_decomposed_by_way_of_them(activation: str | No
     values, vectors = data.spectrum(nu, scales)
     expected = data.map.adjoint(nu) * np.outer(scales, scales)
     np.testing.assert_allclose((vectors * values) @ vectors.T, expected, atol=1e-12 * np.abs(expected).max())
-    values, vectors = data.modes(scales, NEVER)
+    values, vectors = data.modes(scales)
     expected = data._moments * np.outer(scales, scales)
     np.testing.assert_allclose((vectors * values) @ vectors.T, expected, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(values)), atol=1e-12)
-
-
-def test_no_decomposition_begins_that_would_end_too_late() -> None:
-    X = np.random.default_rng(0).standard_normal((400, 60))
-    data = ObjectiveData(qsdp.TrainingProblem(X, X[:, 0], beta=1.0).map, None, None)
-    with pytest.raises(TimeOver):
-        data.modes(np.ones(60), Deadline(1e-6))

@@ -17,10 +17,12 @@ from qsdp._utils.deadline import Deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES
+from qsdp.relaxation import bounds
 from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.solve import solve_with
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
 from qsdp.relaxation.solvers.lowrank.objective import Objective
@@ -78,6 +80,28 @@ def test_the_time_limit_counts_what_precedes_the_first_iteration(solver, outputs
     assert relaxation.solver_status == "time limit"
     assert relaxation.iterations == 0
     assert relaxation.lower_bound <= relaxation.objective
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("solver", OWN)
+def test_after_a_limit_one_cheap_certificate_follows(solver, outputs, monkeypatch):
+    problem, deadline, decompositions = problem_of(outputs), Deadline(1e6), []
+    optimum = qsdp.solve_relaxation(problem)
+
+    def expire(progress):
+        if progress.iteration >= 1:
+            deadline.expire()
+
+    decompose = bounds.spectral_bound
+    monkeypatch.setattr(bounds, "spectral_bound", lambda *args: decompositions.append(1) or decompose(*args))
+    settings = Settings(1e-9, "two-block", None, deadline=deadline, callback=expire)
+    relaxation = solve_with(problem, solver, settings, "tight")
+    assert relaxation.solver_status == "time limit"
+    assert relaxation.iterations >= 1
+    # One of the solver's dual vector and one of the gradient at its point.
+    assert len(decompositions) == 2 * outputs
+    assert 0.0 < relaxation.lower_bound <= optimum.objective
+    assert optimum.lower_bound <= relaxation.objective < problem.data_fit.value_at_zero
 
 
 # -- outputs share what depends on the data alone ---------------------------------------------------------

@@ -247,8 +247,8 @@ def test_no_time_takes_the_fallback() -> None:
     problem = TrainingProblem(X, X[:, 0], beta=1.0)
     over = Deadline(1e6)
     over.expire()
-    # Nor is the largest beta known to the last digit.
-    assert 0.8 < choose_beta(problem, deadline=over) / (FALLBACK * qsdp.beta_max(problem)) < 1.0 + 1e-9
+    # Nor is the largest beta known to the last digit: its bound is from the first iteration.
+    assert 1.0 - 1e-9 < choose_beta(problem, deadline=over) / (FALLBACK * qsdp.beta_max(problem)) < 2.0
 
 
 def test_weights_of_classes_count_no_rows() -> None:

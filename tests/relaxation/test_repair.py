@@ -6,7 +6,6 @@ from brute_force import random_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp._utils.deadline import Deadline
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
@@ -86,22 +85,3 @@ def test_useless_input_gives_the_zero_point(bad):
     assert rho == 0.0
     assert not Z.any()
     assert not V.any()
-
-
-def test_without_time_a_point_is_padded_instead_of_projected():
-    rng = np.random.default_rng(0)
-    problem = random_problem(0, 20, 300)
-    instance = Instance.of(problem)
-    E, F = rng.standard_normal((2, instance.size, 8))
-    A, B = E @ E.T, F @ F.T
-    blocks = [M[None] for M in (0.5 * (A - B), 0.5 * (A + B), 0.5 * (A + B))]
-    # No limit tolerates the decompositions, but one of ten seconds the triangular factors.
-    short = Deadline(10.0)
-    short.tolerates = lambda operations: operations < 10.0 * instance.size**3
-    Z, V, rho = repair_instance(instance, *blocks, stretch=False, deadline=short)
-    assert np.linalg.eigvalsh(V[0] + Z[0])[0] >= -1e-10 * rho[0]
-    assert np.linalg.eigvalsh(V[0] - Z[0])[0] >= -1e-10 * rho[0]
-    np.testing.assert_array_equal(V[0].diagonal(), np.full(instance.size, rho[0]))
-    np.testing.assert_allclose(Z[0], blocks[0][0], rtol=1e-12)
-    # A point that is far from feasible becomes none.
-    assert not np.any(repair_instance(instance, blocks[0], 0.1 * blocks[1], 0.1 * blocks[2], deadline=short)[2])

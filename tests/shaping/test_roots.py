@@ -8,7 +8,7 @@ import qsdp
 from qsdp._utils.deadline import Deadline
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
-from qsdp.shaping import GAMMA, covariances_of, roots, smallest_diagonal
+from qsdp.shaping import GAMMA, roots, smallest_diagonal
 from qsdp.shaping.roots import halves, root_of, smallest_eigenvalue
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
@@ -163,20 +163,3 @@ def test_levels_keep_the_given_diagonal_once_time_is_over():
     assert unchanged == rho
     smaller, _ = smallest_diagonal(Z, V, rho)
     assert np.trace(smaller) < 0.99 * np.trace(V)
-
-
-def test_outputs_that_would_end_too_late_have_the_zero_points_covariance(monkeypatch):
-    relaxation = relaxation_of(6, 3, outputs=3)
-    monkeypatch.setattr(Deadline, "tolerates", lambda self, operations: operations <= 2.0 * roots.root_operations(6))
-    shaped = covariances_of(relaxation, "krivine", Deadline(1.0), within=True)
-    assert [covariance.total_weight > 0.0 for covariance in shaped] == [True, True, False]
-    np.testing.assert_array_equal(shaped[2].Q, np.eye(12))
-    # Who asks for a covariance has it.
-    assert all(one.total_weight > 0.0 for one in covariances_of(relaxation, "krivine", Deadline(1.0)))
-
-
-def test_more_is_reserved_for_larger_sides_and_little_for_triangular_factors():
-    sides = [10, 100, 500, 501, 5000]
-    operations = [roots.root_operations(side) for side in sides]
-    assert operations[0] < operations[1] < operations[2]
-    assert operations[3] < operations[2] < operations[4]

@@ -30,9 +30,9 @@ from qsdp.bench.uci.trained import (
 )
 from qsdp.certificates import Certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
+from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
-from qsdp.result import QSDPResult
 from qsdp.statistics.collections import Rows
 
 __all__ = ["METHODS", "UCIMethod"]

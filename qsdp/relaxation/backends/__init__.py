@@ -43,14 +43,9 @@ _UNCERTAINTY, _MANY = 16.0, 4
 _COARSE_UNCERTAINTY = 1.5
 
 #: Operations from which a first try with low rank is worth it, its share of the chosen method's expected operations,
-#: and its share of the time. Interior-point steps run at five times the rate of its thin products. On 5000 and 20000
-#: images of 50 to 197 inputs, to 1e-3 and 1e-6 at 0.1 to 0.001 beta_max, it took 1e9 to 3e10 operations (once 8e10), a
-#: tenth to a fortieth of the time of the others. On columns of noise, it uses up its share.
+#: and its share of a time limit. Interior-point steps run at five times the rate of its thin products. On images, it
+#: takes a tenth to a fortieth of the time of the others. On columns of noise, it uses up its share.
 _FIRST_TRY, _FIRST_TRY_TIME = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}, 0.3
-
-#: If the chosen method is expected to take this many times the time left, low rank gets all of it: where splitting
-#: needs 9 and 10 times as long, it ends before its first iterations; where it needs 3 to 6 times as long, it is ahead.
-_SHORT = 8.0
 
 
 def missing(backend: Backend) -> str | None:
@@ -116,20 +111,11 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance, settings) is None
     ]
-    if own and own[0].name == INTERIOR.name:
-        least = _operations(own[0], instance, settings)
-        if least <= _NEGLIGIBLE and settings.deadline.affords(least):
-            # No other back end counts as cheaper, and predicting their operations takes a share of a small solve.
-            return own[0]
-    costs = {backend.name: _operations(backend, instance, settings) for backend in own}
-    in_time = [backend for backend in own if settings.deadline.affords(costs[backend.name])]
-    if own and not in_time:
-        # None would finish in time. The one that would finish first gets furthest, except that a few Newton steps in
-        # the dual prove little.
-        steady = [backend for backend in own if backend is not INTERIOR] or own
-        return min(steady, key=lambda backend: costs[backend.name])
-    if in_time:
-        return min(in_time, key=lambda backend: _expected(backend, costs[backend.name], instance, settings))
+    # No other back end then counts as cheaper, and predicting their operations takes a share of a small solve.
+    if own and own[0].name == INTERIOR.name and _operations(own[0], instance, settings) <= _NEGLIGIBLE:
+        return own[0]
+    if own:
+        return min(own, key=lambda backend: _expected(backend, instance, settings))
     # Looking for packages and licences takes longer than a small solve.
     reasons = {name: _refusal(other, instance, settings) or missing(other) for name, other in BACKENDS.items()}
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
@@ -143,7 +129,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
 
     If columns are correlated, as in real data, and beta is not tiny, solutions have low rank, and the low-rank method
     is many times as fast as the others. On columns of noise, it hardly ends. So it is tried with a share of the
-    operations that the chosen method is expected to take.
+    operations that the chosen method is expected to take, and with a share of the time.
     """
     cost = _operations(chosen, instance, settings)
     worthwhile, part = _FIRST_TRY.get(chosen.name, (math.inf, 0.0))
@@ -152,22 +138,15 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
         return None
     if _refusal(LOW_RANK, instance, settings) is not None:
         return None
-    if not settings.deadline.affords(cost / _SHORT):
-        return settings
-    deadline = settings.deadline.share(_FIRST_TRY_TIME)
-    if not settings.deadline.affords(cost):
-        # Neither may finish: the best point of one and the best bound of the other are combined.
-        return replace(settings, deadline=deadline)
-    still = settings.deadline.before(settings.deadline.seconds(cost))
-    return replace(settings, effort=part * cost, deadline=min(deadline, still, key=lambda one: one.left))
+    return replace(settings, effort=part * cost, deadline=settings.deadline.share(_FIRST_TRY_TIME))
 
 
-def _expected(backend: Backend, cost: float, instance: Instance, settings: Settings) -> float:
-    """Return the operations that "auto" compares, given those of a solve of typical difficulty."""
+def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
+    """Return the operations that "auto" compares: those of a solve of typical difficulty, times their uncertainty."""
     easy = instance.map.n_samples >= _MANY * instance.size * (instance.size + 1) / 2
     uncertainty = _UNCERTAINTY if settings.tol < COARSE else _COARSE_UNCERTAINTY
     factor = 1.0 if easy or backend is INTERIOR else uncertainty
-    return max(factor * cost, _NEGLIGIBLE)
+    return max(factor * _operations(backend, instance, settings), _NEGLIGIBLE)
 
 
 def _operations(backend: Backend, instance: Instance, settings: Settings) -> float:

@@ -6,13 +6,12 @@ pairs of the matrices. Before convergence, a slack need not equal its cut's valu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.solvers.interior.cone import (
@@ -57,18 +56,14 @@ def follow(
     Raises
     ------
     TimeOver
-        The next step would end too late; the state is the last one reached.
+        The deadline has passed; the state is the last one reached.
     LinAlgError
         Rounding dominates.
     """
-    seconds = 0.0
     for _ in range(_MOST_STEPS):
-        if seconds > deadline.left or deadline.over:
-            raise TimeOver
-        began = time.monotonic()
+        deadline.check()
         if _advance(newton, fit, state, dual_radius) <= goal():
             return
-        seconds = time.monotonic() - began
 
 
 def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -> float:

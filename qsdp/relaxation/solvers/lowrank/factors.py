@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
@@ -99,18 +98,11 @@ def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) ->
     return factors.on_spheres(factors.E, radii)
 
 
-def cold_factors(
-    M: FloatArray,
-    decomposed: Decomposition,
-    rng: np.random.Generator,
-    sweeps: int = 20,
-    deadline: Deadline = NEVER,
-) -> Factors:
+def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Generator, sweeps: int = 20) -> Factors:
     """Return factors of radius one with a large inner product with M: they move the predictions towards the targets.
 
     Each row moves to the maximum of its inner product, as in the mixing method, but all rows move at once. `decomposed`
-    returns eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides. No rows are
-    moved after the deadline.
+    returns eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides.
     """
     parts = []
     for k, matrix in enumerate(M):
@@ -125,8 +117,6 @@ def cold_factors(
         signs = np.repeat([1.0, -1.0], count)
         E = _unit_rows(E)
         for _ in range(sweeps):
-            if deadline.over:
-                break
             pull = matrix @ (E * signs)
             E = _unit_rows(pull + 0.1 * np.linalg.norm(pull, axis=1, keepdims=True) * E)
         # Keep the rows inside the sphere, so that the slack column is no stationary point.

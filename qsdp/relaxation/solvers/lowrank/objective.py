@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
@@ -59,24 +58,16 @@ class ObjectiveData:
         """Whether there are so few rows that matrices are decomposed through them."""
         return self.map.n_rows <= _FEW * self.map.size
 
-    def modes(self, scales: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
-        """Return all nonzero eigenvalues, with their eigenvectors, of the moments scaled from both sides.
-
-        Raises
-        ------
-        TimeOver
-            There is no time for a decomposition.
-        """
+    def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return all nonzero eigenvalues, with their eigenvectors, of the moments scaled from both sides."""
         if self.few_rows:
             weights = np.ones(self.map.n_rows) if self._weights is None else self._weights
             return self.spectrum(weights, scales, (1.0, 2.0, 1.0))
-        return _decomposed(self._moments, scales, deadline)
+        return _decomposed(self._moments, scales)
 
-    def decomposed(
-        self, M: FloatArray, nu: FloatArray, scales: FloatArray, deadline: Deadline
-    ) -> tuple[FloatArray, FloatArray]:
+    def decomposed(self, M: FloatArray, nu: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the same for the matrix M of a dual vector."""
-        return self.spectrum(nu, scales) if self.few_rows else _decomposed(M, scales, deadline)
+        return self.spectrum(nu, scales) if self.few_rows else _decomposed(M, scales)
 
     def spectrum(
         self, nu: FloatArray, scales: FloatArray, coefficients: tuple[float, float, float] | None = None
@@ -98,8 +89,7 @@ class ObjectiveData:
         return values, basis @ vectors
 
 
-def _decomposed(M: FloatArray, scales: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
-    deadline.require(EIGENVECTORS * float(len(M)) ** 3)
+def _decomposed(M: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
     values, vectors = scipy.linalg.eigh(M * np.outer(scales, scales), check_finite=False)
     return values, vectors
 
@@ -107,8 +97,8 @@ def _decomposed(M: FloatArray, scales: FloatArray, deadline: Deadline) -> tuple[
 class Objective:
     """The loss of one output, or of several coupled ones, with targets of shape (n, C), plus c times every radius."""
 
-    def __init__(self, data: ObjectiveData, fit: DataFit, dual_radius: float, deadline: Deadline = NEVER) -> None:
-        self.data, self.fit, self.dual_radius, self.deadline = data, fit, dual_radius, deadline
+    def __init__(self, data: ObjectiveData, fit: DataFit, dual_radius: float) -> None:
+        self.data, self.fit, self.dual_radius = data, fit, dual_radius
 
     def at(self, factors: Factors) -> Point:
         """Return the point of these factors, with each output scaled to the minimum along its ray."""
@@ -229,7 +219,7 @@ class Point:
             own = self.factors.columns(block)
             roots = 1.0 / np.sqrt(self.stiffness[:, block])
             data = self.objective.data
-            values, vectors = data.modes(roots, self.objective.deadline)
+            values, vectors = data.modes(roots)
             used = np.abs(self.factors.signs[own])
             gram = data.quick.gram(self._quick_image, own, self.curvature.diagonal[:, block]) * np.outer(used, used)
             sizes, rotation = scipy.linalg.eigh(gram, check_finite=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import EIGENVALUES, EIGENVECTORS, FACTOR, Deadline, TimeOver
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import DirectEvaluation
@@ -60,20 +60,13 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
 
     If the gap exceeds `tol`, better weights are computed.
     """
-    shape, deadline, cube = evaluation.instance.target.shape, incumbent.deadline, float(evaluation.instance.size) ** 3
-    if not deadline.tolerates(2.0 * FACTOR * cube + evaluation.instance.pass_operations):
-        # There would be no time to repair the point.
-        raise TimeOver
-    nu = evaluation.nu(point.nu.reshape(shape))
+    nu = evaluation.nu(point.nu.reshape(evaluation.instance.target.shape))
     M = evaluation.adjoints(nu)
     evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
     floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
     z, directions, data = np.empty((len(M), M.shape[1])), [], point.objective.data
-    each = EIGENVALUES * cube + (0.0 if data.few_rows else EIGENVECTORS * cube)
     for block, matrix in enumerate(M):
-        if deadline.late or not deadline.tolerates(each):
-            raise TimeOver
         column = (nu.T if nu.ndim == 2 else nu[None])[block]
         raised = _raised(matrix, np.maximum(point.z[:, block], 0.0), floor)
         roots = np.sqrt(raised)

@@ -72,8 +72,7 @@ def solve_low_rank(
 
     def prepare(small: Instance) -> SolvePart:
         assert isinstance(small.map, QuadraticMap)
-        # Copies of the data take about as long as a pass over them.
-        limits.deadline.require(small.pass_operations)
+        limits.deadline.check()
         data = ObjectiveData(small.map, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
@@ -99,21 +98,20 @@ def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: 
                 share = min(_START * limits.tol, _START)
                 factors = factors_of(start.V + start.Z, start.V - start.Z, share)
             else:
-                factors = _along_gradient(evaluation, data, limits.deadline)
+                factors = _along_gradient(evaluation, data)
             target = instance.target.reshape(len(instance.target), -1)
-            objective = Objective(data, replace(instance.fit, target=target), instance.dual_radius, limits.deadline)
+            objective = Objective(data, replace(instance.fit, target=target), instance.dual_radius)
             status = follow(objective, factors, incumbent, evaluation, limits.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
     return incumbent.solution(status)
 
 
-def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData, deadline: Deadline) -> Factors:
-    deadline.require(evaluation.instance.pass_operations)
+def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData) -> Factors:
     dual = evaluation.nu(evaluation.instance.zero_dual)
     M, columns = evaluation.adjoints(dual), dual.T if dual.ndim == 2 else [dual]
 
     def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return data.decomposed(M[k], columns[k], scales, deadline)
+        return data.decomposed(M[k], columns[k], scales)
 
-    return cold_factors(M, decomposed, np.random.default_rng(0), deadline=deadline)
+    return cold_factors(M, decomposed, np.random.default_rng(0))

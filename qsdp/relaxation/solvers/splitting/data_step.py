@@ -13,7 +13,6 @@ and all outputs share its factorisation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,19 +58,16 @@ class KernelStep:
         self,
         data: QuadraticMap,
         weights: FloatArray | None = None,
-        deadline: Deadline = NEVER,
         dtype: npt.DTypeLike = np.float64,
         device: str | None = None,
     ) -> None:
-        self._data, self._weights, self._deadline = data, _column(weights), deadline
+        self._data, self._weights = data, _column(weights)
         self.passes, self._library = _passes(data, device), library_of(device, dtype)
         self.side = data.n_rows
         self._kernel = self._library.empty((self.side, self.side))
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
-        n = float(self.side)
-        self._deadline.require(n**3 / 3.0 + 2.0 * n * n * self._data.size)
         self._outer = np.outer(delta, delta)
         self._compliance = 0.5 / (w * self._weights)
         _fill_kernel(self._library, self._data, delta, self._kernel)
@@ -99,20 +95,18 @@ class GramStep:
         gram: npt.NDArray[Any],
         products: FloatArray | None = None,
         weights: FloatArray | None = None,
-        deadline: Deadline = NEVER,
         device: str | None = None,
     ) -> None:
         self.passes, self._products = _passes(data, device), products
         self.library = library_of(device, gram.dtype)
         self.gram = self.library.take(gram)
-        self._weights, self._deadline = _column(weights), deadline
+        self._weights = _column(weights)
         self.side = len(gram)
         self._first, self._second, _ = symmetric_basis(data.size)
         self._scaled = self.library.empty(gram.shape)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
-        self._deadline.require(float(self.side) ** 3 / 3.0)
         self._outer = np.outer(delta, delta)
         self._scale = 1.0 / (delta[self._first] * delta[self._second])
         self._ridge = 0.5 / w
@@ -221,18 +215,13 @@ def operations(instance: Instance, tol: float) -> float:
     cones = 2.0 * 15.0 * instance.size**3 * instance.n_blocks
     # The prox and the products of every iteration are bound by memory rather than by arithmetic.
     prox = 0.0 if instance.fit.quadratic else 200.0 * instance.target.size
-    return min(cost.total for cost in _costs(instance, tol).values()) + _ITERATIONS * (cones + prox)
+    return min(_costs(instance, tol).values()) + _ITERATIONS * (cones + prox)
 
 
-def choose_step(instance: Instance, tol: float, deadline: Deadline = NEVER) -> str:
-    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations and fits into memory.
-
-    A system whose setup would take more than half of the time left is not chosen; "iterative" has no setup.
-    """
-    half = deadline.share(0.5)
+def choose_step(instance: Instance, tol: float) -> str:
+    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations and fits into memory."""
     costs = _costs(instance, tol)
-    affordable = {name: cost for name, cost in costs.items() if half.affords(cost.setup)} or costs
-    return min(affordable, key=lambda name: affordable[name].total)
+    return min(costs, key=costs.__getitem__)
 
 
 def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
@@ -247,26 +236,19 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     return np.float32 if largest_magnitude(data.X) < _LARGEST_SINGLE else np.float64
 
 
-@dataclass(frozen=True)
-class _Cost:
-    """Operations of a data step, before the first iteration and in total, at the rate of factorisations."""
-
-    setup: float
-    total: float
-
-
-def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
+def _costs(instance: Instance, tol: float) -> dict[str, float]:
+    """Return the operations of each data step in a solve, at the rate of factorisations."""
     n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
     p = N * (N + 1) // 2
     pass_over = 4.0 * n * N * N * C
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
-    def factored(step: str, side: float, once: float, again: float, passes: float) -> _Cost:
+    def factored(step: str, side: float, once: float, again: float, passes: float) -> float:
         """Return the cost if forming the matrix takes `once` operations, and `again` operations for every metric."""
         share = bytes_of[step] / 8.0
         metric = share * (again + side**3 / 3.0)
         iterations = _ITERATIONS * (share * 10.0 * side * side * C + passes)
-        return _Cost(share * once + metric, share * once + _FACTORISATIONS * metric + iterations)
+        return share * once + _FACTORISATIONS * metric + iterations
 
     # Matrix products are twice as fast as factorisations.
     once = 0.5 * gram_operations(n, N) if isinstance(instance.map, QuadraticMap) else float(n) * p * p
@@ -276,7 +258,7 @@ def _costs(instance: Instance, tol: float) -> dict[str, _Cost]:
     costs = {
         "kernel": factored("kernel", n, 0.0, 2.0 * n * n * N, pass_over),
         "gram": gram,
-        "iterative": _Cost(0.0, _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C)),
+        "iterative": _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C),
     }
     for step, side in (("kernel", n), ("gram", p)):
         if 2 * bytes_of[step] * side * side > _MEMORY:

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.deadline import EIGENVECTORS, Deadline
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
@@ -84,7 +84,7 @@ def solve_splitting(
     incumbent: Incumbent | None = None
     spent, deadline = 0.0, limits.deadline
     try:
-        name = choose_step(instance, limits.tol, deadline) if step == "auto" else step
+        name = choose_step(instance, limits.tol) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
         data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
         if dtype == np.float32:
@@ -92,7 +92,9 @@ def solve_splitting(
         # The cost of the search is negligible compared with iterations with large systems.
         search = WeightSearch(distance=2) if data_step.side >= _MANY_ROWS else WeightSearch()
         incumbent = Incumbent(evaluation, limits, search)
-        iteration = _Iteration(instance, data_step, evaluation, start, deadline, rule or MetricRule())
+        # The first factorisation follows.
+        deadline.check()
+        iteration = _Iteration(instance, data_step, evaluation, start, rule or MetricRule())
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
     except tuple(STOPS) as error:
@@ -154,13 +156,13 @@ def _make_steps(
     data = instance.map
     weights = instance.fit.weights
     if isinstance(data, QuadraticMap) and step == "kernel":
-        return KernelStep(data, weights, deadline, dtype, device), DirectEvaluation(instance)
+        return KernelStep(data, weights, dtype, device), DirectEvaluation(instance)
     if isinstance(data, QuadraticMap) and step == "iterative":
         return IterativeStep(data, weights, deadline, device), DirectEvaluation(instance)
     gram, products = gram_in_basis(instance, reductions, deadline, dtype, device)
     if not instance.fit.quadratic:
-        return GramStep(data, gram, None, weights, deadline, device), DirectEvaluation(instance)
-    made = GramStep(data, gram, products, None, deadline, device)
+        return GramStep(data, gram, None, weights, device), DirectEvaluation(instance)
+    made = GramStep(data, gram, products, None, device)
     return made, GramEvaluation(instance, made.gram, products, made.library)
 
 
@@ -173,10 +175,9 @@ class _Iteration:
         step: DataStep,
         evaluation: Evaluation,
         start: RawSolution | None,
-        deadline: Deadline,
         rule: MetricRule,
     ) -> None:
-        self._instance, self._data, self._step, self._deadline = instance, instance.map, step, deadline
+        self._instance, self._data, self._step = instance, instance.map, step
         self._evaluation, self.rule = evaluation, rule
         self._squared = instance.fit.quadratic
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
@@ -210,7 +211,7 @@ class _Iteration:
         M = instance.adjoints(instance.zero_dual)
         z = np.abs(M[own]).sum(axis=(0, 2))
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
-        radii = np.array([_radius(matrix, self._deadline) for matrix in M])
+        radii = np.array([_radius(matrix) for matrix in M])
         ray = self._evaluation.point(M)
         radius = np.array([radii.sum()]) if instance.loss.coupled else radii
         costs = instance.dual_radius * radius
@@ -287,8 +288,8 @@ class _Iteration:
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
         # The threads of the factorisation and its solves slow down small decompositions.
         with few_threads(small=len(squares) <= _ONE_THREAD and self._step.side >= _MANY_ROWS):
-            self.A[own], self._UA[own] = _split(moved_A, self._deadline)
-            self.B[own], self._UB[own] = _split(moved_B, self._deadline)
+            self.A[own], self._UA[own] = _split(moved_A)
+            self.B[own], self._UB[own] = _split(moved_B)
         if moved_p:
             self._p[:, own], self._u[:, own] = self._prox(moved_p[0] / self._roots)
         self._T[own] = T
@@ -378,11 +379,10 @@ class _Iteration:
         self._set_metric(delta, w)
 
 
-def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatArray]:
+def _split(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the positive and the negative semidefinite part of each matrix; they add up to the matrix."""
     positive = np.empty_like(matrices)
     for k, matrix in enumerate(matrices):
-        deadline.require(EIGENVECTORS * float(len(matrix)) ** 3)
         # For all eigenvectors, divide and conquer takes an eighth less time than SciPy's default driver.
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False, driver="evd")
         first = int(np.searchsorted(values, 0.0))
@@ -396,8 +396,7 @@ def _split(matrices: FloatArray, deadline: Deadline) -> tuple[FloatArray, FloatA
     return positive, matrices - positive
 
 
-def _radius(M: FloatArray, deadline: Deadline) -> float:
+def _radius(M: FloatArray) -> float:
     """Return the largest diagonal entry of the absolute value of a symmetric matrix."""
-    deadline.require(EIGENVECTORS * float(len(M)) ** 3)
     values, vectors = scipy.linalg.eigh(M, check_finite=False)
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())
