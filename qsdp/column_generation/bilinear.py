@@ -32,11 +32,8 @@ _CHEAP = 28
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
 
-#: Neurons sampled from a relaxation, and share of the dual radius that pricing values of seeds must reach.
-_SAMPLED, _SEED = 500, 0.8
-
-#: Atoms of a round beyond `ATOMS`: a share of the most neurons that an optimum may need, and their maximum.
-_ATOMS, _MOST_ATOMS = 0.3, 1000
+#: Neurons sampled from a relaxation, to start from.
+_SAMPLED = 500
 
 #: Most starts of a search near the current neurons, so that wide inputs have rounds as well.
 _NEAR = 10_000
@@ -155,18 +152,13 @@ class _BilinearPricing:
         self.floor, self.oracle = floor, BilinearOracle(problem.size)
         #: Whether no proof has been given up, and number of rounds since the last one.
         self._open, self._waited = True, 0
-        #: Number of atoms of a round, larger if an optimum may need many.
-        neurons = min(problem.n_samples, problem.size * (problem.size + 1) // 2)
-        self._n_atoms = max(ATOMS, min(_MOST_ATOMS, int(_ATOMS * neurons)))
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
-        """Return atoms near the neurons of networks whose pricing values reach most of their penalty."""
-        dual_radius = Instance.of(self.problem).dual_radius
+        """Return the atoms of largest pricing values near the neurons of networks."""
         starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
         results = [
             self.oracle.search(
                 self.problem.adjoint(column),
-                threshold=_SEED * dual_radius,
                 starts=starts,
                 n_starts=0,
                 max_atoms=2 * _SAMPLED,
@@ -212,7 +204,7 @@ class _BilinearPricing:
                 threshold=master.instance.dual_radius,
                 starts=self._neighbours(master, k),
                 n_starts=n_starts,
-                max_atoms=max(20, self._n_atoms // len(matrices)),
+                max_atoms=max(20, ATOMS // len(matrices)),
                 rng=self.rng,
                 time_limit=self.deadline.time_limit,
             )
@@ -240,7 +232,7 @@ class _BilinearPricing:
             self.oracle.prove(
                 M,
                 threshold=master.instance.dual_radius,
-                max_atoms=max(20, self._n_atoms // len(matrices)),
+                max_atoms=max(20, ATOMS // len(matrices)),
                 incumbent=incumbent,
                 slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
                 time_limit=deadline.share(1.0 / (len(matrices) - k)).time_limit,

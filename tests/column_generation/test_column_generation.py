@@ -464,7 +464,7 @@ def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     X = rng.standard_normal((40, 12))
     problem = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(40), beta=0.1)
     relaxation = solve_relaxation(problem)
-    result = column_generation(problem, time_limit=None, relaxation=relaxation, callback=stop_after(6))
+    result = column_generation(problem, time_limit=None, relaxation=relaxation, callback=stop_after(3))
     check_valid(result, problem)
     assert result.lower_bound > 1.01 * relaxation.lower_bound
     # The rounds tell the same bound as the certificate, which carries the cuts.
