@@ -102,12 +102,11 @@ def bilinear_part(
             master,
             pricing,
             tol=tol,
-            deadline=deadline,
             floor=lambda: floor.value,
             raise_floor=floor.improve,
             report=report,
         )
-        atoms, weights = master.support(outcome.accuracy, deadline)
+        atoms, weights = master.support(outcome.accuracy)
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import relative
 from qsdp.column_generation.master import Atoms, DualProof, Master
 from qsdp.pricing import BoundTree, OracleResult
@@ -111,19 +110,18 @@ def generate(
     pricing: Callable[[Master, float], PricingResult],
     *,
     tol: float,
-    deadline: Deadline = NEVER,
     floor: Callable[[], float] = lambda: 0.0,
     raise_floor: Callable[[], bool] = lambda: False,
     report: Callable[[Round], None] = lambda one: None,
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
-    The master is changed in place and holds the last atoms on return. `pricing` takes the master and the relative gap
-    reached. `floor` returns a lower bound known from elsewhere, in units of the master's instance, which may grow with
-    the rounds. Once columns no longer help, `raise_floor` is called until it returns false or time is over. The status
-    is "optimal", "time limit", "stalled" or "interrupted".
+    The master, which has the deadline, is changed in place and holds the last atoms on return. `pricing` takes the
+    master and the relative gap reached. `floor` returns a lower bound known from elsewhere, in units of the master's
+    instance, which may grow with the rounds. Once columns no longer help, `raise_floor` is called until it returns
+    false or time is over. The status is "optimal", "time limit", "stalled" or "interrupted".
     """
-    rounds = _Rounds(master, pricing, tol, deadline, floor, report)
+    rounds = _Rounds(master, pricing, tol, floor, report)
     try:
         status = rounds.add_columns() or rounds.raise_floor(raise_floor)
     except KeyboardInterrupt:
@@ -139,11 +137,10 @@ class _Rounds:
         master: Master,
         pricing: Callable[[Master, float], PricingResult],
         tol: float,
-        deadline: Deadline,
         floor: Callable[[], float],
         report: Callable[[Round], None],
     ) -> None:
-        self.master, self._pricing, self._tol, self._deadline = master, pricing, tol, deadline
+        self.master, self._pricing, self._tol, self._deadline = master, pricing, tol, master.deadline
         self._floor, self._report = floor, report
         self.proof: DualProof | None = None
         self.priced: PricingResult | None = None
@@ -154,7 +151,7 @@ class _Rounds:
         master, accuracy = self.master, _COARSEST
         least, since, proven = np.inf, 0, False
         while since < _PATIENCE:
-            master.solve(accuracy, self._deadline)
+            master.solve(accuracy)
             unpulled = master.pull(_PULL) if since and proven else None
             found = self._price()
             proven = bool(np.isfinite(found.upper))

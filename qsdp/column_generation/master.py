@@ -168,7 +168,8 @@ class Master:
         Instance of a scalar problem, or of all outputs of a coupled one, in its own units. Its dual radius w is the
         penalty of a weight of one.
     deadline : Deadline
-        The reduction of many rows to fewer stops there; all rows are used then.
+        Checked between iterations of every solution. The reduction of many rows to fewer stops there, and all rows are
+        used then.
 
     Attributes
     ----------
@@ -179,7 +180,7 @@ class Master:
     """
 
     def __init__(self, instance: Instance, deadline: Deadline = NEVER) -> None:
-        self.instance = instance
+        self.instance, self.deadline = instance, deadline
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
         self._constant = 0.0
@@ -188,7 +189,7 @@ class Master:
         p = instance.size * (instance.size + 1) // 2
         if instance.target.ndim == 1 and GramReduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
-                self._reduce(deadline)
+                self._reduce()
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
@@ -199,8 +200,8 @@ class Master:
         self._dual = self._lifted(self._working.fit.zero_dual)
         self._centre = self._dual
 
-    def _reduce(self, deadline: Deadline) -> None:
-        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=deadline)
+    def _reduce(self) -> None:
+        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=self.deadline)
         self._working = reduced = reduction.reduced(self.normal, self.units, 0)
         self._reduction = reduction, reduced
         self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
@@ -242,17 +243,17 @@ class Master:
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
 
-    def solve(self, tol: float, deadline: Deadline = NEVER) -> None:
+    def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`; a solution stopped at the deadline only counts if it is better."""
         if not len(self.atoms):
             return
-        solution = self._solve(tol, deadline=deadline)
+        solution = self._solve(tol)
         if self._reduction is not None:
             true = self._objective(solution.weights)
             if abs(solution.objective + self._constant - true) > _LOST * true:
                 self._restore()
-                solution = self._solve(tol, deadline=deadline)
-        if not deadline.over or solution.objective < self._inner_objective():
+                solution = self._solve(tol)
+        if not self.deadline.over or solution.objective < self._inner_objective():
             self.weights = solution.weights
             self.objective = (solution.objective + self._constant) * self.units.value
             self._dual = self._lifted(solution.nu)
@@ -278,10 +279,8 @@ class Master:
         fit = self._working.fit
         return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
-    def _solve(
-        self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL, *, deadline: Deadline = NEVER
-    ) -> RestrictedSolution:
-        working = self._working
+    def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
+        working, deadline = self._working, self.deadline
         share = 1.0
         if self._constant:
             # The gap is relative to the whole objective, most of which may be the constant.
@@ -372,12 +371,12 @@ class Master:
             self._growing.select(rows)
         self._known = set(self.atoms.keys())
 
-    def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
+    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
         """Return few atoms, at most n per output, with weights that solve the restricted problem.
 
         The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
         """
-        self.solve(tol, deadline)
+        self.solve(tol)
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
@@ -386,11 +385,11 @@ class Master:
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
             penalties = np.full(int(mine.sum()), dual_radius)
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, deadline)
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, self.deadline)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # The remaining weights compensate for those left out and for rounding.
-            again = self._solve(tol, few, deadline=deadline)
+            again = self._solve(tol, few)
             if again.objective < self._evaluate(few, few_weights):
                 few_weights = again.weights
         # Fewer neurons must not cost accuracy.

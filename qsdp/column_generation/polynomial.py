@@ -64,8 +64,8 @@ def polynomial_result(
         return PricingResult.of([proven])
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, deadline=deadline, report=report)
-        atoms, weights = master.support(outcome.accuracy, deadline)
+        outcome = generate(master, pricing, tol=tol, report=report)
+        atoms, weights = master.support(outcome.accuracy)
     network = settled_network(_polynomial_network(problem, atoms, weights), problem)
     objective = network.objective(problem)
     bound = _polynomial_bound(problem, master.instance, outcome)

@@ -253,10 +253,10 @@ def _support(
         return PricingResult(Atoms.of_outputs(atoms), max(uppers), max(uppers))
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, deadline=deadline, report=report)
+        outcome = generate(master, pricing, tol=tol, report=report)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        return master.support(deadline=deadline)
+        return master.support()
 
 
 def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:

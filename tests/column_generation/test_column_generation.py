@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -447,6 +448,19 @@ def test_the_round_in_which_time_ends_is_the_last(problem: TrainingProblem, monk
     assert sum(one.output == 0 for one in result.history) == 2
     assert result.lower_bound <= optimum
     assert optimum * (1 - 1e-7) <= result.objective <= at_zero(problem)
+
+
+@pytest.mark.usefixtures("expensive")
+def test_without_a_limit_the_speed_of_the_machine_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(2, 8, 40, beta=0.05)
+    results = [solve(problem, time_limit=None)]
+    for tick in (0.0, 1e4):
+        clock = itertools.count()
+        monkeypatch.setattr("qsdp._utils.deadline.time.monotonic", lambda: tick * next(clock))  # noqa: B023
+        results.append(solve(problem, time_limit=None))
+    histories = [[dataclasses.replace(one, seconds=0.0) for one in result.history] for result in results]
+    assert histories[0] == histories[1] == histories[2]
+    assert len({result.lower_bound for result in results}) == 1
 
 
 def stop_after(rounds: int) -> Callable[[Round], None]:

@@ -301,10 +301,12 @@ def test_without_time_the_last_solution_is_kept(loss: str) -> None:
     U, V = random_neurons(np.random.default_rng(1), 30, problem)
     added = master.add(both_signs(U, V))
     assert added > 0
-    master.solve(1e-9, Deadline(0.0))
+    master.deadline = Deadline(0.0)
+    master.solve(1e-9)
     assert master.objective == before
     assert np.array_equal(master.nu, nu)
     assert np.array_equal(master.weights, np.concatenate([weights, np.zeros(added)]))
+    master.deadline = Deadline()
     master.solve(1e-9)
     assert master.objective < before
 
@@ -423,14 +425,13 @@ def test_dual_vectors_are_pulled_after_proven_rounds_that_did_not_help(proven: b
     class Stalled:
         """A master that does not improve, in which no atom is missing at a dual vector that was pulled."""
 
-        objective, atoms, n_neurons = 1.0, (), 0
+        objective, atoms, n_neurons, deadline = 1.0, (), 0, Deadline()
 
         def __getattr__(self, name: str) -> Any:
             def called(*args: Any) -> Any:
                 if name in {"solve", "pull", "release", "add"}:
                     calls.append(name)
                 answers = {
-                    "solve": True,
                     "pull": np.zeros(1),
                     "gap": 0.5,
                     "proof": DualProof(0.5, np.zeros(1), 1.0, 0.0),
