@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import EIGENVALUES, FACTOR, Deadline
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_real, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
@@ -78,9 +78,9 @@ def certify(
         "float" bounds are those of the convex fit of such a function, as least squares is for the squared loss. Other
         losses can leave 0, too, if multipliers are too near the ends of their domain, as in nearly separable classes.
     time_limit : float, optional
-        Limit in seconds, > 0, for the relaxation, if it is solved here, and for exact pricing. An unfinished maximum
-        still has a valid bound, but the `bound_type` of the certificate is then "sdp". No pass over batches
-        starts after the limit; a running pass is finished.
+        Seconds, > 0, checked between iterations of a relaxation that is solved here and during exact pricing; then the
+        bound is computed. An unfinished maximum still has a valid bound, but the certificate's `bound_type` is then
+        "sdp". No pass over batches starts after the limit; a running pass is finished.
     verbose : bool or int, default=False
         Show a progress bar of the maxima, or of the rows of batches, on the standard error or in the notebook.
 
@@ -102,35 +102,50 @@ def certify(
     exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     count = check_integer("passes", passes, minimum=1)
+    request = _Request(exact, arithmetic == "verified", Deadline.after(time_limit), check_verbose(verbose))
     if isinstance(problem, SufficientStatistics):
         problem, beta = _of_statistics(network, problem, relaxation, beta), None
         relaxation = relaxation if relaxation is not None and relaxation.problem == problem else None
-    if not isinstance(problem, TrainingProblem):
-        deadline = Deadline.after(time_limit)
-        return _of_batches(network, problem, relaxation, beta, count, exact, arithmetic, deadline, verbose)
+    elif not isinstance(problem, TrainingProblem):
+        return _of_batches(network, problem, relaxation, beta, count, request)
     if beta is not None or count > 1:
         raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem has its own beta")
+    return _of_problem(network, problem, relaxation, request)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked for besides a bound: exact pricing, verified arithmetic, an end in time, and a progress bar."""
+
+    exact: bool
+    verified: bool
+    deadline: Deadline
+    verbose: bool | int
+
+
+def _of_problem(
+    network: BilinearNetwork, problem: TrainingProblem, relaxation: Relaxation | None, request: _Request
+) -> Certificate:
     check_fits(network, problem)
-    if arithmetic == "verified":
+    if request.verified:
         problem.require_rows("arithmetic='verified'")
         check_guarded(problem.loss)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
-    if exact:
+    if request.exact:
         check_memory(problem, proven=True)
-    deadline = Deadline.after(time_limit)
-    with progress(check_verbose(verbose)) as stages:
+    with progress(request.verbose) as stages:
         if relaxation is None:
-            share = deadline.share(0.5 if exact else 1.0)
-            relaxation = solve_relaxation(problem, time_limit=share.time_limit, verbose=verbose)
+            limit = request.deadline.share(0.5 if request.exact else 1.0).time_limit
+            relaxation = solve_relaxation(problem, time_limit=limit, verbose=request.verbose)
         with stages.stage("certify") as bar:
             certificate = _of_relaxation(network, relaxation)
-            for priced in _exact(network, relaxation, deadline, bar) if exact else ():
+            for priced in _exact(network, relaxation, request.deadline, bar) if request.exact else ():
                 # An exact bound may fall short of the relaxation's by its own allowance for rounding.
                 preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
                 if priced.lower_bound >= (1.0 - _TIE if preferred else 1.0) * certificate.lower_bound:
                     certificate = priced
-            return guarded(certificate) if arithmetic == "verified" else certificate
+            return guarded(certificate) if request.verified else certificate
 
 
 def _of_statistics(
@@ -151,10 +166,7 @@ def _of_batches(
     relaxation: Relaxation | None,
     beta: float | None,
     passes: int,
-    exact: bool,
-    arithmetic: str,
-    deadline: Deadline,
-    verbose: bool | int,
+    request: _Request,
 ) -> Certificate:
     one_array = isinstance(batches, str) or hasattr(batches, "__array__")
     if one_array or not (callable(batches) or isinstance(batches, Iterable)):
@@ -169,19 +181,19 @@ def _of_batches(
         )
     check_fits(network, relaxation.problem)
     penalty = None if beta is None else check_real("beta", beta)
-    with progress(check_verbose(verbose)) as stages, stages.stage("certify") as bar:
+    with progress(request.verbose) as stages, stages.stage("certify") as bar:
         objective, bound, finished, proof = bound_over_rows(
             network,
             batches,
             relaxation,
             penalty,
             passes=passes,
-            exact=exact,
-            verified=arithmetic == "verified",
-            deadline=deadline,
+            exact=request.exact,
+            verified=request.verified,
+            deadline=request.deadline,
             bar=bar,
         )
-    bound_type = "exact" if finished else "sdp"
+    bound_type, arithmetic = "exact" if finished else "sdp", "verified" if request.verified else "float"
     return Certificate(min(bound, objective), objective, bound_type, arithmetic, proof)
 
 
@@ -205,8 +217,6 @@ def _exact(
     instance = Instance.of(problem)
     gradient = -problem.data_fit.gradient(problem.predictions(network))
     oracle = BilinearOracle(problem.size)
-    # A proof takes at least the bounds of a first node and the eigenvalues of its leaf.
-    proof = (4.0 * FACTOR + EIGENVALUES) * (2.0 * problem.size + 1.0) ** 3
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
         inside = candidate_dual(instance, nu)
@@ -216,7 +226,7 @@ def _exact(
         for k, column in enumerate(output_columns(inside)):
             own = deadline.share(1.0 / remaining)
             remaining -= 1
-            if not own.over and deadline.tolerates(proof):
+            if not own.over:
                 shift = None if z is None else z[k]
                 M = problem.adjoint(column)
                 results.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))

@@ -44,7 +44,6 @@ __all__ = [
     "leaf_matrix",
     "output_columns",
     "root_tree",
-    "row_sum_tree",
     "scaled_tree",
     "tree_bound",
 ]
@@ -114,15 +113,6 @@ def root_tree(
         both = np.vstack([np.hstack([zeros, q, p]), np.hstack([zeros, p, q])])
         cuts = LeafCuts(read_only(both), read_only(0.5 * np.concatenate([weights, weights])))
     return BoundTree(np.arange(N), (Leaf(np.zeros(0, dtype=np.int8), shift, cuts),))
-
-
-def row_sum_tree(M: FloatArray) -> tuple[BoundTree, float]:
-    """Return the tree of row sums of magnitudes, which dominate without a decomposition, and its bound.
-
-    The bound is no less than that of `tree_bound`, because it includes the allowance for the rounding of eigenvalues.
-    """
-    z = np.abs(M).sum(axis=1)
-    return root_tree(z), float(z.sum()) * (1.0 + 200 * (len(M) + 1) * EPS)
 
 
 def scaled_tree(tree: BoundTree, scale: float) -> BoundTree:

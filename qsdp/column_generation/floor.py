@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import output_columns, root_tree
 from qsdp.pricing import BoundTree
@@ -28,22 +28,14 @@ class Floor:
     dual : DualBound or None
         Dual bound of the relaxation.
     deadline : Deadline
-        Deadline of all rounds.
+        Checked between the steps of a round.
     rng : numpy.random.Generator
-    round_share : float
-        Largest estimated share of the time left for a round of cutting planes.
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        dual: DualBound | None,
-        deadline: Deadline,
-        rng: np.random.Generator,
-        round_share: float = 0.5,
+        self, instance: Instance, dual: DualBound | None, deadline: Deadline, rng: np.random.Generator
     ) -> None:
         self._instance, self._dual, self._deadline, self._rng = instance, dual, deadline, rng
-        self._round_share = round_share
         self._planes: CuttingPlanes | None = None
         self._still = 0
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
@@ -65,19 +57,17 @@ class Floor:
     def _cut(self) -> CutBound | None:
         return None if self._planes is None else self._planes.best
 
-    def improve(self, share: Deadline = NEVER) -> bool:
-        """Make a round of cutting planes if it fits into a share of the time; return whether others may help."""
-        if self.exhausted or (self._planes is not None and self._planes.round_seconds(self._deadline) > share.left):
+    def improve(self) -> bool:
+        """Make a round of cutting planes; return whether others may help."""
+        if self.exhausted:
             return False
         try:
             if self._planes is None:
-                self._planes = CuttingPlanes(self._instance, self._deadline.share(self._round_share), self._rng)
-            self.exhausted = self._planes.round_seconds(self._deadline) > self._round_share * self._deadline.left
-            if not self.exhausted:
-                before = self.value
-                self._planes.improve(self._deadline)
-                self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
-                self.exhausted = self._planes.exhausted or self._still == _PATIENCE
+                self._planes = CuttingPlanes(self._instance, self._deadline, self._rng)
+            before = self.value
+            self._planes.improve(self._deadline)
+            self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
+            self.exhausted = self._planes.exhausted or self._still == _PATIENCE
         except TimeOver:
             self.exhausted = True
         return not self.exhausted

@@ -7,26 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.gap import relative
 from qsdp.column_generation.master import Atoms, DualProof, Master
 from qsdp.pricing import BoundTree, OracleResult
 
-__all__ = ["ATOMS", "CLOSING", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
+__all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
 
 #: Atoms added in a round, random starts of a search, and most used neurons near which it also starts. Four proofs, and
 #: six seconds of a fifth that is not proven, take 12.1 s of CPU time. It is 10.9 and 12.0 s with 100 and 400 atoms,
 #: 11.9 and 12.2 with 100 and 1000 starts, 12.9 and 11.5 with 30 and 300 neurons. The gap of the fifth does not change.
 ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
 
-#: Share of the time reserved for the last weights and their sparsification; a limit may be exceeded by as much.
-CLOSING = 0.1
-
 #: Relative gap up to which the last weights are computed as accurately as possible.
 _CLOSED = 1e-5
 
 #: Accuracy of the restricted problem as a share of the gap. Its dual vector then stays well inside, where few atoms,
-#: and the right ones, have negative reduced costs. Six proofs (see `PricingRule`) take 0.97 of the time with 0.03, 1.15
+#: and the right ones, have negative reduced costs. Six proofs of 10 to 34 inputs take 0.97 of the time with 0.03, 1.15
 #: with 0.3, and 1.1 with a coarsest of 1e-3 or 5e-2. Other gaps and patience change nothing.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
@@ -114,81 +110,99 @@ def generate(
     pricing: Callable[[Master, float], PricingResult],
     *,
     tol: float,
-    deadline: Deadline = NEVER,
     floor: Callable[[], float] = lambda: 0.0,
     raise_floor: Callable[[], bool] = lambda: False,
-    report: Callable[[Round], None] | None = None,
+    report: Callable[[Round], None] = lambda one: None,
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
-    The master is changed in place and holds the last atoms on return. `pricing` takes the master and the relative gap
-    reached. `floor` returns a lower bound known from elsewhere, in units of the master's instance, which may grow with
-    the rounds. Once columns no longer help, `raise_floor` is called until it returns false or time is over. The status
-    is "optimal", "time limit", "stalled" or "interrupted".
+    The master, which has the deadline, is changed in place and holds the last atoms on return. `pricing` takes the
+    master and the relative gap reached. `floor` returns a lower bound known from elsewhere, in units of the master's
+    instance, which may grow with the rounds. Once columns no longer help, `raise_floor` is called until it returns
+    false or time is over. The status is "optimal", "time limit", "stalled" or "interrupted".
     """
-    proof: DualProof | None = None
-    priced: PricingResult | None = None
-    number, gap, accuracy = 0, 1.0, _COARSEST
-    least, since, in_time, proven = np.inf, 0, True, False
-
-    def price() -> PricingResult:
-        """Price the master's dual vector, update the best proof, and end the round."""
-        nonlocal proof, priced, gap, number
-        number += 1
-        found = pricing(master, gap)
-        if np.isfinite(found.upper):
-            candidate = master.proof(found.upper)
-            if proof is None or candidate.value > proof.value:
-                proof, priced = candidate, found
-                master.centre_on(candidate)
-        gap = relative_gap()
-        return found
-
-    def relative_gap() -> float:
-        """Report the end of a round, and return the gap reached."""
-        bound = max(floor(), proof.value if proof else 0.0)
-        reached = relative(master.objective - bound, master.objective)
-        if report is not None:
-            sizes = len(master.atoms), master.n_neurons
-            report(Round(number, master.objective, bound, reached, *sizes, deadline.elapsed))
-        return reached
-
+    rounds = _Rounds(master, pricing, tol, floor, report)
     try:
+        status = rounds.add_columns() or rounds.raise_floor(raise_floor)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    return Outcome(status, rounds.proof, rounds.priced, rounds.gap)
+
+
+class _Rounds:
+    """The rounds of `generate`, with the best proof so far and the gap that it leaves."""
+
+    def __init__(
+        self,
+        master: Master,
+        pricing: Callable[[Master, float], PricingResult],
+        tol: float,
+        floor: Callable[[], float],
+        report: Callable[[Round], None],
+    ) -> None:
+        self.master, self._pricing, self._tol, self._deadline = master, pricing, tol, master.deadline
+        self._floor, self._report = floor, report
+        self.proof: DualProof | None = None
+        self.priced: PricingResult | None = None
+        self._number, self.gap = 0, 1.0
+
+    def add_columns(self) -> str | None:
+        """Solve, price and add columns; return the status, or None once columns no longer help."""
+        master, accuracy = self.master, _COARSEST
+        least, since, proven = np.inf, 0, False
         while since < _PATIENCE:
-            in_time = master.solve(accuracy, deadline)
-            own = master.pull(_PULL) if since and proven else None
-            found = price()
+            master.solve(accuracy)
+            unpulled = master.pull(_PULL) if since and proven else None
+            found = self._price()
             proven = bool(np.isfinite(found.upper))
             # This would be the gap if no pricing value exceeded those found; a search alone proves nothing.
-            promised = min(gap, max(master.gap(found.value), 0.0))
+            promised = min(self.gap, max(master.gap(found.value), 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
-            if gap <= tol:
-                return Outcome("optimal", proof, priced, gap)
-            if deadline.over:
-                return Outcome("time limit", proof, priced, gap)
-            if not in_time:
-                break
+            if self.gap <= self._tol:
+                return "optimal"
+            if self._deadline.over:
+                return "time limit"
             master.prune()
-            added = master.add(found.atoms, deadline)
-            if not added and own is not None:
+            added = master.add(found.atoms)
+            if not added and unpulled is not None:
                 # The pulled vector lacks no atom and gives a better bound; the master's own shows which are missing.
-                master.release(own)
-                added = master.add(price().atoms, deadline)
-                if gap <= tol:
-                    return Outcome("optimal", proof, priced, gap)
+                master.release(unpulled)
+                added = master.add(self._price().atoms)
+                if self.gap <= self._tol:
+                    return "optimal"
             if added:
                 # If nothing improves, the dual vector is too far from the optimal one to show which are missing.
                 accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
             elif accuracy <= _FINEST:
-                break
+                return None
             else:
                 accuracy = max(0.01 * accuracy, _FINEST)
-        # The time left may suffice for a round of the floor even if not for columns.
-        while not deadline.over and raise_floor():
-            number += 1
-            gap = relative_gap()
-            if gap <= tol:
-                return Outcome("optimal", proof, priced, gap)
-    except KeyboardInterrupt:
-        return Outcome("interrupted", proof, priced, gap)
-    return Outcome("time limit" if deadline.over or not in_time else "stalled", proof, priced, gap)
+        return None
+
+    def raise_floor(self, raised: Callable[[], bool]) -> str:
+        """Raise the bound from elsewhere until that no longer helps; return the status."""
+        while not self._deadline.over and raised():
+            self._end_round()
+            if self.gap <= self._tol:
+                return "optimal"
+        return "time limit" if self._deadline.over else "stalled"
+
+    def _price(self) -> PricingResult:
+        """Price the master's dual vector, update the best proof, and end the round."""
+        found = self._pricing(self.master, self.gap)
+        if np.isfinite(found.upper):
+            candidate = self.master.proof(found.upper)
+            if self.proof is None or candidate.value > self.proof.value:
+                self.proof, self.priced = candidate, found
+                self.master.centre_on(candidate)
+        self._end_round()
+        return found
+
+    def _end_round(self) -> None:
+        """Update the gap, and report the round."""
+        self._number += 1
+        master = self.master
+        bound = max(self._floor(), self.proof.value if self.proof else 0.0)
+        self.gap = relative(master.objective - bound, master.objective)
+        sizes = len(master.atoms), master.n_neurons
+        self._report(Round(self._number, master.objective, bound, self.gap, *sizes, self._deadline.elapsed))

@@ -19,7 +19,6 @@ from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import (
     GrowingColumns,
     RestrictedSolution,
-    newton_operations,
     predict,
     solve_restricted,
     sparsify,
@@ -32,9 +31,6 @@ __all__ = ["Atoms", "DualProof", "Master"]
 #: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves. Without it, a
 #: proof of credit-approval takes ten times as long, 1.2 s.
 _LARGEST_GRAM = 2500
-
-#: Share of the time that the reduction of many rows may take.
-_REDUCTION = 0.25
 
 #: Numbers of rows and of data entries up to which one thread is as fast as several and undisturbed by other work.
 _FEW_ROWS, _SMALL_DATA = 600, 2**20
@@ -55,7 +51,7 @@ _COARSEST = 0.05
 _EQUAL = 1e-10
 
 #: Number of columns kept: a multiple of the dimension of the data's quadratic forms, with a minimum and a maximum. Half
-#: and twice the multiple change nothing in six proofs (see `PricingRule`).
+#: and twice the multiple change nothing in six proofs of 10 to 34 inputs.
 _MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
 
 #: Share of the main memory for columns, and number of their copies: columns, basis, and new ones of both as they grow.
@@ -172,7 +168,8 @@ class Master:
         Instance of a scalar problem, or of all outputs of a coupled one, in its own units. Its dual radius w is the
         penalty of a weight of one.
     deadline : Deadline
-        Many rows are reduced to fewer only if that leaves most of the time.
+        Checked between iterations of every solution. The reduction of many rows to fewer stops there, and all rows are
+        used then.
 
     Attributes
     ----------
@@ -183,7 +180,7 @@ class Master:
     """
 
     def __init__(self, instance: Instance, deadline: Deadline = NEVER) -> None:
-        self.instance = instance
+        self.instance, self.deadline = instance, deadline
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
         self._constant = 0.0
@@ -192,7 +189,7 @@ class Master:
         p = instance.size * (instance.size + 1) // 2
         if instance.target.ndim == 1 and GramReduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
-                self._reduce(deadline.share(_REDUCTION))
+                self._reduce()
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
@@ -203,8 +200,8 @@ class Master:
         self._dual = self._lifted(self._working.fit.zero_dual)
         self._centre = self._dual
 
-    def _reduce(self, deadline: Deadline) -> None:
-        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=deadline)
+    def _reduce(self) -> None:
+        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=self.deadline)
         self._working = reduced = reduction.reduced(self.normal, self.units, 0)
         self._reduction = reduction, reduced
         self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
@@ -230,12 +227,8 @@ class Master:
         """Approximate number of atoms whose weight is not a remnant of the barrier."""
         return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
 
-    def add(self, atoms: Atoms, deadline: Deadline = NEVER) -> int:
-        """Add the new atoms, with many rows only the first that time allows, and return their number."""
-        if self._growing is not None and deadline.limited and len(atoms):
-            # Columns are orthogonalised against the basis and each other, more than once, and all are copied.
-            each = len(self._working.target) * (12.0 * len(self.atoms) + 16.0 * len(atoms))
-            atoms = atoms[: 1 + int(deadline.left / deadline.seconds(each))]
+    def add(self, atoms: Atoms) -> int:
+        """Add the new atoms, and return their number."""
         fresh = []
         for j, key in enumerate(atoms.keys()):
             if key not in self._known:
@@ -250,27 +243,20 @@ class Master:
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
 
-    def solve(self, tol: float, deadline: Deadline = NEVER) -> bool:
-        """Solve to a relative duality gap `tol`; return whether there was time.
-
-        If not, the last solution is kept unless the new one is better.
-        """
+    def solve(self, tol: float) -> None:
+        """Solve to a relative duality gap `tol`; a solution stopped at the deadline only counts if it is better."""
         if not len(self.atoms):
-            return True
-        solution = self._solve(tol, deadline=deadline)
+            return
+        solution = self._solve(tol)
         if self._reduction is not None:
             true = self._objective(solution.weights)
             if abs(solution.objective + self._constant - true) > _LOST * true:
                 self._restore()
-                solution = self._solve(tol, deadline=deadline)
-        rows = self._columns if self._growing is None else self._growing.rows
-        gap = solution.objective - solution.lower_bound
-        in_time = gap <= tol * (solution.objective + self._constant) or deadline.affords(newton_operations(*rows.shape))
-        if in_time or solution.objective < self._inner_objective():
+                solution = self._solve(tol)
+        if not self.deadline.over or solution.objective < self._inner_objective():
             self.weights = solution.weights
             self.objective = (solution.objective + self._constant) * self.units.value
             self._dual = self._lifted(solution.nu)
-        return in_time
 
     def _objective(self, weights: FloatArray) -> float:
         """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
@@ -293,10 +279,8 @@ class Master:
         fit = self._working.fit
         return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
-    def _solve(
-        self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL, *, deadline: Deadline = NEVER
-    ) -> RestrictedSolution:
-        working = self._working
+    def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
+        working, deadline = self._working, self.deadline
         share = 1.0
         if self._constant:
             # The gap is relative to the whole objective, most of which may be the constant.
@@ -387,12 +371,12 @@ class Master:
             self._growing.select(rows)
         self._known = set(self.atoms.keys())
 
-    def support(self, tol: float = 1e-12, deadline: Deadline = NEVER) -> tuple[Atoms, FloatArray]:
+    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
         """Return few atoms, at most n per output, with weights that solve the restricted problem.
 
         The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
         """
-        self.solve(tol, deadline)
+        self.solve(tol)
         used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
@@ -401,11 +385,11 @@ class Master:
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
             penalties = np.full(int(mine.sum()), dual_radius)
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, deadline)
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, self.deadline)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # The remaining weights compensate for those left out and for rounding.
-            again = self._solve(tol, few, deadline=deadline)
+            again = self._solve(tol, few)
             if again.objective < self._evaluate(few, few_weights):
                 few_weights = again.weights
         # Fewer neurons must not cost accuracy.

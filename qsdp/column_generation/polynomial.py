@@ -11,7 +11,7 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
-from qsdp.column_generation.loop import ATOMS, CLOSING, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
+from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
@@ -40,8 +40,6 @@ def polynomial_result(
     master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)), deadline)
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
 
-    inner = deadline.share(1.0 - CLOSING)
-
     def pricing(master: Master, gap: float) -> PricingResult:
         K = problem.weight_map.adjoint(master.nu)
         used = np.argsort(-master.weights)[:NEIGHBOURS]
@@ -52,22 +50,22 @@ def polynomial_result(
             n_starts=STARTS,
             max_atoms=ATOMS,
             rng=rng,
-            time_limit=inner.time_limit,
+            time_limit=deadline.time_limit,
         )
-        if master.gap(found.value) > max(_PROMISE * gap, tol) or inner.over:
+        if master.gap(found.value) > max(_PROMISE * gap, tol) or deadline.over:
             return PricingResult.of([found])
         proven = oracle.prove(
             K,
             threshold=master.instance.dual_radius,
             max_atoms=ATOMS,
             incumbent=found.value,
-            time_limit=inner.time_limit,
+            time_limit=deadline.time_limit,
         )
         return PricingResult.of([proven])
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, deadline=inner, report=report)
-        atoms, weights = master.support(outcome.accuracy, deadline)
+        outcome = generate(master, pricing, tol=tol, report=report)
+        atoms, weights = master.support(outcome.accuracy)
     network = settled_network(_polynomial_network(problem, atoms, weights), problem)
     objective = network.objective(problem)
     bound = _polynomial_bound(problem, master.instance, outcome)

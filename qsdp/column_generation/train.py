@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import EIGENVALUES, Deadline
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, check_real, check_verbose
+from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
-from qsdp.certificates.proof import output_columns, row_sum_tree
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import Atoms
@@ -22,10 +21,8 @@ from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 
 __all__ = ["column_generation"]
@@ -34,9 +31,6 @@ NEURONS = ("bilinear", "polynomial")
 
 #: Share of the time for a relaxation that was not given.
 _SHARE = 0.25
-
-#: Minimum number of passes of such a relaxation over the data, for its set-up, its point, its bound and the rest.
-_PASSES = 10.0
 
 
 def column_generation(
@@ -67,7 +61,8 @@ def column_generation(
     tol : float, default=1e-6
         Relative gap at which to stop, > 0.
     time_limit : float or None, default=60.0
-        Seconds, > 0. When they are over, the best network and the best bound are returned. None means no limit.
+        Seconds, > 0, checked between steps of every round; what runs is finished, then the certificate of the best
+        network with the best bound is computed. None means no limit.
     relaxation : Relaxation, optional
         Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. If not
         given, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
@@ -116,8 +111,7 @@ def column_generation(
     with progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
             limit = deadline.share(_SHARE).time_limit
-            if deadline.tolerates(_PASSES * Instance.of(problem).pass_operations):
-                relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
+            relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts
 
@@ -170,26 +164,11 @@ def _joined(
         weights = np.concatenate([part.weights for part in parts])
         nu = np.stack([part.nu for part in parts], axis=1)
     network = settled_network(network_of(problem, atoms, weights), problem)
-    trees, uppers = _timely(problem, nu, parts, deadline)
+    trees = [tree for part in parts for tree in part.trees]
+    uppers = [upper for part in parts for upper in part.uppers]
     bound_type = "exact" if all(part.exact for part in parts) else "sdp"
     certificate = certificate_of(problem, network, nu, trees, bound_type, uppers)
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
     status = settled_status(status, certificate, problem.objective_rounding(network), tol)
     return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed)
-
-
-def _timely(
-    problem: TrainingProblem, nu: FloatArray, parts: Sequence[Part], deadline: Deadline
-) -> tuple[list[BoundTree], list[float | None]]:
-    """Return the trees of all parts and their known bounds; a tree that takes too long to bound becomes row sums.
-
-    Bounding a tree of weights takes the eigenvalues of a matrix of twice the side.
-    """
-    trees = [tree for part in parts for tree in part.trees]
-    uppers = [upper for part in parts for upper in part.uppers]
-    each = EIGENVALUES * (2.0 * problem.size + 1.0) ** 3
-    for k, column in enumerate(output_columns(nu)):
-        if uppers[k] is None and not deadline.tolerates(each):
-            trees[k], uppers[k] = row_sum_tree(problem.adjoint(column))
-    return trees, uppers

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from qsdp._utils.deadline import Deadline
@@ -30,6 +31,7 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.inner_problem.form import (
+    Form,
     Matrix,
     is_sparse,
     paired_form,
@@ -38,7 +40,7 @@ from qsdp.inner_problem.form import (
     scaled,
     symmetric_form,
 )
-from qsdp.inner_problem.search import BoundSearch, DualPair
+from qsdp.inner_problem.search import BoundSearch, DualPair, SearchOptions
 from qsdp.inner_problem.signs import Signs, round_to_signs
 
 __all__ = ["InnerBound", "grothendieck_bound", "maxcut_bound"]
@@ -158,8 +160,7 @@ def maxcut_bound(
     max_iter : int, default=500
         Maximum number of steps.
     time_limit : float, optional
-        Seconds after which the best proven bound is returned. A final proof may take additional time. Ctrl-C also
-        returns the best proven bound.
+        Seconds, > 0, checked between steps; then the bound is proven. Ctrl-C also returns the best proven bound.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the starting point.
     verbose : bool or int, default=False
@@ -187,7 +188,7 @@ def maxcut_bound(
     4.5225 4.0
     """
     with progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
-        return _bound(M, False, tol, rank, max_iter, time_limit, random_state, bar)
+        return _bound(M, False, _options(tol, rank, max_iter, time_limit, random_state, bar))
 
 
 def uninterrupted(found: InnerBound) -> InnerBound:
@@ -239,61 +240,38 @@ def grothendieck_bound(
     2.8284 2.0
     """
     with progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
-        return _bound(M, True, tol, rank, max_iter, time_limit, random_state, bar)
+        return _bound(M, True, _options(tol, rank, max_iter, time_limit, random_state, bar))
 
 
-def _bound(
-    M: Any,
-    bilinear: bool,
-    tol: object,
-    rank: object,
-    max_iter: object,
-    time_limit: object,
-    random_state: RandomState,
-    bar: ProgressBar,
-) -> InnerBound:
-    deadline = Deadline.after(time_limit)
-    given = read_matrix(M, square=not bilinear)
-    tolerance = check_real("tol", tol, strict=True)
-    columns = None if rank is None else check_integer("rank", rank, minimum=1)
-    steps = check_integer("max_iter", max_iter, minimum=1)
-    random = check_random_state(random_state)
-    matrix, exponent = scaled(given)
-    paired = bilinear and _is_symmetric(matrix)
-    # The form has neither zero rows nor the diagonal.
-    if paired:
-        form, support, allowance = paired_form(matrix)
-        diagonal = np.zeros(len(allowance))
-    elif bilinear:
-        form, support = rectangular_form(matrix)
-        diagonal = allowance = np.zeros(sum(matrix.shape))
-    else:
-        form, support, diagonal, allowance = symmetric_form(matrix)
-    trace = math.fsum(diagonal)
-    if len(support):
-        with few_threads(small=form.size <= _SMALL):
-            found = BoundSearch(form, trace, tolerance, columns, steps, deadline, random, bar).run()
-    else:
-        found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
-    z, Y = np.zeros(len(diagonal)), found.Y
-    if len(support) < len(diagonal):
-        # Rows outside the support get an axis of their own: the directions of the columns found are arbitrary.
-        Y = np.zeros((len(diagonal), found.Y.shape[1] + 1))
-        Y[:, -1] = 1.0
-        Y[support] = np.hstack([found.Y, np.zeros((len(support), 1))])
-    z[support] = found.z
-    z = _added(_added(z, diagonal), allowance)
-    if paired:
-        # For [[0, M/2], [M/2, 0]]: u - v multiplies the columns of the other sign.
-        z = np.concatenate([0.5 * z, 0.5 * z])
-        Y = np.vstack([Y, np.hstack([Y[:, : found.split], -Y[:, found.split :]])])
+def _options(
+    tol: object, rank: object, max_iter: object, time_limit: object, random_state: RandomState, bar: ProgressBar
+) -> SearchOptions:
+    return SearchOptions(
+        deadline=Deadline.after(time_limit),
+        tol=check_real("tol", tol, strict=True),
+        rank=None if rank is None else check_integer("rank", rank, minimum=1),
+        max_iter=check_integer("max_iter", max_iter, minimum=1),
+        random=check_random_state(random_state),
+        bar=bar,
+    )
+
+
+def _bound(M: Any, bilinear: bool, options: SearchOptions) -> InnerBound:
+    matrix, exponent = scaled(read_matrix(M, square=not bilinear))
+    reduced = _Reduced.of(matrix, bilinear)
+    trace = math.fsum(reduced.diagonal)
+    found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
+    if len(reduced.support):
+        with few_threads(small=reduced.form.size <= _SMALL):
+            found = BoundSearch(reduced.form, trace, options).run()
+    z, Y = reduced.restored(found)
     value = found.value + trace
     upper = _sum_up(z)
     gap = max(0.0, upper - value)
     relative_gap = gap / max(abs(upper), abs(upper - trace)) if gap else 0.0
     status = found.status
     if status in {"optimal", "inaccurate"}:
-        status = "optimal" if relative_gap <= tolerance else "inaccurate"
+        status = "optimal" if relative_gap <= options.tol else "inaccurate"
     return InnerBound(
         upper_bound=float(_outside(upper, exponent)),
         value=float(np.ldexp(value, exponent)),
@@ -302,11 +280,58 @@ def _bound(
         Y=read_only(Y),
         iterations=found.iterations,
         status=status,
-        solve_time=deadline.elapsed,
+        solve_time=options.deadline.elapsed,
         _matrix=matrix,
         _bilinear=bilinear,
         _exponent=exponent,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Reduced:
+    """The form of a matrix without zero rows and without the diagonal.
+
+    Attributes
+    ----------
+    form : Form
+    support : ndarray of shape (p,)
+        Rows of the form among those of `diagonal`.
+    diagonal, allowance : ndarray of shape (N,)
+        What a diagonal that dominates the form lacks to dominate the matrix, and what covers rounding.
+    """
+
+    form: Form
+    support: npt.NDArray[np.intp]
+    diagonal: FloatArray
+    allowance: FloatArray
+
+    @classmethod
+    def of(cls, matrix: Matrix, bilinear: bool) -> _Reduced:
+        """Return the form of a matrix of moderate units; a symmetric bilinear form is paired."""
+        if not bilinear:
+            return cls(*symmetric_form(matrix))
+        if _is_symmetric(matrix):
+            form, support, allowance = paired_form(matrix)
+            return cls(form, support, np.zeros(len(allowance)), allowance)
+        form, support = rectangular_form(matrix)
+        zeros = np.zeros(sum(matrix.shape))
+        return cls(form, support, zeros, zeros)
+
+    def restored(self, found: DualPair) -> tuple[FloatArray, FloatArray]:
+        """Return the dominating diagonal and the factor for all rows of the matrix."""
+        z, Y = np.zeros(len(self.diagonal)), found.Y
+        if len(self.support) < len(self.diagonal):
+            # Rows outside the support get an axis of their own: the directions of the columns found are arbitrary.
+            Y = np.zeros((len(self.diagonal), found.Y.shape[1] + 1))
+            Y[:, -1] = 1.0
+            Y[self.support] = np.hstack([found.Y, np.zeros((len(self.support), 1))])
+        z[self.support] = found.z
+        z = _added(_added(z, self.diagonal), self.allowance)
+        if self.form.paired:
+            # For [[0, M/2], [M/2, 0]]: u - v multiplies the columns of the other sign.
+            z = np.concatenate([0.5 * z, 0.5 * z])
+            Y = np.vstack([Y, np.hstack([Y[:, : found.split], -Y[:, found.split :]])])
+        return z, Y
 
 
 def _is_symmetric(matrix: Matrix, tol: float = 1e-13) -> bool:

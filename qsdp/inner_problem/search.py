@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from qsdp.inner_problem.ascent import Ascent
 from qsdp.inner_problem.certificate import Certifier
 from qsdp.inner_problem.form import Form
 
-__all__ = ["BoundSearch", "DualPair"]
+__all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,21 @@ class DualPair:
 
 
 @dataclass(frozen=True, eq=False)
+class SearchOptions:
+    """The checked options of `qsdp.maxcut_bound`; `rank` applies to each sign of a paired form.
+
+    The bar shows the gradient, which is one to ten times the gap that a proof would leave.
+    """
+
+    tol: float
+    rank: int | None
+    max_iter: int
+    deadline: Deadline
+    random: np.random.Generator
+    bar: ProgressBar = NO_BAR
+
+
+@dataclass(frozen=True, eq=False)
 class BoundSearch:
     """Maximises a form until value and bound differ by `tol` relative to the bound, with or without `offset`.
 
@@ -39,12 +54,7 @@ class BoundSearch:
         Form with at least two rows.
     offset : float
         Bound of the whole problem minus that of the form, in the units of the form; of any sign.
-    tol, rank, max_iter
-        See `qsdp.maxcut_bound`; `rank` applies to each sign of a paired form.
-    deadline : Deadline
-    random : Generator
-    bar : ProgressBar
-        Bar that shows the gradient, which is one to ten times the gap that a proof would leave.
+    options : SearchOptions
     likely, possible, work : float
         A proof is attempted if the gradient is below `likely` times the gap allowed. It is also attempted if the
         gradient is below `possible` times that gap and the steps since the last proof took at least `work` times the
@@ -59,12 +69,7 @@ class BoundSearch:
 
     form: Form
     offset: float
-    tol: float
-    rank: int | None
-    max_iter: int
-    deadline: Deadline
-    random: np.random.Generator = field(repr=False)
-    bar: ProgressBar = NO_BAR
+    options: SearchOptions
     likely: float = 1.5
     possible: float = 10.0
     work: float = 0.5
@@ -75,29 +80,29 @@ class BoundSearch:
 
     def run(self) -> DualPair:
         """Return the best factor and the best bound."""
-        form, tol, N = self.form, self.tol, self.form.size
+        form, options, tol, N = self.form, self.options, self.options.tol, self.form.size
         # With `safe` columns, there is no spurious optimum; with half as many, usually none, and steps are faster.
         safe = min(N, math.isqrt(2 * N) + 2)
         usual = min(N, math.isqrt(2 * N) // 2 + 2)
-        columns = usual if self.rank is None else min(N, self.rank)
+        columns = usual if options.rank is None else min(N, options.rank)
 
         def allowed() -> float:
             # The part of the gap allowed that does not depend on the error of the bound itself.
             return tol * max(abs(ascent.value + self.offset), abs(ascent.value))
 
-        start = self.random.standard_normal((N, columns * (2 if form.paired else 1)))
+        start = options.random.standard_normal((N, columns * (2 if form.paired else 1)))
         certifier = Certifier(form)
         ascent = Ascent(form, start, columns)
         best = (ascent.value, ascent.Y, ascent.split)
         iterations, status, escapes, proof_work, risen = 0, "inaccurate", 0, 0.0, (ascent.value, 0)
         try:
-            while iterations < self.max_iter:
-                moving = ascent.step(lambda: self.deadline.over)
+            while iterations < options.max_iter:
+                moving = ascent.step(lambda: options.deadline.over)
                 iterations += 1
-                self.bar.measure(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
+                options.bar.measure(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
                 if ascent.value >= best[0]:
                     best = (ascent.value, ascent.Y, ascent.split)
-                if self.deadline.over:
+                if options.deadline.over:
                     status = "time limit"
                     break
                 if ascent.value > risen[0] + self.rise * allowed():
@@ -117,7 +122,7 @@ class BoundSearch:
                     if escapes == self.escapes:
                         break
                     escapes += 1
-                    ascent.enlarge(safe, self.random)
+                    ascent.enlarge(safe, options.random)
         except KeyboardInterrupt:
             status = "interrupted"
         if status != "optimal":

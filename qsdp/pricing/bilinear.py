@@ -27,8 +27,8 @@ class BilinearOracle(Oracle[PairPool]):
     size : int
         N.
     enumerated : int, default=40
-        Number of free coordinates up to which all vectors may be enumerated, if that is faster than branching and
-        within the time limit. It takes at worst two seconds for 33, and 1.9 times as long for each further one.
+        Number of free coordinates up to which all vectors may be enumerated, if that is faster than branching. It
+        takes at worst two seconds for 33, and 1.9 times as long for each further one.
 
     Examples
     --------
@@ -62,19 +62,15 @@ class BilinearOracle(Oracle[PairPool]):
         return scaled.expand(U), scaled.expand(V), np.ones(len(U), dtype=np.int8)
 
 
-def alternate(M: FloatArray, U: FloatArray, deadline: Deadline) -> FloatArray:
+def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     r"""Return the rows u reached by ``v = sign(M u)``, ``u = sign(M v)``; :math:`\|Mu\|_1` never decreases.
 
-    Most starts settle within ten rounds; a deadline may stop them earlier.
+    Most starts settle within ten rounds.
     """
     U = U.copy()
     active = np.arange(len(U))
     for _ in range(_ROUNDS):
-        moved = U[active]
-        for rows in chunks(len(moved), len(M)) if deadline.limited else [slice(None)]:
-            if deadline.over:
-                break
-            moved[rows] = signs(signs(moved[rows] @ M) @ M)
+        moved = signs(signs(U[active] @ M) @ M)
         changed = (moved != U[active]).any(axis=1)
         active, moved = active[changed], moved[changed]
         if len(active) == 0:
@@ -120,6 +116,6 @@ def _settle(
             break
         if first:
             pool.add(starts[rows])
-        found.append(alternate(pool.M, starts[rows], deadline))
+        found.append(alternate(pool.M, starts[rows]))
         values.append(pool.add(found[-1]))
     return np.vstack(found), np.concatenate(values)

@@ -21,7 +21,7 @@ __all__ = ["BilinearTree"]
 #: take 1.0 and 1.2 times as long.
 _SMALL = 22
 
-#: Measured time to screen and evaluate one column of one vector, in seconds.
+#: Cost of screening and evaluating one column of one vector, in the units of the cost of a node.
 _SCREENED = 0.4e-9
 
 
@@ -37,24 +37,24 @@ class BilinearTree(TreeSearch):
             scaled,
             pool,
             deadline,
-            order=tail_order(self.M, deadline=deadline.share(0.1)),
+            order=tail_order(self.M, deadline),
             root=np.empty(0, dtype=np.int8),
             signs=(1,),
             branches=2,
-            node_seconds=3e-3 * max(1.0, N / 33.0) ** 2.5,
+            node_cost=3e-3 * max(1.0, N / 33.0) ** 2.5,
             rounding=rounding(self.M),
         )
         self.limit = limit
         self.enumerations: dict[int, Enumeration] = {}
-        # Sum of the logarithms of enumeration times relative to the worst case, with a prior of weight one.
+        # Sum of the logarithms of costs of enumerations relative to the worst case, with a prior of weight one.
         self.logs, self.weight = -1.0, 1.0
 
     def _enumerate_root(self) -> bool:
         small = self.size <= min(_SMALL, self.limit)
         return self.size == 0 or (small and self.enumerate(Node(self.root, np.empty(0), np.inf)))
 
-    def _enumeration_seconds(self, node: Node) -> float:
-        # The time depends on how close the values are, which earlier enumerations show.
+    def _enumeration_cost(self, node: Node) -> float:
+        # The cost depends on how close the values are, which earlier enumerations show.
         free = self.size - len(node.signs)
         if free > self.limit or not fits(self.size, free):
             return np.inf
@@ -78,9 +78,8 @@ class BilinearTree(TreeSearch):
         before = enumeration.work
         finished = enumeration.run(fixed @ self.M[self.order[:k]], half=k == 0, level=self.pool.level, accept=accept)
         if finished and free > _SMALL:
-            # The time is computed from counts, not measured, so that proofs are reproducible.
-            seconds = _SCREENED * self.size * (enumeration.work - before)
-            self.logs += float(np.log((seconds + 1e-3) / _at_worst(free)))
+            cost = _SCREENED * self.size * (enumeration.work - before)
+            self.logs += float(np.log((cost + 1e-3) / _at_worst(free)))
             self.weight += 1.0
         return finished
 
@@ -104,7 +103,7 @@ class BilinearTree(TreeSearch):
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
         if not self.deadline.over:
-            z = root_shift(grothendieck_bound, self.M, time_limit=self.deadline.share(0.5).time_limit)
+            z = root_shift(grothendieck_bound, self.M, time_limit=self.deadline.time_limit)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         return self.first_node(free_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
 
@@ -118,5 +117,5 @@ class BilinearTree(TreeSearch):
 
 
 def _at_worst(free: int) -> float:
-    """Return the seconds that an enumeration took where values were closest, at the optimum of a training problem."""
+    """Return the cost of an enumeration where values were closest, at the optimum of a training problem."""
     return float(2.0 * 1.9 ** (free - 33.0))

@@ -38,7 +38,7 @@ class Node:
 
 
 class _Effort:
-    """Predictor of the time, in seconds of one core, that branching takes to close a node.
+    """Predictor of the cost of closing a node by branching, in the units of the cost of a node.
 
     The average decrease of the bound per branching gives the levels needed to close the gap. Every level multiplies the
     number of nodes.
@@ -54,8 +54,8 @@ class _Effort:
         self.drops += max(0.0, drop)
         self.weight += 1.0
 
-    def seconds(self, gap: float) -> float:
-        """Return the time to close a node whose bound exceeds the best value by `gap`."""
+    def cost(self, gap: float) -> float:
+        """Return the cost of closing a node whose bound exceeds the best value by `gap`."""
         levels = gap * self.weight / self.drops if self.drops > 0.0 else np.inf
         return float(self.node * float(self.branches) ** min(levels, 100.0))
 
@@ -70,7 +70,7 @@ class TreeSearch(ABC):
     pool : Pool
         Collects the evaluated vectors and keeps the best value.
     deadline : Deadline
-        Polled often.
+        Checked at every node, and often during an enumeration.
     order : ndarray of shape (n,), intp
         Order in which coordinates are fixed.
     root : ndarray of shape (k,), int8
@@ -79,8 +79,8 @@ class TreeSearch(ABC):
         Signs of the form, each of which has its own tree.
     branches : int
         Number of children of a node.
-    node_seconds : float
-        Approximate time to bound a node, in seconds.
+    node_cost : float
+        Approximate cost of bounding a node, in the units of `_enumeration_cost`.
     rounding : float
         Bound on the rounding error of an evaluated value; the bound of a shift already includes that of eigenvalues.
     positive : bool
@@ -97,13 +97,13 @@ class TreeSearch(ABC):
         root: SignArray,
         signs: tuple[int, ...],
         branches: int,
-        node_seconds: float,
+        node_cost: float,
         rounding: float,
         positive: bool = False,
     ) -> None:
         self.scaled, self.pool, self.deadline, self.size = scaled, pool, deadline, len(scaled.M)
         self.order, self.inverse, self.root, self.signs = order, np.argsort(order), root, signs
-        self.branches, self.node_seconds, self.rounding, self.positive = branches, node_seconds, rounding, positive
+        self.branches, self.node_cost, self.rounding, self.positive = branches, node_cost, rounding, positive
         self.open: list[tuple[float, int, Node]] = []
         self.closed: list[Node] = []
         self.enumerated: list[tuple[SignArray, int]] = []
@@ -125,8 +125,8 @@ class TreeSearch(ABC):
         """Enumerate all completions into the pool; return whether that was finished."""
 
     @abstractmethod
-    def _enumeration_seconds(self, node: Node) -> float:
-        """Return the approximate seconds of an enumeration: infinite if not allowed, zero if it is the only choice."""
+    def _enumeration_cost(self, node: Node) -> float:
+        """Return the approximate cost of an enumeration: infinite if not allowed, zero if it is the only choice."""
 
     @abstractmethod
     def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
@@ -157,7 +157,7 @@ class TreeSearch(ABC):
     def run(self, roots: list[Node]) -> bool:
         """Close all nodes below `roots`; return whether that was finished."""
         ticket = count()
-        effort = _Effort(self.size, max(root.bound for root in roots), self.node_seconds, self.branches)
+        effort = _Effort(self.size, max(root.bound for root in roots), self.node_cost, self.branches)
         for root in roots:
             self._push(root, ticket)
         dive: list[Node] = []
@@ -167,23 +167,16 @@ class TreeSearch(ABC):
             if self._is_closed(node.bound):
                 self.closed.append(node)
                 continue
-            children: list[Node] = []
-            # A branching cannot be interrupted, so it needs enough time left.
-            done = self.deadline.left > self.branches * self.node_seconds
-            seconds = self._enumeration_seconds(node)
-            # An enumeration that cannot be finished in time proves nothing.
-            pays = seconds < min(effort.seconds(node.bound - self.pool.target), 0.5 * self.deadline.left)
-            if done and (pays or seconds == 0.0):
-                done = self.enumerate(node)
-                if done:
-                    self.enumerated.append((node.signs, node.sign))
-            elif done:
-                children = self.children(node)
-            if not done:
+            cost = self._enumeration_cost(node)
+            pays = cost == 0.0 or cost < effort.cost(node.bound - self.pool.target)
+            if self.deadline.over or (pays and not self.enumerate(node)):
                 for rest in [node, *dive]:
                     self._push(rest, ticket)
                 return False
-            for child in children:
+            if pays:
+                self.enumerated.append((node.signs, node.sign))
+                continue
+            for child in self.children(node):
                 effort.learn(node.bound - child.bound)
                 if self._is_closed(child.bound):
                     self.closed.append(child)

@@ -22,7 +22,7 @@ __all__ = ["FormTree"]
 #: Number of vectors up to which enumeration is faster than any bound.
 _SMALL = 2.0**20
 
-#: Measured time to evaluate one vector, in seconds.
+#: Cost of evaluating one vector, in the units of the cost of a node.
 _VALUE = 3e-9
 
 #: Maximum rows of the right table and of a block of the left one: one MiB of values, which stays in the cache.
@@ -60,7 +60,7 @@ class FormTree(TreeSearch):
             root=np.ones(int(lifted), dtype=np.int8),
             signs=(1, -1),
             branches=levels,
-            node_seconds=1e-3 * max(1.0, N / 33.0) ** 2.5,
+            node_cost=1e-3 * max(1.0, N / 33.0) ** 2.5,
             rounding=form_rounding(self.K, levels),
             positive=levels > 2,
         )
@@ -74,7 +74,7 @@ class FormTree(TreeSearch):
         few = self._completions(len(self.root)) <= min(_SMALL, self.limit)
         return few and self._enumerate(self.root, self.signs)
 
-    def _enumeration_seconds(self, node: Node) -> float:
+    def _enumeration_cost(self, node: Node) -> float:
         k = len(node.signs)
         if k == self.size:
             return 0.0
@@ -112,7 +112,7 @@ class FormTree(TreeSearch):
             # The fixed coordinate is the first entry; its diagonal is in the constant.
             shifts.append(np.concatenate([[z[0] / square - constant if k else 0.0], z[k:]]))
         if not self.deadline.over:
-            z = root_shift(maxcut_bound, B, time_limit=self.deadline.share(0.5).time_limit)
+            z = root_shift(maxcut_bound, B, time_limit=self.deadline.time_limit)
             # With more than two levels, squares may be less than one, and then no entry may be negative.
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.positive else z)
         return self.first_node(inner, border, constant, sign, shifts)

@@ -86,7 +86,6 @@ def ascend(
     sign: FloatArray,
     free: int,
     levels: int,
-    deadline: Deadline,
 ) -> FloatArray:
     """Return the rows reached by the best change of one coordinate at a time; ``sign q' K q`` never decreases.
 
@@ -95,14 +94,12 @@ def ascend(
     Q, top = Q.copy(), levels - 1.0
     active = np.arange(len(Q))
     for _ in range(_SWEEPS):
-        if len(active) == 0 or deadline.over:
+        if len(active) == 0:
             break
         rows, s = Q[active].T.copy(), sign[active]
         G = (K @ rows) * s
         changed = np.zeros(len(active), dtype=bool)
         for j in range(free):
-            if deadline.over:
-                break
             old = rows[j]
             curvature = K[j, j] * s
             h = G[j] - curvature * old
@@ -143,7 +140,7 @@ def improve_forms(
     """
     pool.add(Q)
     sign = np.repeat([1.0, -1.0], len(Q))
-    Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels, deadline)
+    Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels)
     values = pool.add(Q)
     for _ in range(_ROUNDS if free else 0):
         if deadline.over:
@@ -156,7 +153,7 @@ def improve_forms(
         where = rng.integers(0, free, size=(len(kicked), _REDRAWN))
         drawn = random_levels(rng, len(kicked), _REDRAWN, _REDRAWN, levels)
         np.put_along_axis(kicked, where, drawn, axis=1)
-        moved = ascend(pool.M, kicked, s, free, levels, deadline)
+        moved = ascend(pool.M, kicked, s, free, levels)
         gained = pool.add(moved)
         better = gained > least
         if not better.any():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from qsdp._utils.deadline import NEVER, Deadline
+from contextlib import suppress
+
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp.forms import FormMap
-from qsdp.fourth_moments import gram_operations
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import CoordinateDescent
@@ -30,14 +31,18 @@ def suits_statistics(problem: TrainingProblem) -> bool:
 
 
 def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: str | None = None) -> Samples | Moments:
-    """Return the data of descents for all outputs of a problem, with products on a torch device or in NumPy."""
+    """Return the data of descents for all outputs of a problem, with products on a torch device or in NumPy.
+
+    Moments that would take more than half of the time are given up for samples, which need no preparation.
+    """
     if isinstance(problem.weight_map, FormMap):
         return Moments.of(problem, device)
     # Count rows by weight, so that a row of weight two is the same as two equal rows.
     many = problem.size**3 <= _MULTIPLE * problem.data_fit.total_weight
-    cheaper = problem.loss.quadratic and suits_statistics(problem) and many
-    in_time = cheaper and deadline.affords(gram_operations(problem.n_samples, problem.size))
-    return Moments.of(problem, device) if in_time else Samples(problem, device)
+    if problem.loss.quadratic and suits_statistics(problem) and many:
+        with suppress(TimeOver):
+            return Moments.of(problem, device, deadline.share(0.5))
+    return Samples(problem, device)
 
 
 def descent_of(

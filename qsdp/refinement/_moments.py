@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.arrays import library_of
+from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import pair_places
@@ -36,13 +37,19 @@ class Moments(DescentData):
     gram: FloatArray
 
     @classmethod
-    def of(cls, problem: TrainingProblem, device: str | None = None) -> Moments:
-        """Return the moments of a problem's rows or of its statistics, computed on a torch device or in NumPy."""
+    def of(cls, problem: TrainingProblem, device: str | None = None, deadline: Deadline = NEVER) -> Moments:
+        """Return the moments of a problem's rows or of its statistics, computed on a torch device or in NumPy.
+
+        Raises
+        ------
+        TimeOver
+            The deadline passed between chunks of rows.
+        """
         weights, target = problem.sample_weight, problem.y.reshape(len(problem.y), -1)[:, :1]
         data = problem.weight_map
         if not isinstance(data, FormMap):
             samples = Samples(problem)
-            gram, _ = samples.map.gram(target, weights, device=device)
+            gram, _ = samples.map.gram(target, weights, deadline, device=device)
             own = samples.map, samples.unit, samples.large, samples.largest_image, weights
             return cls(*own, library_of(device), gram)
         unit = power_of_two(abs(data.factor) * float(np.abs(data.rows).max(initial=0.0)))

@@ -192,9 +192,9 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
 
 def resolve(descent: CoordinateDescent) -> bool:
     """Solve the convex problem of a free second layer unless it is too large, and return whether that helped."""
-    fit, (m, outputs) = descent.fit, descent.alpha.shape
+    fit, (m, outputs), deadline = descent.fit, descent.alpha.shape, descent.deadline
     n, k = len(descent.f), 2 * m * (outputs if fit.loss.coupled else 1)
-    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or descent.deadline.over or not is_solvable(fit.loss):
+    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or deadline.over or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
@@ -205,9 +205,9 @@ def resolve(descent: CoordinateDescent) -> bool:
     if fit.loss.coupled:
         which = np.repeat(np.arange(outputs), columns.shape[1])
         both = np.tile(columns, outputs)
-        solved = [solve_restricted(both, fit, np.tile(penalties, outputs), outputs=which).weights]
+        solved = [solve_restricted(both, fit, np.tile(penalties, outputs), outputs=which, deadline=deadline).weights]
     else:
-        solved = [solve_restricted(columns, one, penalties).weights for one in fit.columns()]
+        solved = [solve_restricted(columns, one, penalties, deadline=deadline).weights for one in fit.columns()]
     weights = np.concatenate(solved).reshape(outputs, 2, m)
     alpha = (weights[:, 0] - weights[:, 1]).T
     f = images @ alpha

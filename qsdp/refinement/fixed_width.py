@@ -198,104 +198,101 @@ def train_fixed_width(
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:
-            data = descent_data(problem, deadline)
-            candidates = _starts(problem, owners, given, restarts, relaxation, rng, data, deadline)
-            counts = len(given) + restarts, restarts
-            network, objective, polished = _search(
-                problem, owners, candidates, counts, shared, deadline, rng, bar, data
-            )
+            search = _Search(problem, owners, shared, descent_data(problem, deadline), deadline, rng)
+            network, objective, polished = search.run(given, restarts, relaxation, bar)
     return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 
 
-def _search(
-    problem: TrainingProblem,
-    owners: list[int],
-    candidates: Iterator[BilinearNetwork],
-    counts: tuple[int, int],
-    shared: bool,
-    deadline: Deadline,
-    rng: np.random.Generator,
-    bar: ProgressBar,
-    data: Samples | Moments,
-) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
-    """Polish all candidates, exchange neurons of the best ones, then kick the very best.
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """A search for the best network whose neurons serve the outputs `owners`, on the data of its descents."""
 
-    `counts` holds the number of candidates, and the number of kicks for a network of many neurons.
-    """
-    # Small networks have many poor local optima but are quickly polished, so more of them are exchanged and kicked.
-    m = len(owners)
-    exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), counts[1] * max(1, _NEURONS_KICKED // m)
-    total = counts[0] + min(counts[0], exchanged) + kicks
-    best = BestNetwork(problem, next(candidates))
+    problem: TrainingProblem
+    owners: list[int]
+    shared: bool
+    data: Samples | Moments
+    deadline: Deadline
+    rng: np.random.Generator
 
-    def report(done: int) -> None:
-        bar.count(done, total, f"objective {best.objective:.6g}, {done} of {total}")
+    def run(
+        self, given: list[BilinearNetwork], restarts: int, relaxation: Relaxation, bar: ProgressBar
+    ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
+        """Polish all starts, exchange neurons of the best ones, then kick the very best.
 
-    polished: list[tuple[float, int, Run]] = []
-    run: Run | None = None
-    try:
-        for candidate in itertools.chain([best.network], candidates):
-            if polished and deadline.over:
-                break
-            run = Run(problem, candidate, deadline, rng, shared, data)
-            for _ in run.sweeps(_SWEEPS):
-                pass
-            best.offer(run.network())
-            polished.append((run.objective, len(polished), run))
-            report(len(polished))
-        for number, (_, _, run) in enumerate(sorted(polished)[:exchanged]):
-            _exchange_all(run, shared, rng)
-            best.offer(run.network())
-            report(counts[0] + number + 1)
-        for number in range(kicks):
-            if deadline.over:
-                break
-            start = perturbed(best.network, rng) if number % 2 else random_network(problem, owners, rng)
-            run = Run(problem, start, deadline, rng, shared, data)
-            for _ in run.sweeps(_SWEEPS):
-                pass
-            if run.objective < best.objective * (1.0 - _GAIN):
-                _exchange_all(run, shared, rng)
+        Returns the best network, its objective and those of the polished starts.
+        """
+        # Small networks have many poor local optima but are quickly polished, so more of them are exchanged and kicked.
+        m, starts = len(self.owners), len(given) + restarts
+        exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), restarts * max(1, _NEURONS_KICKED // m)
+        total = starts + min(starts, exchanged) + kicks
+        candidates = self._starts(given, restarts, relaxation)
+        best = BestNetwork(self.problem, next(candidates))
+
+        def report(done: int) -> None:
+            bar.count(done, total, f"objective {best.objective:.6g}, {done} of {total}")
+
+        polished: list[tuple[float, int, Run]] = []
+        run: Run | None = None
+        try:
+            for candidate in itertools.chain([best.network], candidates):
+                if polished and self.deadline.over:
+                    break
+                run = self._descent(candidate)
+                _sweep(run)
                 best.offer(run.network())
-            report(total - kicks + number + 1)
-    except KeyboardInterrupt:
-        if run is None:
-            raise
-        best.offer(run.network())
-        warn(f"interrupted: returning the best network so far, of objective {best.objective:.6g}")
-    return best.network, best.objective, tuple(value for value, _, _ in polished)
+                polished.append((run.objective, len(polished), run))
+                report(len(polished))
+            for number, (_, _, run) in enumerate(sorted(polished)[:exchanged]):
+                self._exchange_all(run)
+                best.offer(run.network())
+                report(starts + number + 1)
+            for number in range(kicks):
+                if self.deadline.over:
+                    break
+                run = self._descent(perturbed(best.network, self.rng) if number % 2 else self._random())
+                _sweep(run)
+                if run.objective < best.objective * (1.0 - _GAIN):
+                    self._exchange_all(run)
+                    best.offer(run.network())
+                report(total - kicks + number + 1)
+        except KeyboardInterrupt:
+            if run is None:
+                raise
+            best.offer(run.network())
+            warn(f"interrupted: returning the best network so far, of objective {best.objective:.6g}")
+        return best.network, best.objective, tuple(value for value, _, _ in polished)
+
+    def _starts(self, given: list[BilinearNetwork], restarts: int, relaxation: Relaxation) -> Iterator[BilinearNetwork]:
+        """Yield the given networks, then sampled, greedy and random ones in turn; none is greedy after the deadline."""
+        yield from given
+        m, C = len(self.owners), self.problem.n_outputs
+        # The zero relaxation has no covariance to sample from.
+        covariance: Any = shape_covariance(relaxation) if m >= C and np.all(np.asarray(relaxation.rho) > 0.0) else None
+        kinds = ["greedy", "random"] if covariance is None else ["sampled", "greedy", "random"]
+        for number in range(restarts):
+            kind = kinds[number % len(kinds)]
+            if kind == "sampled":
+                yield sample_network(covariance, m, self.rng)
+            elif kind == "greedy" and not self.deadline.over:
+                yield greedy_network(self.problem, self.owners, self.rng, self.data, self.deadline)
+            else:
+                yield self._random()
+
+    def _random(self) -> BilinearNetwork:
+        return random_network(self.problem, self.owners, self.rng)
+
+    def _descent(self, start: BilinearNetwork) -> Run:
+        return Run(self.problem, start, self.deadline, self.rng, self.shared, self.data)
+
+    def _exchange_all(self, run: Run) -> None:
+        for part in run.parts:
+            for _ in exchange(part, self.shared, self.rng):
+                pass
 
 
-def _exchange_all(run: Run, shared: bool, rng: np.random.Generator) -> None:
-    for part in run.parts:
-        for _ in exchange(part, shared, rng):
-            pass
-
-
-def _starts(
-    problem: TrainingProblem,
-    owners: list[int],
-    given: list[BilinearNetwork],
-    restarts: int,
-    relaxation: Relaxation,
-    rng: np.random.Generator,
-    data: Samples | Moments,
-    deadline: Deadline,
-) -> Iterator[BilinearNetwork]:
-    """Yield the given networks, then sampled, greedy and random ones in turn; no greedy ones after the deadline."""
-    yield from given
-    m, C = len(owners), problem.n_outputs
-    # The zero relaxation has no covariance to sample from.
-    covariance: Any = shape_covariance(relaxation) if m >= C and np.all(np.asarray(relaxation.rho) > 0.0) else None
-    kinds = ["greedy", "random"] if covariance is None else ["sampled", "greedy", "random"]
-    for number in range(restarts):
-        kind = kinds[number % len(kinds)]
-        if kind == "sampled":
-            yield sample_network(covariance, m, rng)
-        elif kind == "greedy" and not deadline.over:
-            yield greedy_network(problem, owners, rng, data, deadline)
-        else:
-            yield random_network(problem, owners, rng)
+def _sweep(run: Run) -> None:
+    for _ in run.sweeps(_SWEEPS):
+        pass
 
 
 def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:

@@ -96,8 +96,7 @@ def polish(
     restarts : int, default=0
         Number of times that a random share of the best network's weights is perturbed and the network polished again.
     time_limit : float, optional
-        Seconds, > 0. Checked before every evaluation of the loss, so on large data it is exceeded by at most a few
-        products of the data with 64 neurons and the evaluation of the result.
+        Seconds, > 0, checked before every evaluation of the loss; what runs is finished, and the result evaluated.
     random_state : int, Generator, RandomState or None
         Used for restarts, and for neurons whose second-layer weight is zero.
     callback : callable, optional

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_real, check_verbose
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
-from qsdp.column_generation.loop import CLOSING, PricingResult, Round, generate
+from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
@@ -69,7 +70,8 @@ def refit(
     tol : float, default=1e-9
         Relative duality gap of the convex problem, > 0.
     time_limit : float, optional
-        Seconds, > 0. Free weights are the best found by then, or the weights of `network` if none are better.
+        Seconds, > 0, checked between iterations. Free weights are the best found by then, or the weights of `network`
+        if none are better.
     verbose : bool or int, default=False
         Show objective and gap on standard error, or in the notebook.
 
@@ -133,8 +135,11 @@ def _instance(problem: TrainingProblem) -> Instance:
 def _free(
     network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar, deadline: Deadline
 ) -> BilinearNetwork:
-    if _compressible(network, problem, deadline):
-        return network_of(problem, *_compressed(network, problem, deadline))
+    if _compressible(network, problem):
+        # A factor that would take more than half of the time is given up.
+        with suppress(TimeOver):
+            factor = _triangular_factor(network, problem, deadline.share(0.5))
+            return network_of(problem, *_compressed(network, problem, factor, deadline))
     if problem.separable:
         C = problem.n_outputs
         parts = [
@@ -154,23 +159,23 @@ def _free(
     return network_of(problem, atoms, weights)
 
 
-def _compressible(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> bool:
-    """Return whether the data is large, and neurons are few enough to compute one triangular factor in time."""
+def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
+    """Return whether the loss is squared, the data is large, and neurons are few enough for one triangular factor."""
     n, m = len(problem.y), network.n_neurons
     large = isinstance(problem.weight_map, QuadraticMap) and len(list(chunks(n, problem.size))) > 1
-    k = m + problem.n_outputs
-    few = m <= _MOST_COMPRESSED and 2 * k <= n and deadline.affords(2.0 * n * k * (k + problem.size))
+    few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
 
-def _compressed(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> tuple[Atoms, FloatArray]:
-    r"""Return the neurons and weights of optimal second layers for the squared loss.
+def _compressed(
+    network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray, deadline: Deadline
+) -> tuple[Atoms, FloatArray]:
+    r"""Return the neurons and weights of optimal second layers for the squared loss, by the triangular factor.
 
     With :math:`[F, Y] = Q [R_F, R_Y]`, the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant.
     Rows of weighted samples are multiplied by the square roots of their weights.
     """
     m = network.n_neurons
-    factor = _triangular_factor(network, problem)
     columns, targets = factor[:, :m], factor[:, m:]
     size = power_of_two(float(np.sqrt(np.mean(np.square(columns)))))
     columns = columns / size
@@ -195,16 +200,23 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem, deadline: De
     return Atoms.of_outputs(atoms), np.concatenate(weights)
 
 
-def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
-    """Return R of [F, Y] = Q R, block by block, for outputs F of the neurons on the data and targets Y."""
+def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> FloatArray:
+    """Return R of [F, Y] = Q R, by chunks of rows, for outputs F of the neurons on the data and targets Y.
+
+    Raises
+    ------
+    TimeOver
+        The deadline passed between chunks.
+    """
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
     data, Y = problem.weight_map, plain.target.reshape(problem.n_samples, -1)
     assert isinstance(data, QuadraticMap)
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
-    # Blocks have several times as many rows as the factor, since each QR includes the factor again.
+    # Chunks have several times as many rows as the factor, since each QR includes the factor again.
     for rows in chunks(len(Y), max(k, problem.size), least=4 * k):
+        deadline.check()
         values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
     return factor
@@ -241,10 +253,10 @@ def _support(
         return PricingResult(Atoms.of_outputs(atoms), max(uppers), max(uppers))
 
     with few_threads(small=master.small):
-        outcome = generate(master, pricing, tol=tol, deadline=deadline.share(1.0 - CLOSING), report=report)
+        outcome = generate(master, pricing, tol=tol, report=report)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        return master.support(deadline=deadline)
+        return master.support()
 
 
 def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:

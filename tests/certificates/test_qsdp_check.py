@@ -31,7 +31,7 @@ import qsdp_check
 from qsdp._utils.deadline import NEVER
 from qsdp.certificates import Certificate, certificate_of, certify, guarded, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
-from qsdp.certificates.proof import root_tree, row_sum_tree
+from qsdp.certificates.proof import root_tree, tree_bound
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Squared, SquaredHinge
 from qsdp.pricing import BoundTree, Leaf
@@ -1006,7 +1006,9 @@ def test_dual_vector_that_a_projection_moves(tmp_path: Path) -> None:
     column = [-1.110954486556706e-07, 0.0, -1.1109896547618915e-07, 2.2219074835672088e-07, 5.694843844468392e-13]
     nu = np.stack([column, np.negative(column)], axis=1)
     moved = np.abs(problem.data_fit.project(nu) - nu)
-    trees, uppers = zip(*(row_sum_tree(problem.adjoint(own)) for own in nu.T), strict=True)
+    matrices = [problem.adjoint(column) for column in nu.T]
+    trees = [root_tree(np.abs(M).sum(axis=1)) for M in matrices]
+    uppers = [tree_bound(M, tree) for M, tree in zip(matrices, trees, strict=True)]
     assert entry_size(problem.map, moved[:, 0]) > uppers[0]
     network = qsdp.BilinearNetwork(np.full((1, 2), 3), np.full((1, 2), 3), np.zeros((1, 2)), levels=4)
     certificate = certificate_of(problem, network, nu, trees, "sdp", uppers)

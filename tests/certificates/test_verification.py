@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, certify, solve_relaxation
-from qsdp.certificates.proof import check_tree, enumerated, root_tree, row_sum_tree, tree_bound
+from qsdp.certificates.proof import check_tree, enumerated, root_tree, tree_bound
 from qsdp.certificates.verification import (
     ScaledRows,
     _leaf_upper,
@@ -333,15 +333,6 @@ def test_trees_bound_the_pricing_value(seed: int, N: int) -> None:
             leaf = Leaf(np.array(fixed, dtype=np.int8), None)
             value = float(np.abs(U[these] @ M).sum(axis=1).max())
             assert enumerated(M, order, leaf) == pytest.approx(value, rel=1e-13, abs=1e-13)
-
-
-@pytest.mark.parametrize("N", [1, 3, 40])
-def test_row_sums_bound_without_a_decomposition_what_their_tree_proves(N: int) -> None:
-    rng = np.random.default_rng(N)
-    M = rng.standard_normal((N, N)) * np.outer(*(10.0 ** rng.uniform(-6, 6, (2, N))))
-    for matrix in (M + M.T, np.zeros((N, N)), np.ones((N, N)), np.diag(np.diag(M))):
-        tree, upper = row_sum_tree(matrix)
-        assert np.abs(matrix).sum() <= tree_bound(matrix, tree) <= upper <= np.abs(matrix).sum() * (1 + 1e-11)
 
 
 def test_enumeration_beyond_one_block_finds_the_maximum() -> None:

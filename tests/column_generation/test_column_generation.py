@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,12 +26,13 @@ from qsdp._utils.deadline import Deadline
 from qsdp.certificates import certificate_of
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
+from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import Round
-from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, OracleResult, PolynomialOracle
 from qsdp.refinement.refitting import refit
+from qsdp.relaxation.instance import Instance
 
 #: A RuntimeWarning of NumPy is a leak.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -392,8 +393,6 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
         def share(self, part: float) -> Deadline:
             return self
 
-        before = share
-
     monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Ended)
 
 
@@ -427,27 +426,41 @@ def test_time_limits(problem: TrainingProblem) -> None:
     assert solve(problem, time_limit=None).objective == pytest.approx(optimum, rel=1e-7)
 
 
-def test_a_master_without_time_ends_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
-    monkeypatch.setattr(BILINEAR, "_ENUMERATED", 0)
-    solves, rounds = Master.solve, 3
-    calls: list[float] = []
+@pytest.mark.parametrize("problem", ENDING, ids=repr)
+def test_the_round_in_which_time_ends_is_the_last(problem: TrainingProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[Deadline] = []
 
-    def solve_in_time(self: Master, tol: float, deadline: Deadline) -> bool:
-        calls.append(tol)
-        return solves(self, tol, deadline) and len(calls) != rounds
+    class Recorded(Deadline):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            deadlines.append(self)
 
-    monkeypatch.setattr(Master, "solve", solve_in_time)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 12))
-    problem = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(40), beta=0.1)
-    result = column_generation(problem, time_limit=None)
+    def end(one: Round) -> None:
+        if one.number == 2:
+            deadlines[0].expire()
+
+    monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Recorded)
+    optimum = solve(problem).objective
+    deadlines.clear()
+    result = solve(problem, callback=end)
     check_valid(result, problem)
     assert result.status == "time limit"
-    # After that only the floor has rounds, and there is one solution more, the last.
-    assert len(calls) == rounds + 1
-    objectives = [one.objective for one in result.history[rounds - 1 :]]
-    assert objectives == [objectives[0]] * len(objectives)
+    assert sum(one.output == 0 for one in result.history) == 2
+    assert result.lower_bound <= optimum
+    assert optimum * (1 - 1e-7) <= result.objective <= at_zero(problem)
+
+
+@pytest.mark.usefixtures("expensive")
+def test_without_a_limit_the_speed_of_the_machine_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(2, 8, 40, beta=0.05)
+    results = [solve(problem, time_limit=None)]
+    for tick in (0.0, 1e4):
+        clock = itertools.count()
+        monkeypatch.setattr("qsdp._utils.deadline.time.monotonic", lambda: tick * next(clock))  # noqa: B023
+        results.append(solve(problem, time_limit=None))
+    histories = [[dataclasses.replace(one, seconds=0.0) for one in result.history] for result in results]
+    assert histories[0] == histories[1] == histories[2]
+    assert len({result.lower_bound for result in results}) == 1
 
 
 def stop_after(rounds: int) -> Callable[[Round], None]:
@@ -474,15 +487,13 @@ def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     assert any(leaf.cuts is not None for leaf in result.certificate.proof.trees[0].leaves)
 
 
-def test_cutting_planes_keep_the_time_limit() -> None:
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((80, 50))
-    problem = TrainingProblem(X, rng.standard_normal(80), beta=0.1)
-    relaxation = solve_relaxation(problem)
-    began = time.monotonic()
-    result = column_generation(problem, time_limit=1.5, relaxation=relaxation)
-    assert time.monotonic() - began <= 1.1 * 1.5 + 0.5
-    assert result.lower_bound >= relaxation.lower_bound * (1 - 1e-9)
+def test_no_cutting_planes_without_time() -> None:
+    problem = random_problem(1, 6, 40, beta=0.1)
+    dual = solve_relaxation(problem).dual
+    floor = Floor(Instance.of(problem), dual, Deadline(0.0), np.random.default_rng(0))
+    assert not floor.improve()
+    assert floor.value == dual.value
+    assert Floor(Instance.of(problem), dual, Deadline(), np.random.default_rng(0)).improve()
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

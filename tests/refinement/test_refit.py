@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, solve_and_sample
 from qsdp._utils import parallel
+from qsdp._utils.deadline import Deadline
 from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
@@ -107,6 +109,23 @@ def test_one_triangular_factor_serves_as_all_samples(
     assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
     check_neurons(refitted, network, problem)
     assert refitted.n_neurons <= 20
+
+
+def test_a_triangular_factor_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halved(Deadline):
+        """Without a limit, and with no time for half of the work."""
+
+        def share(self, part: float) -> Deadline:
+            return Deadline(0.0) if part == 0.5 else self
+
+    problem = random_problem(4, 5, 90, beta=0.05)
+    network = draw(problem, 20)
+    expected = problem.objective(refit(network, problem))
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
+    monkeypatch.setattr(sys.modules["qsdp.refinement.refitting"], "Deadline", Halved)
+    refitted = refit(network, problem)
+    assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
+    assert refitted.n_neurons < 20
 
 
 def test_targets_and_data_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:

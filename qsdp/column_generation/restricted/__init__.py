@@ -2,7 +2,6 @@
 
 from qsdp.column_generation.restricted._best import RestrictedSolution, predict
 from qsdp.column_generation.restricted._growing import GrowingColumns
-from qsdp.column_generation.restricted._linear import newton_operations
 from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
 
@@ -11,7 +10,6 @@ __all__ = [
     "RestrictedSolution",
     "check_solvable",
     "is_solvable",
-    "newton_operations",
     "predict",
     "solve_restricted",
     "sparsify",

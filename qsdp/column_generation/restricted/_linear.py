@@ -9,7 +9,7 @@ import scipy.linalg
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["MAX_ITERATIONS", "TO_BOUNDARY", "cholesky", "newton_operations", "reach_of"]
+__all__ = ["MAX_ITERATIONS", "TO_BOUNDARY", "cholesky", "reach_of"]
 
 MAX_ITERATIONS = 100
 
@@ -30,12 +30,6 @@ def cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
             continue
         return lambda b: scale * scipy.linalg.cho_solve(factor, scale * b, check_finite=False)
     return None
-
-
-def newton_operations(n: int, k: int) -> float:
-    """Return the number of operations to form and factorise the smaller normal matrix of n x k columns."""
-    small, large = sorted((n, k))
-    return float(small) ** 2 * (large + small / 3.0)
 
 
 def reach_of(x: FloatArray, dx: FloatArray) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
-from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, newton_operations, reach_of
+from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
 from qsdp.losses import DataFit
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
@@ -26,7 +26,7 @@ def solve_quadratic(
     F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
 ) -> RestrictedSolution:
     n, k = F.shape
-    if fit.quadratic and n > 2 * k and deadline.affords(4.0 * n * k**2):
+    if fit.quadratic and n > 2 * k:
         return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol, deadline)
     y, slacks, compliance = fit.target, fit.slacks(), fit.compliance()
     diagonals = [sigma for sigma, _ in slacks]
@@ -45,9 +45,7 @@ def solve_quadratic(
     x, nu, s = _start(F, fit, c, k)
     for iteration in range(MAX_ITERATIONS):
         mu = float(x @ s) / len(x)
-        if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled:
-            break
-        if not deadline.affords(newton_operations(n, k)):
+        if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled or deadline.over:
             break
         primal = forward(x) + compliance * nu - y
         dual = c - adjoint(nu) - s

@@ -11,7 +11,7 @@ from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
-from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, newton_operations, reach_of
+from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
 from qsdp.losses import Curvature, DataFit
 
 __all__ = ["solve_smooth"]
@@ -28,9 +28,7 @@ def solve_smooth(
     tol: float,
     deadline: Deadline = NEVER,
 ) -> RestrictedSolution:
-    n, k = F.shape
-    # The Hessian of coupled outputs is a matrix over all columns.
-    operations = newton_operations(n if outputs is None else max(n, k), k)
+    k = F.shape[1]
     best = Best(F, fit, penalties, outputs)
     row = float(np.abs(F).sum(axis=1).mean()) or 1.0
     a = np.full(k, 1.0 / row)
@@ -41,9 +39,7 @@ def solve_smooth(
         prediction = best.predict(a)
         gradient = fit.gradient(prediction)
         mu = float(a @ s) / k
-        if best.update(a, -gradient, iteration, mu) <= tol or best.stalled:
-            break
-        if not deadline.affords(operations):
+        if best.update(a, -gradient, iteration, mu) <= tol or best.stalled or deadline.over:
             break
         slope = penalties + best.correlations(gradient)
         solve = _newton_system(F, fit.curvature(prediction), outputs, s / a)
@@ -65,11 +61,11 @@ def solve_smooth(
         length = _backtrack(best, a, s, da, ds, min(1.0, reach), sigma * away)
         a, s = a + length * da, s + length * ds
     if best.relative_gap > max(10.0 * tol, _ACCURATE):
-        _follow_path(best, tol, operations, deadline)
+        _follow_path(best, tol, deadline)
     return best.solution()
 
 
-def _follow_path(best: Best, tol: float, operations: float, deadline: Deadline) -> None:
+def _follow_path(best: Best, tol: float, deadline: Deadline) -> None:
     r"""Continue by Newton's method on :math:`f(a) - \mu \sum_j \log a_j` where the primal-dual method cycles.
 
     This is slower, but every step lowers a convex function, so it cannot cycle.
@@ -83,7 +79,7 @@ def _follow_path(best: Best, tol: float, operations: float, deadline: Deadline) 
     for iteration in range(_PATH_STEPS):
         prediction = best.predict(a)
         gradient = best.fit.gradient(prediction)
-        if best.update(a, -gradient, iteration, mu) <= tol or not deadline.affords(operations):
+        if best.update(a, -gradient, iteration, mu) <= tol or deadline.over:
             return
         slope = best.penalties + best.correlations(gradient) - mu / a
         solve = _newton_system(best.F, best.fit.curvature(prediction), best.outputs, mu / a**2)

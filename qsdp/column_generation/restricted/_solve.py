@@ -54,7 +54,7 @@ def solve_restricted(
     tol : float, default=1e-10
         Relative duality gap at which to stop. Loose values leave the dual vector well inside the feasible set.
     deadline : Deadline
-        If it is over, or an iteration would pass it, the best pair found so far is returned.
+        Checked between iterations; once it is over, the best pair so far is returned.
 
     Raises
     ------
