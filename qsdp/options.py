@@ -258,7 +258,7 @@ class TrainingOptions(Options):
 
     def choice_deadline(self, deadline: Deadline) -> Deadline:
         """Return the deadline of the choice of beta: a share of the call's time, or a default without a time limit."""
-        return Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.share(_CHOICE_SHARE)
+        return Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE)
 
     def refinement_deadline(self, deadline: Deadline) -> Deadline:
         """Return the deadline of a refinement that begins now: the call's, or a default without a time limit."""

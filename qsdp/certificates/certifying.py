@@ -136,7 +136,7 @@ def _of_problem(
         check_memory(problem, proven=True)
     with progress(request.verbose) as stages:
         if relaxation is None:
-            limit = request.deadline.share(0.5 if request.exact else 1.0).time_limit
+            limit = request.deadline.fraction(0.5 if request.exact else 1.0).time_limit
             relaxation = solve_relaxation(problem, time_limit=limit, verbose=request.verbose)
         with stages.stage("certify") as bar:
             certificate = _of_relaxation(network, relaxation)
@@ -224,7 +224,7 @@ def _exact(
             continue
         results = []
         for k, column in enumerate(output_columns(inside)):
-            own = deadline.share(1.0 / remaining)
+            own = deadline.fraction(1.0 / remaining)
             remaining -= 1
             if not own.over:
                 shift = None if z is None else z[k]

@@ -226,7 +226,7 @@ class _BilinearPricing:
         self, master: Master, matrices: list[FloatArray], incumbents: list[float], *, whole: bool
     ) -> PricingResult:
         """Prove the largest pricing values in all the time left, or in a share of it."""
-        deadline = self.deadline if whole else self.deadline.share(_TRIED)
+        deadline = self.deadline if whole else self.deadline.fraction(_TRIED)
         results = [
             self.oracle.prove(
                 M,
@@ -234,7 +234,7 @@ class _BilinearPricing:
                 max_atoms=max(20, ATOMS // len(matrices)),
                 incumbent=incumbent,
                 slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
-                time_limit=deadline.share(1.0 / (len(matrices) - k)).time_limit,
+                time_limit=deadline.fraction(1.0 / (len(matrices) - k)).time_limit,
                 shift=None if self.shifts is None else self.shifts[k],
             )
             for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True))

@@ -110,7 +110,7 @@ def column_generation(
     history: list[Round] = []
     with progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
-            limit = deadline.share(_SHARE).time_limit
+            limit = deadline.fraction(_SHARE).time_limit
             relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts
@@ -125,7 +125,7 @@ def column_generation(
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, deadline, rng, history, partial(report, part=0))
             for number, one in enumerate(ones):
-                own = deadline.share(1.0 / (len(ones) - number))
+                own = deadline.fraction(1.0 / (len(ones) - number))
                 k = number if problem.separable else None
                 parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, partial(report, part=number)))
                 if parts[-1].status == "interrupted":

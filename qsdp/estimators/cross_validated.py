@@ -167,7 +167,7 @@ class _CrossValidated:
         if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
             member.feature_names_in_ = self.feature_names_in_
         turns = -(-len(folds) // count_jobs(options.n_jobs))
-        seconds = deadline.share(_FOLDS_SHARE / turns).time_limit
+        seconds = deadline.fraction(_FOLDS_SHARE / turns).time_limit
         with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
                 CountedParallel(options.n_jobs, bar, len(folds))(
@@ -191,14 +191,14 @@ class _CrossValidated:
         best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
         self.betas_, self.scores_ = path.betas, scores
         self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
-        if deadline.limited and np.any(np.isnan(means)):
+        if deadline.time_limit is not None and np.any(np.isnan(means)):
             warn(
                 f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every fold; "
                 f"beta={self.beta_:g} is the best of the others"
             )
         with progress(options.verbose) as stages:
             with stages.stage("solve") as bar:
-                relaxation = path.only(int(best)).solve(options.n_jobs, bar, deadline=deadline.share(0.5))[0]
+                relaxation = path.only(int(best)).solve(options.n_jobs, bar, deadline=deadline.fraction(0.5))[0]
             return sample_from(relaxation, options, rng, deadline)
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
@@ -289,13 +289,13 @@ def _fold_scores(
     """Return the scores of one fold on its held-out rows, of shape (K,), with nan for betas not solved in time."""
     scores = np.full(len(fold.betas), np.nan)
     deadline = Deadline.after(seconds)
-    path = fold.solve(deadline=deadline.share(0.5) if evaluate == "network" else deadline, quiet=True)
+    path = fold.solve(deadline=deadline.fraction(0.5) if evaluate == "network" else deadline, quiet=True)
     for done, relaxation in enumerate(path):
         member = copy.copy(member)
         if evaluate == "network":
             # Use the same random numbers for every beta, so that scores differ by less than their noise.
             options = member._options()
-            own = deadline.share(1.0 / (len(path) - done))
+            own = deadline.fraction(1.0 / (len(path) - done))
             member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), own).network
         else:
             member.network_ = RelaxationOutputs(relaxation)

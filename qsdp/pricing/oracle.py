@@ -123,7 +123,7 @@ class Oracle(ABC, Generic[AnyPool]):
         slack = check_real("slack", slack)
         pool = self._collection(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
         n_starts = check_integer("n_starts", n_starts, minimum=0)
-        deadline = Deadline.after(time_limit, wish=interrupted)
+        deadline = Deadline.after(time_limit, interrupted=interrupted)
         z = _checked_shift(shift, scaled)
         if n_starts and len(scaled.M):
             rng, free = np.random.default_rng(0), len(scaled.M) - self._fixes(scaled)

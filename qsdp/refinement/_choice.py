@@ -41,7 +41,7 @@ def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: s
     many = problem.size**3 <= _MULTIPLE * problem.data_fit.total_weight
     if problem.loss.quadratic and suits_statistics(problem) and many:
         with suppress(TimeOver):
-            return Moments.of(problem, device, deadline.share(0.5))
+            return Moments.of(problem, device, deadline.fraction(0.5))
     return Samples(problem, device)
 
 

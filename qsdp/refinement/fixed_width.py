@@ -193,7 +193,7 @@ def train_fixed_width(
                 network = _enumerated(problem, m, shared)
             relaxation = relaxation or solve_relaxation(problem, time_limit=deadline.time_limit, verbose=verbose)
             return FixedWidthResult(network, problem.objective(network), relaxation.lower_bound, (), optimal=True)
-        limit = deadline.share(_RELAXATION_SHARE).time_limit
+        limit = deadline.fraction(_RELAXATION_SHARE).time_limit
         relaxation = relaxation or solve_relaxation(problem, time_limit=limit, verbose=verbose)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))

@@ -138,7 +138,7 @@ def _free(
     if _compressible(network, problem):
         # A factor that would take more than half of the time is given up.
         with suppress(TimeOver):
-            factor = _triangular_factor(network, problem, deadline.share(0.5))
+            factor = _triangular_factor(network, problem, deadline.fraction(0.5))
             return network_of(problem, *_compressed(network, problem, factor, deadline))
     if problem.separable:
         C = problem.n_outputs
@@ -148,7 +148,7 @@ def _free(
                 problem.output(k),
                 tol,
                 functools.partial(bar.gap, part=k, parts=C),
-                deadline.share(1.0 / (C - k)),
+                deadline.fraction(1.0 / (C - k)),
             )
             for k in range(C)
         ]

@@ -135,7 +135,7 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    limit = deadline.share(0.3)
+    limit = deadline.fraction(0.3)
     grid = geometric(useful_beta_max(problem, limit), FRACTION, chosen) if isinstance(chosen, int) else chosen
     known_of_folds, known = _shared_reductions(problem, splits, device)
     folds = [

@@ -73,7 +73,7 @@ def proven_beta_max(problem: TrainingProblem, regularization: str, deadline: Dea
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual
     matrices = instance.adjoints(nu)
-    shares = (deadline.share(0.5 / (len(matrices) - k)) for k in range(len(matrices)))
+    shares = (deadline.fraction(0.5 / (len(matrices) - k)) for k in range(len(matrices)))
     bounds = [
         uninterrupted(grothendieck_bound(M, tol=_BOUND_GAP, time_limit=share.time_limit))
         for M, share in zip(matrices, shares, strict=True)

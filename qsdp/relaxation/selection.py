@@ -86,7 +86,7 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
 
 def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> BetaChoice:
     """Return the beta of `choose_beta` with its expected loss."""
-    largest = useful_beta_max(problem, deadline.share(0.3))
+    largest = useful_beta_max(problem, deadline.fraction(0.3))
     if largest == 0.0:
         return BetaChoice(1.0)
     search = _ShareSearch(_folds(problem), largest, _Codes.of(problem), deadline)

@@ -216,4 +216,4 @@ class TestChoiceInTime:
         assert first.effort == pytest.approx(8e8)
         assert first.deadline.left == pytest.approx(3e5, rel=1e-3)
         options, instance, chosen = self.of(8e9, 1e9, NEVER, monkeypatch)
-        assert not low_rank_first(chosen, instance, options).deadline.limited
+        assert low_rank_first(chosen, instance, options).deadline.time_limit is None

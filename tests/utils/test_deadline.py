@@ -1,14 +1,14 @@
-"""Time that is left, grace after it, and parents that end earlier, on a clock that stands where it is put."""
+"""Deadlines on a clock that stands where it is put: time left, fractions, parents, interrupts."""
 
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
 from qsdp._utils import deadline as deadlines
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp.exceptions import InvalidInputError
 
 
 @pytest.fixture
@@ -19,34 +19,48 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_grace_ends_a_twentieth_and_a_quarter_of_a_second_after_the_limit(clock: list[float]) -> None:
-    deadline = Deadline(10.0)
-    assert deadline.grace == 10.75
-    clock[0] = 10.5
+def test_time_runs_out(clock: list[float]) -> None:
+    deadline = Deadline.after(10)
+    assert (deadline.left, deadline.time_limit, deadline.elapsed, deadline.over) == (10.0, 10.0, 0.0, False)
+    clock[0] = 4.0
+    deadline.check()
+    assert (deadline.left, deadline.elapsed) == (6.0, 4.0)
+    clock[0] = 11.0
+    # A limit of zero seconds would not be allowed as an argument.
+    assert (deadline.left, deadline.time_limit, deadline.over) == (0.0, 1e-3, True)
+    with pytest.raises(TimeOver):
+        deadline.check()
+
+
+def test_a_fraction_is_one_of_the_time_left_and_ends_with_the_whole(clock: list[float]) -> None:
+    whole = Deadline(8.0)
+    clock[0] = 4.0
+    half = whole.fraction(0.5)
+    assert half.left == 2.0
+    clock[0] = 5.0
+    assert (half.left, half.elapsed, whole.left) == (1.0, 1.0, 3.0)
+    whole.expire()
+    assert half.over
+    assert NEVER.fraction(0.25).left == math.inf
+
+
+def test_without_a_limit_no_time_is_lost(clock: list[float]) -> None:
+    deadline = Deadline.after(None)
+    clock[0] = 1e9
+    assert (deadline.left, deadline.time_limit, deadline.over) == (math.inf, None, False)
+    deadline.expire()
     assert deadline.over
-    assert deadline.grace == 0.25
-    assert not deadline.late
-    clock[0] = 10.8
-    assert deadline.grace < 0.0
-    assert deadline.late
 
 
-def test_grace_is_that_of_the_parent_where_that_ends_earlier(clock: list[float]) -> None:
-    parent = Deadline(1.0)
-    clock[0] = 0.5
-    child = Deadline(100.0, parent=parent)
-    assert child.grace == pytest.approx(0.8)
-    clock[0] = 2.0
-    assert child.late
-    assert NEVER.grace == math.inf
-    assert not NEVER.late
+def test_an_interrupt_expires_it(clock: list[float]) -> None:
+    answers = iter([False, True, True])
+    deadline = Deadline.after(10.0, interrupted=lambda: next(answers))
+    assert deadline.left == 10.0
+    assert Deadline(parent=deadline).over
+    assert deadline.over
 
 
-def test_speed_is_measured_by_clocks_coarser_than_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    fine, step = time.perf_counter, 1 / 64
-    deadlines._operations_per_second.cache_clear()
-    monkeypatch.setattr(deadlines.time, "perf_counter", lambda: math.floor(fine() / step) * step)
-    try:
-        assert 0.0 < Deadline(1.0).seconds(1e9) < math.inf
-    finally:
-        deadlines._operations_per_second.cache_clear()
+@pytest.mark.parametrize("seconds", [0, -1.0, math.nan])
+def test_limits_are_positive(seconds: float) -> None:
+    with pytest.raises(InvalidInputError, match="time_limit must be a finite number > 0"):
+        Deadline.after(seconds)

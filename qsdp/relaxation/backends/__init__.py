@@ -138,7 +138,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
         return None
     if _refusal(LOW_RANK, instance, settings) is not None:
         return None
-    return replace(settings, effort=part * cost, deadline=settings.deadline.share(_FIRST_TRY_TIME))
+    return replace(settings, effort=part * cost, deadline=settings.deadline.fraction(_FIRST_TRY_TIME))
 
 
 def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
@@ -170,7 +170,7 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
     if backend.rows and isinstance(instance.map, FormMap):
         return f"solver {backend.name!r} needs the rows of the data, and the problem is one from statistics"
     given = {
-        "time_limit": settings.deadline.limited and not backend.time_limit,
+        "time_limit": settings.deadline.time_limit is not None and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,
         "start": settings.start is not None and not backend.certified,
         "device": settings.device is not None and not backend.devices,

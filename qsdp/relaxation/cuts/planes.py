@@ -76,8 +76,6 @@ class CutRule:
     #: Share of the identity in a new start, and the smallest slack there, relative to r.
     even: float = 0.2
     least_slack: float = 0.02
-    #: Assumed number of steps in a round, to estimate its time.
-    round_steps: int = 5
 
 
 #: How often weights of new cuts are halved, to 2^-40 of the central ones; then the last point is on the boundary.
@@ -150,13 +148,6 @@ class CuttingPlanes:
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
         small = length + rule.new + N <= rule.largest
         return small and instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
-
-    def round_seconds(self, deadline: Deadline) -> float:
-        """Return about how long the next round takes."""
-        side = self._coordinates.length + min(len(self._cuts) + self._rule.new, self._most) + self._instance.size
-        return deadline.seconds(
-            self._rule.round_steps * (side**3 / 3.0 + self._coordinates.work + 4.0 * side**2 * self._instance.size)
-        )
 
     def improve(self, deadline: Deadline) -> None:
         """Solve once more with the inequalities that the last solution violates; keep the better bound."""

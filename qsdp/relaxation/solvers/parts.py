@@ -86,7 +86,7 @@ def _solve_outputs(
             solutions.append(zero_solution(part, reason))
             continue
         # Allow two shares of the time left: easy outputs leave their time to later ones.
-        share = deadline.share(min(1.0, 2.0 / (len(parts) - k)))
+        share = deadline.fraction(min(1.0, 2.0 / (len(parts) - k)))
         own = replace(limits, deadline=share, callback=report_of(k))
         if reason is not None:
             # The remaining outputs keep the zero point and its bound.
