@@ -106,7 +106,10 @@ class Certificate(Summarized, Gap):
             or rounding leaves the objective uncertain.
         """
         if self.proof is None:
-            raise InvalidInputError("a certificate without a proof cannot be saved")
+            raise InvalidInputError(
+                "a certificate without a proof cannot be saved; that of an estimator has one unless it was pickled "
+                "without keep_data=True"
+            )
         claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
         check_flag("include_data", include_data)
         if isinstance(self.proof, RowsProof):

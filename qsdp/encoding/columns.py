@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["as_numbers", "as_symbols", "chosen_columns", "is_frame", "is_missing", "is_symbolic"]
+__all__ = ["as_numbers", "as_symbols", "as_table", "chosen_columns", "is_frame", "is_missing", "is_symbolic"]
 
 #: Classes of missing entries in pandas, known by name because pandas may not be installed.
 _PANDAS_MISSING = {"NAType", "NaTType"}
@@ -29,6 +29,17 @@ _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.ti
 def is_frame(X: Any) -> bool:
     """Return whether X is a data frame of pandas or polars, whose columns have types of their own."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
+
+
+def as_table(X: Any) -> Any:
+    """Return nested lists that hold text as an array of objects, since NumPy would turn their numbers into text."""
+    if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):
+        return X
+    try:
+        return np.asarray(X, dtype=object) if np.asarray(X).dtype.kind in "US" else X
+    except ValueError:
+        # Rows of different lengths are refused by later checks.
+        return X
 
 
 def is_missing(entry: Any) -> bool:

@@ -11,7 +11,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
-from qsdp.encoding.columns import as_numbers, as_symbols, chosen_columns, is_frame, is_symbolic
+from qsdp.encoding.columns import as_numbers, as_symbols, as_table, chosen_columns, is_frame, is_symbolic
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.exceptions import InvalidInputError
@@ -85,10 +85,7 @@ class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if 0 in X.shape:
                 raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
             return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
-        if not hasattr(X, "dtype") and not hasattr(X, "toarray"):
-            # NumPy would convert lists of numbers and text to text.
-            X = np.asarray(X, dtype=object) if _is_text(X) else X
-        return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
+        return list(self._checked(as_table(X), dtype=None, ensure_all_finite=False, reset=fitting).T)
 
     def _checked(self, X: Any, **options: Any) -> Any:
         with errors_of("X"):
@@ -289,8 +286,8 @@ class TableEncoder(_Encoder):
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
-                "X has entries that are none of the categories of their columns, as they are new or were too rare in "
-                f"fit for one of max_categories={self.max_categories} bits, of which no bit is set: {found}"
+                "X has entries that are none of the categories of their columns, as they are new, missing or were too "
+                f"rare in fit for one of max_categories={self.max_categories} bits, of which no bit is set: {found}"
             )
             if self.handle_unknown == "error":
                 raise InvalidInputError(message)
@@ -320,11 +317,3 @@ class TableEncoder(_Encoder):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def _is_text(X: Any) -> bool:
-    """Return whether nested lists hold text."""
-    try:
-        return np.asarray(X).dtype.kind in "US"
-    except ValueError:
-        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -51,17 +51,24 @@ class Calibration:
 
     Attributes
     ----------
-    problem : TrainingProblem
-        Its sample weights include class weights: probabilities are those of the weighted samples.
+    problem : TrainingProblem or None
+        None if the lines are known. Its sample weights include class weights: probabilities are those of the weighted
+        samples.
     scaling : TargetScaling
         Map from outputs to scores.
     one_each : bool
         Whether there are more than two classes, of which every sample has one.
     """
 
-    problem: TrainingProblem
+    problem: TrainingProblem | None
     scaling: TargetScaling
     one_each: bool
+
+    def without_data(self) -> Calibration:
+        """Return the same calibration with its lines computed, and without the problem."""
+        calibration = replace(self, problem=None)
+        calibration.__dict__["lines"] = self.lines
+        return calibration
 
     def log_odds(self, outputs: FloatArray) -> FloatArray:
         """Return log odds for outputs of shape (n,) or (n, C), one against the rest in every column."""
@@ -70,6 +77,7 @@ class Calibration:
     @cached_property
     def lines(self) -> Lines:
         """Slopes and intercepts of the log odds, one for all outputs or one each; found on first use."""
+        assert self.problem is not None
         parts = list(held_out_predictions(self.problem, Deadline.after(_TIME_LIMIT)))
         outputs = np.concatenate([self.scaling.decode(predicted) for _, predicted in parts])
         truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])

@@ -74,7 +74,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         Objective of the network and the lower bound on the objective of every network.
     result_ : QSDPResult
         Relaxation, covariance and timings.
-    calibration_ : Calibration
+    calibration_ : Calibration or None
         Map from scores to log odds, for losses that do not give log odds; see `predict_proba`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -187,7 +187,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         super()._fit(*arguments, **routed)
         self.calibration_ = self._calibration(self.result_.rows)
 
-    def _calibration(self, problem: TrainingProblem) -> Calibration:
+    def _calibration(self, problem: TrainingProblem) -> Calibration | None:
+        if get_loss(self.loss).probabilistic:
+            return None
         return Calibration(problem, self.target_scaling_, one_each=problem.y.ndim == 2 and not self._several)
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
@@ -252,20 +254,21 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _logits(self, X: Any) -> FloatArray:
         outputs, loss = self._output(X), get_loss(self.loss)
-        if not loss.probabilistic:
+        if self.calibration_ is not None:
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
         return outputs if self._several else class_logits(outputs, loss)
 
     def _without_data(self, state: dict[str, Any]) -> dict[str, Any]:
-        if not get_loss(self.loss).probabilistic:
-            state["calibration_"] = getattr(self.calibration_, "lines", self.calibration_)
+        if self.calibration_ is not None:
+            state["calibration_"] = self.calibration_.without_data()
         return super()._without_data(state)
 
     def _predictor(self, method: str) -> Any:
         predictor = super()._predictor(method)
-        calibrated = "proba" in method and not get_loss(self.loss).probabilistic
         # The calibration is fitted once, here, and its data stay here.
-        predictor.calibration_ = getattr(self.calibration_, "lines", self.calibration_) if calibrated else None
+        predictor.calibration_ = (
+            self.calibration_.without_data() if "proba" in method and self.calibration_ is not None else None
+        )
         return predictor
 
     def __sklearn_tags__(self) -> Tags:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
@@ -54,8 +55,8 @@ class Explained:
         form = self._form()
         if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
-                "feature_importances_ needs inputs of the network that are made of one column each; "
-                f"{self.encoder_!r:.60} mixes columns"
+                "feature_importances_ needs inputs of the network that are made of one column each, as far as their "
+                f"names tell; {type(self.encoder_).__name__} mixes columns"
             )
         return self._effects(form).importances
 
@@ -238,9 +239,12 @@ def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list
     # These names occur nowhere else, and none contains another.
     marks = [f"\ufdd0{j}\ufdd1" for j in range(len(names))]
     try:
-        outputs = [str(name) for name in encoder.get_feature_names_out(marks)]
+        # An encoder that was fitted to a data frame insists on the frame's names.
+        known = getattr(encoder, "feature_names_in_", None)
+        named = encoder if known is None else _renamed(copy.deepcopy(encoder), dict(zip(known, marks, strict=True)))
+        outputs = [str(name) for name in named.get_feature_names_out(marks)]
     except (AttributeError, ValueError, TypeError):
-        # The encoder has no output names, or insists on the names of its data frame.
+        # The encoder has no output names.
         return [_Input(f"input {k}", None) for k in range(n_inputs)]
     inputs = []
     for output in outputs:
@@ -250,6 +254,20 @@ def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list
         term = f"{type(encoder).__name__}({term})" if output in marks else term
         inputs.append(_Input(term, found.pop() if len(found) == 1 else None))
     return inputs
+
+
+def _renamed(part: Any, names: Mapping[str, str]) -> Any:
+    """Rename the columns that an encoder and all encoders inside it were fitted to, and return it."""
+    if isinstance(part, BaseEstimator):
+        if "feature_names_in_" in vars(part):
+            part.feature_names_in_ = np.array([names.get(name, name) for name in part.feature_names_in_], dtype=object)
+        _renamed(list(vars(part).values()), names)
+    elif isinstance(part, Mapping):
+        _renamed(list(part.values()), names)
+    elif isinstance(part, (list, tuple)):
+        for one in part:
+            _renamed(one, names)
+    return part
 
 
 def _without_squares(form: QuadraticForm, bits: npt.NDArray[np.bool_]) -> QuadraticForm:

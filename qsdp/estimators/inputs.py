@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import check_array, column_or_1d
 
@@ -93,26 +95,33 @@ def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tu
         encoder.handle_unknown = "warn"
         return encoder, encoded(encoder, X)
     encoder = clone(encoding)
-    if hasattr(encoder, "fit_transform"):
-        return encoder, _inputs(encoder, encoder.fit_transform(X, y), len(y))
-    return encoder, encoded(encoder.fit(X, y), X)
+    with config_context(transform_output="default"):
+        if hasattr(encoder, "fit_transform"):
+            return encoder, _inputs(encoder, encoder.fit_transform(X, y), len(y))
+        encoder = encoder.fit(X, y)
+    return encoder, encoded(encoder, X)
 
 
 def encoded(encoder: Any, X: Any) -> FloatArray:
-    """Return the inputs of the network for rows of X, a finite array whatever `set_output` asks of transformers."""
-    return _inputs(encoder, encoder.transform(X), X.shape[0])
+    """Return the inputs of the network for rows of X, a finite array.
+
+    They depend on the `set_output` of the encoder and its steps, but not on the global configuration.
+    """
+    with config_context(transform_output="default"):
+        return _inputs(encoder, encoder.transform(X), X.shape[0])
 
 
 def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:
     """Return the output of a transformer as a finite array of shape (n, width)."""
     if scipy.sparse.issparse(output):
         output = output.toarray()  # type: ignore[attr-defined]
-    name, entries = f"the output of encoding={encoder!r:.60}", np.asarray(output)
+    called = textwrap.shorten(repr(encoder), 60, placeholder=" ...")
+    name, entries = f"the output of encoding={called}", np.asarray(output)
     if entries.dtype.kind == "f" and not np.isfinite(entries).all():
         raise InvalidInputError(f"{name} must be finite; found missing entries or infinity: impute them in a pipeline")
     inputs = check_matrix(name, output)
     if len(inputs) != n_rows:
-        raise InvalidInputError(f"encoding must keep all {n_rows} rows of X; {encoder!r:.60} gives {len(inputs)}")
+        raise InvalidInputError(f"encoding must keep all {n_rows} rows of X; {called} gives {len(inputs)}")
     return inputs
 
 

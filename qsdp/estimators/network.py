@@ -22,7 +22,7 @@ from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
-from qsdp.encoding.columns import is_frame
+from qsdp.encoding.columns import as_table, is_frame
 from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.scales import restricted_to
@@ -116,13 +116,14 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         if not uses_transformer(self.encoding):
             check_kind_of_array(X, frames=self._takes_frames)
+        X = as_table(X) if self._takes_frames else X
         with errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are left to the encoder.
                 validate_data(self, X, skip_check_array=True)
                 data, target = X, check_targets_of_frame(X, y, **self._targets)
             else:
-                data, target = validate_data(self, X, y, **self._entries, **self._targets)
+                data, target = validate_data(self, X, y, **self._entries(X), **self._targets)
         return Rows(data, target, check_sample_weight(sample_weight, data.shape[0]))
 
     @property
@@ -130,10 +131,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         """Whether data frames may hold text, categories and missing entries, which are left to the encoder."""
         return has_encoder(self.encoding)
 
-    @property
-    def _entries(self) -> dict[str, Any]:
-        """How entries of arrays are checked: not at all before a transformer of the user's."""
-        if uses_transformer(self.encoding):
+    def _entries(self, X: Any) -> dict[str, Any]:
+        """Return how entries of arrays are checked: not at all if the encoder reads entries of any type."""
+        objects = self._takes_frames and getattr(getattr(X, "dtype", None), "kind", "") == "O"
+        if objects or uses_transformer(self.encoding):
             return {"dtype": None, "ensure_all_finite": False}
         return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if self._takes_frames else True}
 
@@ -334,7 +335,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X
-        return validate_data(self, X, reset=False, **self._entries)
+        X = as_table(X) if self._takes_frames else X
+        return validate_data(self, X, reset=False, **self._entries(X))
 
     def _encoded(self, X: Any) -> FloatArray:
         return X if self.encoder_ is None else encoded(self.encoder_, X)

@@ -67,8 +67,8 @@ class EstimatorOptions(TrainingOptions):
         ridge regressions on held-out rows clearly fall; fewer for wide tables, and for long ones with many outputs, and
         at most 240 in total. It then drops inputs without which these errors do not grow. Categories of data frames and
         missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X as it is.
-        A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline, whatever X holds; its output
-        must be numbers and is made dense.
+        A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
+        then hold text and missing entries; the output must be numbers and is made dense.
         """,
         check_encoding,
     )
@@ -97,9 +97,9 @@ class EstimatorOptions(TrainingOptions):
         "bool",
         """
         Whether pickles of the fitted estimator hold the training data and all intermediate results (`result_`), which
-        `resample`, `qsdp.certify` and effects on the training data need. Without them, a pickle has the size of the
-        network. Before they are left out, what `predict_proba` and `feature_importances_` take from them is computed.
-        In memory, a fitted estimator always has them.
+        `resample`, `qsdp.certify`, `contributions` and effects on the training data need. Without them, a pickle has
+        the size of the network. Before they are left out, what `predict_proba` and `feature_importances_` take from
+        them is computed. In memory, a fitted estimator always has them.
         """,
         check_flag,
     )

@@ -14,9 +14,11 @@ GAP_TO_WARN_OF = 0.5
 
 def warn_of_gap(result: QSDPResult) -> None:
     """Warn if the certified gap is a large part of the objective because of the network, and name remedies."""
-    gap = result.certificate.relative_gap
-    # A relaxation that was not solved is warned of by itself, and other networks would hardly lower the gap.
-    if gap <= GAP_TO_WARN_OF or result.relaxation.gap > 0.5 * result.certificate.gap:
+    gap, relaxation = result.certificate.relative_gap, result.relaxation
+    # A relaxation that was not solved is warned of by itself. Other networks would then hardly lower the gap, or had no
+    # time left either.
+    of_relaxation = relaxation.solver_status == "time limit" or relaxation.gap > 0.5 * result.certificate.gap
+    if gap <= GAP_TO_WARN_OF or of_relaxation:
         return
     remedies = ["more neurons", "a larger beta"]
     if result.refine == "none":

@@ -280,7 +280,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         decision = "labels" if model._several else "argmax" if network.vector else "sign"
         classes = tuple(as_symbols(model.classes_, "y").tolist())
         loss = get_loss(model.loss)
-        calibration = None if loss.probabilistic else model.calibration_
+        calibration = model.calibration_
         link = "logistic" if model._several else _link(loss, C)
     return ModelDescription(
         network,

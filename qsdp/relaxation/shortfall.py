@@ -41,8 +41,8 @@ def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
     if not falls_short(relaxation, tol) or relaxation.solver_status == "stopped by the callback":
         return
     warn(
-        f"the certified relative gap of the relaxation is {relaxation.relative_gap:.2g}, above tol={tol:g}, and its "
-        f"lower bound is valid but not tight: {_cause(relaxation, solver)}"
+        f"the certified relative gap of the relaxation is {relaxation.relative_gap:.2g}, above tol={tol:g}, though its "
+        f"lower bound is valid: {_cause(relaxation, solver)}"
     )
 
 
@@ -53,8 +53,8 @@ def warn_of_gaps(path: Sequence[Relaxation], tol: float, solver: str) -> None:
         worst = max(short, key=lambda relaxation: relaxation.relative_gap)
         warn(
             f"{len(short)} of {len(path)} betas have a certified relative gap above tol={tol:g}, at most "
-            f"{worst.relative_gap:.2g} at beta={worst.problem.beta:g}; their lower bounds are valid but not tight. "
-            f"There, {_cause(worst, solver)}"
+            f"{worst.relative_gap:.2g} at beta={worst.problem.beta:g}; their lower bounds are valid. There, "
+            f"{_cause(worst, solver)}"
         )
 
 
@@ -67,8 +67,8 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
         return "the time limit ended the solve; allow more with time_limit"
     if problem.beta == 0.0:
         return (
-            "with beta=0 a bound takes a dual vector orthogonal to all quadratic functions of the data, and the solver "
-            "came only near one; choose a beta above 0"
+            "with beta=0 nothing limits the weights, and the solver came only near the optimum or its bound; choose a "
+            "beta above 0"
         )
     # A solver that stalls or takes too many iterations is then a symptom.
     ratio = ratio_of_scales(problem.map.X) if hasattr(problem.map, "X") else 1.0

@@ -103,7 +103,7 @@ def test_zero_rows() -> None:
         ([[1.0, np.nan]], {}, "W must be"),
         ([1.0], {}, "W must have shape"),
         ([[1.0]], {"levels": 1}, "levels must be an integer from 2 to 128"),
-        ([[1.0]], {"levels": 2.0}, "levels must be"),
+        ([[1.0]], {"levels": 2.5}, "levels must be"),
         ([[1.0]], {"scale": "neurons"}, "did you mean 'neuron'"),
     ],
 )

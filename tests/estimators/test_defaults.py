@@ -190,7 +190,8 @@ def test_fit_tells_once_of_categories_too_rare_for_a_bit(encoding: str) -> None:
         model.fit(data, 0.3 * np.sign(np.sin(3.0 * data["size"])) + 3.0 * (number < 10))
     assert len([one for one in caught if "no bit is set: 'town' 20 " in str(one.message)]) == 1
     with pytest.warns(
-        QSDPWarning, match="new or were too rare in fit for one of max_categories=50 bits, of which no bit is set"
+        QSDPWarning,
+        match="missing or were too rare in fit for one of max_categories=50 bits, of which no bit is set",
     ):
         model.predict(data.assign(town="town 9"))
 

@@ -6,13 +6,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.inspection import permutation_importance
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, PowerTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    StandardScaler,
+)
 
 from qsdp import (
     QuantizedNetworkClassifier,
@@ -301,3 +311,25 @@ def test_nothing_before_the_fit():
             call()
     with pytest.raises(ValueError, match="features"):
         MODELS["regressor"]().contributions(X[:, :2])
+
+
+def test_encoders_of_frames_name_their_columns() -> None:
+    """Outputs belong to the column whose name they contain, also of nested encoders fitted to a data frame."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "city": rng.choice(["x", "y"], 90), "b": rng.normal(size=90)})
+    target = frame["a"] * frame["b"] + (frame["city"] == "x")
+    numbers = make_pipeline(StandardScaler(), FunctionTransformer(feature_names_out="one-to-one"))
+    encoding = make_column_transformer((OneHotEncoder(), ["city"]), (numbers, ["a", "b"]))
+    model = QuantizedNetworkRegressor(20, beta="5%", encoding=encoding, refine="none", random_state=0)
+    model.fit(frame, target)
+    assert model.effects().columns == ("a", "city", "b")
+    importances = model.feature_importances_
+    assert importances.sum() == pytest.approx(1.0)
+    # A permutation of the columns permutes the importances.
+    other = sklearn.clone(model).fit(frame[["b", "a", "city"]], target)
+    np.testing.assert_allclose(other.feature_importances_, importances[[2, 0, 1]], atol=1e-9)
+    mixed = make_pipeline(StandardScaler(), PolynomialFeatures(2, include_bias=False))
+    model.set_params(encoding=mixed).fit(frame[["a", "b"]], target)
+    assert model.effects().columns == ("Pipeline(a)", "Pipeline(b)", "a^2", "a b", "b^2")
+    with pytest.raises(AttributeError, match="Pipeline mixes columns"):
+        _ = model.feature_importances_

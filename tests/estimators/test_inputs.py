@@ -75,6 +75,26 @@ def test_frames_that_a_transformer_returns_are_arrays_inside(estimator: str, lib
         assert_array_equal(outputs_of(estimator, X, encoding=StandardScaler()), plain)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("encoding", [OneHotEncoder(handle_unknown="ignore"), KBinsDiscretizer(n_bins=3)])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_sparse_outputs_do_not_depend_on_the_configuration(estimator: str, encoding: Any, library: str) -> None:
+    plain = outputs_of(estimator, X, encoding=encoding)
+    model = getattr(qsdp, f"QuantizedNetwork{estimator}")(**(ESTIMATORS[estimator] | {"encoding": encoding}))
+    model.fit(X, LABELS if estimator.startswith("Classifier") else X[:, 0] * X[:, 1] + X[:, 2])
+    with sklearn.config_context(transform_output=library):
+        assert_array_equal(outputs_of(estimator, X, encoding=encoding), plain)
+        predict = model.decision_function if estimator.startswith("Classifier") else model.predict
+        assert_array_equal(predict(X), plain)
+
+
+@pytest.mark.parametrize("rows", [TEXT.to_numpy(), TEXT.to_numpy().tolist()], ids=["objects", "lists"])
+@pytest.mark.parametrize("encoding", ["standard", "auto"])
+def test_arrays_of_objects_are_encoded_like_frames(encoding: str, rows: Any) -> None:
+    plain = outputs_of("Classifier", TEXT, encoding=encoding)
+    assert_array_equal(outputs_of("Classifier", rows, encoding=encoding), plain)
+
+
 def dense(transformer: Any, table: Any) -> Any:
     """Return the columns that a transformer makes of a table, dense."""
     made = transformer.fit_transform(table, LABELS)

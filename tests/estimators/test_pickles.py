@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import qsdp
+from qsdp.export import to_onnx
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2000, 20))
@@ -50,6 +51,16 @@ def test_a_pickle_predicts_alike_and_does_not_grow_with_the_rows(name: str) -> N
     assert (other.certificate_, str(other.certificate_)) == (model.certificate_, str(model.certificate_))
     assert_array_equal(other.effects(X).main, model.effects(X).main)
     assert "gap" in other._repr_html_()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "cross_entropy"])
+def test_pickles_of_all_losses_are_small_and_export(loss: str) -> None:
+    model = fitted("Classifier", loss=loss)
+    pickled = pickle.dumps(model)
+    assert len(pickled) < 50_000
+    other = pickle.loads(pickled)
+    assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+    assert to_onnx(other).SerializeToString() == to_onnx(model).SerializeToString()
 
 
 def test_without_its_data_an_estimator_says_how_to_keep_them() -> None:

@@ -504,7 +504,7 @@ def test_a_lifted_neuron_needs_an_input_besides() -> None:
             BilinearNetwork(weights, weights, [1.0], activation=(1, 1, 0))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("levels", [0, 1, 129, -2, 2.0, True, "2", None, np.nan], ids=repr)
+@pytest.mark.parametrize("levels", [0, 1, 129, -2, 2.5, True, "2", None, np.nan], ids=repr)
 def test_bad_numbers_of_levels(levels: Any) -> None:
     with pytest.raises(InvalidInputError, match="levels must be an integer from 2 to 128"):
         BilinearNetwork([[1]], [[1]], [1.0], levels)

@@ -368,7 +368,7 @@ def test_wrong_numbers_of_names(names: Any) -> None:
         QuadraticForm(np.eye(2)).to_expression(names)
 
 
-@pytest.mark.parametrize("digits", [0, -1, 2.0, True, "4", None, np.nan], ids=repr)
+@pytest.mark.parametrize("digits", [0, -1, 2.5, True, "4", None, np.nan], ids=repr)
 def test_bad_digits(digits: Any) -> None:
     with pytest.raises(InvalidInputError, match="digits"):
         QuadraticForm(np.eye(2)).to_expression(digits=digits)

@@ -163,7 +163,7 @@ def test_rows_of_all_sizes_end_with_a_bound(X, loss, solver):
 def test_the_remedy_without_beta_is_a_beta() -> None:
     rng = np.random.default_rng(0)
     problem = qsdp.TrainingProblem(rng.standard_normal((30, 3)), rng.standard_normal(30), beta=0.0, loss="absolute")
-    with pytest.warns(qsdp.QSDPWarning, match="with beta=0 a bound takes a dual vector.*choose a beta above 0"):
+    with pytest.warns(qsdp.QSDPWarning, match="with beta=0 nothing limits the weights.*choose a beta above 0"):
         relaxation = qsdp.solve_relaxation(problem)
     assert 0.0 < relaxation.lower_bound <= relaxation.objective
 

@@ -59,7 +59,7 @@ CAUSES = [
     (
         "stalled",
         {"problem": PROBLEM.with_beta(0.0)},
-        "with beta=0 a bound takes a dual vector orthogonal.* choose a beta above 0$",
+        "with beta=0 nothing limits the weights.* choose a beta above 0$",
     ),
     ("interrupted", {}, "the solve was interrupted$"),
 ]
