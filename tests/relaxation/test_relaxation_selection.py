@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
@@ -60,6 +60,7 @@ def weight_of_rows(problem: TrainingProblem) -> dict[tuple[float, ...], float]:
     return totals
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_every_row_is_held_out_once_and_weights_are_repetitions(seed: int) -> None:
     rng = np.random.default_rng(seed)
