@@ -1,9 +1,11 @@
-"""The experiments of this folder, from the root: `python -m benchmarks list | run | again | show NAME | page`.
+"""The experiments of this folder, from the root: `python -m benchmarks list | run | show NAME | page`.
 
 Each is a file in the folder of its topic in `benchmarks/experiments/`. Its measurements are stored in
 `benchmarks/results/NAME.json`. Tables, figures, `benchmarks/RESULTS.md`, `docs/results/` and the quotes in READMEs and
 some pages of the documentation (`_quotes.py`) are generated from these records, never written by hand. `run` continues
-where an earlier run stopped. Measurements of an older version of an experiment do not count.
+where an earlier run stopped. A record names the versions of its experiment and of the methods it measures
+(`versions.py`): those of another version of the experiment do not count, and those of other versions of the methods
+are stale, which `list` reports and `run` measures again.
 """
 
 from __future__ import annotations
@@ -22,21 +24,12 @@ import typer
 from rich.console import Console
 
 from benchmarks import _tried
+from benchmarks._commit import commit
 from benchmarks._quotes import Quoted, filled
+from benchmarks._report import Study, claims_of, markdown_of, print_report, summary_of
+from benchmarks._verdicts import Claim, corrected
 from benchmarks.experiments import TOPICS
-from qsdp.bench import (
-    Claim,
-    Experiment,
-    Results,
-    claims_of,
-    corrected,
-    load_results,
-    markdown_of,
-    print_report,
-    run_experiment,
-    summary_of,
-)
-from qsdp.bench._runner import run_again
+from qsdp.bench import Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -69,12 +62,12 @@ def module_of(name: str) -> Any:
     return importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}")
 
 
-def chosen(wanted: Sequence[str]) -> list[Experiment]:
+def chosen(wanted: Sequence[str]) -> list[Study]:
     """Return experiments by name, or all of them for 'all'."""
     return [module_of(name).EXPERIMENT for name in (topics() if list(wanted) == ["all"] else wanted)]
 
 
-def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:
+def part_of(experiment: Study, only: Sequence[str]) -> Study:
     """Return the experiment with the cases whose parameters have one of the wanted values."""
     wanted: dict[str, set[str]] = {}
     for one in only:
@@ -89,7 +82,7 @@ def part_of(experiment: Experiment, only: Sequence[str]) -> Experiment:
     return replace(experiment, cases=cases)
 
 
-def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Experiment, Results, Path]]:
+def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Study, Results, Path]]:
     """Return experiments with their results and the paths of their files."""
     paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(wanted)]
     return [(experiment, load_results(experiment, path), path) for experiment, path in paths]
@@ -97,7 +90,7 @@ def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Experim
 
 @app.command("list")
 def list_(out: Out = None) -> None:
-    """List the experiments, how many of their cases are measured, and whether the sources have changed since."""
+    """List the experiments, how many of their cases are measured, and how many records are stale."""
     topic, known = "", topics()
     for experiment, results, _ in stored(out or HERE / "results"):
         if topic != known[experiment.name]:
@@ -118,15 +111,16 @@ def run(
     backend: Annotated[str | None, typer.Option(help="Of joblib: loky or threading.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Cases of this NAME=VALUE; of several names, all.")] = None,
+    note: Annotated[str, typer.Option(help="What else ran meanwhile; stored with the records.")] = "",
     out: Out = None,
 ) -> None:
-    """Measure the cases that have no record, and print tables and claims."""
+    """Measure the cases that have no current record, and print tables and claims."""
     folder = out or (Path(tempfile.mkdtemp()) if quick else HERE / "results")
     failed = False
     for experiment in chosen(experiments):
         path, part = folder / f"{experiment.name}.json", part_of(experiment, only or [])
         options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit}
-        results, failures = run_experiment(part, path, quick=quick, **options)
+        results, failures = run_experiment(part, path, quick=quick, about={"commit": commit(), "note": note}, **options)
         print_report(experiment, results, console)
         draw(experiment, results, path)
         for case, message in failures:
@@ -136,17 +130,6 @@ def run(
             raise typer.Exit(130)
     if failed:
         raise typer.Exit(1)
-
-
-@app.command()
-def again(
-    experiments: Names, cases: Annotated[int, typer.Option(min=1, help="Of each experiment.")] = 5, out: Out = None
-) -> None:
-    """Measure a few stale cases again; those that differ only in times and memory become current."""
-    for experiment, _, path in stored(out or HERE / "results", experiments):
-        for case, differing in run_again(experiment, path, cases):
-            told = f"differs in {'; '.join(differing[:3])}" if differing else "as recorded"
-            console.print(f"{experiment.name} {case}: {told}", highlight=False, markup=False)
 
 
 @app.command()
@@ -201,7 +184,7 @@ def pages(folder: Path) -> dict[Path, str]:
     return made
 
 
-def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
+def quotes_of(known: list[tuple[Study, Results, Path]]) -> Quoted:
     """Return a function that looks up a quote by experiment (or "campaigns") and part; None if not measured."""
     measured = {experiment.name: (experiment, results) for experiment, results, _ in known}
 
@@ -224,7 +207,7 @@ def quotes_of(known: list[tuple[Experiment, Results, Path]]) -> Quoted:
     return quoted
 
 
-def draw(experiment: Experiment, results: Results, path: Path) -> None:
+def draw(experiment: Study, results: Results, path: Path) -> None:
     """Draw the experiment's figure beside its file; a figure that is no longer drawn is removed."""
     picture = path.with_suffix(".png")
     records = results.of(list(experiment.cases(results.quick)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summarized, Summary, format_number
@@ -20,7 +21,7 @@ from qsdp._utils.validation import (
     check_targets,
     own,
 )
-from qsdp.activations import DIFFERENTIABLE, PolynomialActivation, get_activation
+from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
@@ -34,6 +35,14 @@ __all__ = ["DenseLayer", "DistillationResult", "distill"]
 
 #: Activation whose lift is (x, 1)(x, 1)', which gives every quadratic function, with equal weight on its parts.
 _AFFINE_SQUARE = PolynomialActivation(1.0, 2.0, 1.0)
+
+#: Elementwise functions of dense layers, by name.
+FUNCTIONS: dict[str, Callable[[FloatArray], Any]] = {
+    "sigmoid": expit,
+    "tanh": np.tanh,
+    "relu": lambda Z: np.maximum(Z, 0.0),
+    "identity": lambda Z: Z,
+}
 
 #: Default beta, as a share of the value from which on the zero network is optimal.
 _BETA_SHARE = 1e-3
@@ -62,7 +71,7 @@ class DenseLayer:
         if bias.shape != (len(weights),):
             raise InvalidInputError(f"bias must have shape {(len(weights),)}; got {bias.shape}")
         if not callable(self.activation):
-            check_choice("activation", self.activation, DIFFERENTIABLE)
+            check_choice("activation", self.activation, FUNCTIONS)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "bias", own(bias))
 
@@ -79,7 +88,7 @@ class DenseLayer:
 
     def predict(self, X: Any) -> FloatArray:
         """Return the layer's outputs of shape (n, C)."""
-        function = self.activation if callable(self.activation) else DIFFERENTIABLE[self.activation]()
+        function = self.activation if callable(self.activation) else FUNCTIONS[self.activation]
         values = np.asarray(function(self.preactivations(X)), dtype=np.float64)
         if values.shape != (len(X), len(self.weights)) or not np.all(np.isfinite(values)):
             raise InvalidInputError("activation must return finite values of the shape of its argument")

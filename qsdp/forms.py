@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -86,10 +86,17 @@ class FormMap:
         M[second, first] = M[first, second]
         return M
 
+    def features(self) -> FloatArray:
+        """Return vectors whose inner products are those of the forms, of shape (r, p)."""
+        return self.rows * (self.factor / np.sqrt(self._counts))
+
     def expression(self, S: cp.Expression) -> cp.Expression:
         """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
+        import cvxpy as cp
+
         first, second = np.triu_indices(self.size)
-        return (0.5 * self.factor * self.rows) @ (S[first, second] + S[second, first])
+        rows = cp.Constant(0.5 * self.factor * self.rows, name="forms")
+        return rows @ (S[first, second] + S[second, first])
 
     def gram(
         self,
@@ -164,6 +171,6 @@ class FormMap:
 
     def _per_row(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         values = np.empty(self.n_rows)
-        for some in blocks(self.n_rows, self.rows.shape[1]):
+        for some in chunks(self.n_rows, self.rows.shape[1]):
             values[some] = function(self.rows[some])
         return values

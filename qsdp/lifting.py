@@ -13,7 +13,7 @@ import numpy.typing as npt
 from qsdp._utils.arrays import ON_PROCESSOR, squared_rows
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import largest_magnitude
-from qsdp._utils.parallel import WORK_FLOATS, blocks, in_threads
+from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import gram_of_pairs, pairs_of
@@ -41,9 +41,9 @@ def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
 
 
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
-    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), computed in blocks of rows by `n_jobs` threads."""
+    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), computed in chunks of rows by `n_jobs` threads."""
     if X.size <= WORK_FLOATS and len(S) < 2 * _STRIP:
-        # One block and one strip suffice; for small data, the code below takes as long as the products.
+        # One chunk and one strip suffice; for small data, the code below takes as long as the products.
         small: FloatArray = np.einsum("ij,ij->i", X @ S, X)
         return small
     values = np.empty(len(X))
@@ -54,7 +54,7 @@ def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArra
         x = X[rows]
         values[rows] = sum(np.einsum("ij,ij->i", x[:, : len(T)] @ T, x[:, own]) for own, T in strips)
 
-    in_threads(evaluate, blocks(len(X), X.shape[1]), n_jobs)
+    in_threads(evaluate, chunks(len(X), X.shape[1]), n_jobs)
     return values
 
 
@@ -150,7 +150,7 @@ class QuadraticMap:
         def evaluate(rows: slice) -> None:
             values[rows] = replace(self, X=self.X[rows]).products(U, V) @ alpha
 
-        in_threads(evaluate, blocks(self.n_rows, max(self.X.shape[1], len(U))), n_jobs)
+        in_threads(evaluate, chunks(self.n_rows, max(self.X.shape[1], len(U))), n_jobs)
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
@@ -201,10 +201,15 @@ class QuadraticMap:
 
         a, b, c = self.coefficients
         d = self.X.shape[1]
+
+        def rows(factor: float) -> cp.Constant:
+            # A program prints the name of a constant instead of its entries.
+            return cp.Constant(factor * self.X, name="X" if factor == 1.0 else f"({factor:g} X)")
+
         # Use one expression for all samples: compiling n scalar expressions would take far too long.
-        values = cp.sum(cp.multiply(self.X @ S[:d, :d], a * self.X), axis=1)
+        values = cp.sum(cp.multiply(rows(1.0) @ S[:d, :d], rows(a)), axis=1)
         if self.lifted:
-            values = values + (0.5 * b * self.X) @ (S[:d, d] + S[d, :d]) + c * S[d, d]
+            values = values + rows(0.5 * b) @ (S[:d, d] + S[d, :d]) + c * S[d, d]
         return values
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
@@ -212,7 +217,7 @@ class QuadraticMap:
         a, b, c = (abs(value) for value in self.coefficients)
         d = self.X.shape[1]
         squares = np.empty(self.n_rows)
-        for rows in blocks(self.n_rows, d):
+        for rows in chunks(self.n_rows, d):
             squares[rows] = np.square(self.X[rows]) @ (1.0 / z[:d])
         if not self.lifted:
             return a * squares
@@ -227,7 +232,7 @@ class QuadraticMap:
     def _absolute_sums(self) -> FloatArray:
         a, b, c = (abs(value) for value in self.coefficients)
         ones, sums = np.ones((1, self.size)), np.empty(self.n_rows)
-        for rows in blocks(self.n_rows, self.X.shape[1]):
+        for rows in chunks(self.n_rows, self.X.shape[1]):
             sums[rows] = QuadraticMap(np.abs(self.X[rows]), (a, b, c), self.lifted).products(ones, ones)[:, 0]
         return read_only(sums)
 
@@ -336,7 +341,7 @@ def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:
     if largest == 0.0:
         return 0.0
     squares = np.empty(len(X))
-    for rows in blocks(*X.shape):
+    for rows in chunks(*X.shape):
         scaled = X[rows] / largest
         squares[rows] = np.einsum("ij,ij->i", scaled, scaled)
     return largest * math.sqrt(float(np.average(squares, weights=weights)) / X.shape[1])

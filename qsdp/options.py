@@ -156,7 +156,10 @@ class TrainingOptions(Options):
     levels: int = option(
         2,
         "int",
-        "Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128.",
+        """Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Bilinear networks of
+        any width gain nothing: M + 1 levels at beta are binary ones at beta / M. Levels are for activations with a
+        linear or constant part, and for a fixed number of neurons.
+        """,
         lambda name, value: check_levels(value, name),
         "Values of a first-layer weight, 2 (binary) to 128.",
     )

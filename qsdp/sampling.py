@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks, count_jobs, in_threads
+from qsdp._utils.parallel import chunks, count_jobs, in_threads
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -141,7 +141,7 @@ def _chunks(covariances: Sequence[SignCovariance], sizes: Sequence[int], rng: np
         root = root_of(covariance.mean_covariance)
         M = int(covariance.replicas.max())
         width = root.side * (M + 1 if M > 1 else 1)
-        for part in blocks(size, width):
+        for part in chunks(size, width):
             noise = rng.standard_normal((part.stop - part.start, width))
             yield _Chunk(covariance, root, noise, slice(first + part.start, first + part.stop))
         first += size

@@ -72,7 +72,10 @@ def check(result: QSDPResult) -> None:
     assert math.isfinite(certificate.objective)
     assert 0.0 <= certificate.lower_bound <= certificate.objective
     assert certificate.objective == problem.objective(network)
-    assert certificate.lower_bound == result.relaxation.lower_bound
+    # Without a penalty, what the network's weights gain from rounding is subtracted.
+    allowed = 0.0 if problem.beta > 0.0 else 1e-9
+    assert certificate.lower_bound <= result.relaxation.lower_bound
+    assert certificate.lower_bound >= (1.0 - allowed) * result.relaxation.lower_bound
     covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
     assert len(covariances) == problem.n_outputs
     for k, covariance in enumerate(covariances):
@@ -311,8 +314,12 @@ def test_the_warning_about_zero_networks_does_not_blame_a_beta_of_zero(data: Any
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_beta_zero(loss: str) -> None:
-    # Only the trivial dual is feasible, so the bound may be as low as zero, with a warning.
-    check(quietly(X, labels_for(loss), n_neurons=20, beta=0.0, loss=loss, random_state=0, allow=QSDPWarning))
+    result = quietly(X, labels_for(loss), n_neurons=20, beta=0.0, loss=loss, random_state=0, allow=QSDPWarning)
+    check(result)
+    # The bound is that of the convex fit, which the relaxation attains unless its solver stalls at the loss's kinks, or
+    # probabilities of the cross-entropy are too near zero to be corrected.
+    if result.problem.loss.smooth and not result.problem.loss.coupled:
+        assert result.relaxation.relative_gap < 1e-6
 
 
 @pytest.mark.parametrize("beta", [0.0, 1e-12])

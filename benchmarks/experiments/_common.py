@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import sys
 import time
@@ -12,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._report import Study
+from benchmarks._verdicts import Claim, compare, judged, not_measured
 from benchmarks.experiments import draw
 from benchmarks.experiments._summary import summary
-from qsdp.bench import Claim, Experiment, Record, compare, judged, not_measured
+from benchmarks.versions import versions_of
+from qsdp.bench import Record
 
 PAPER = "Bartan, Pilanci"
 TARGET = "Target of the package"
@@ -24,8 +28,10 @@ Records = Sequence[Record]
 What = str | Callable[[Record], Any]
 
 
-def experiment_in(module: str, title: str, source: str, **changes: Any) -> Experiment:
-    """Return the experiment of a module, with its name and its functions cases, run, tables, claims and plot.
+def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study:
+    """Return the experiment of a module, with its name, docstring and functions cases, run, tables, claims and plot.
+
+    The module's `MEASURED` names the methods of `benchmarks.versions` whose versions its records name.
 
     Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
     inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes
@@ -37,7 +43,9 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Exper
     functions.setdefault("tables", lambda records: summary(shown(records), *found.get("KEYS", ())))
     if "plot" in found:
         functions["plot"] = draw.saved(found["plot"])
-    return Experiment(**{"name": module.rpartition(".")[2], "title": title, "source": source, **functions, **changes})
+    functions["methods"] = versions_of(*found["MEASURED"])
+    named = {"name": module.rpartition(".")[2], "title": title, "source": source}
+    return Study(**{**named, "description": inspect.cleandoc(found["__doc__"] or ""), **functions, **changes})
 
 
 def grid(**parameters: Any) -> list[dict[str, Any]]:

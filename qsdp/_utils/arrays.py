@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.numeric import symmetrised
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, UnavailableSolverError
 
@@ -99,9 +99,9 @@ class ArrayLibrary:
         """Return square roots; negative entries give zero."""
         return np.sqrt(np.maximum(array, 0.0))
 
-    def blocks(self, count: int, floats: int) -> Iterator[slice]:
+    def chunks(self, count: int, floats: int) -> Iterator[slice]:
         """Yield slices of `count` items with `floats` floats each; the products of a slice are computed at once."""
-        return blocks(count, floats)
+        return chunks(count, floats)
 
 
 class _Torch(ArrayLibrary):
@@ -177,8 +177,8 @@ class _Torch(ArrayLibrary):
     def roots(self, array: Any) -> Any:
         return array.clamp(min=0.0).sqrt()
 
-    def blocks(self, count: int, floats: int) -> Iterator[slice]:
-        return blocks(count, floats, work=_DEVICE_FLOATS)
+    def chunks(self, count: int, floats: int) -> Iterator[slice]:
+        return chunks(count, floats, work=_DEVICE_FLOATS)
 
 
 #: NumPy, in double precision.
@@ -217,9 +217,9 @@ def library_of(device: str | None = None, dtype: Any = np.float64) -> ArrayLibra
 
 
 def squared_rows(library: ArrayLibrary, X: Any, weights: FloatArray) -> FloatArray:
-    r"""Return :math:`X^T \mathrm{Diag}(w) X`, symmetric, for an array of the library of shape (n, d), by blocks."""
+    r"""Return :math:`X^T \mathrm{Diag}(w) X`, symmetric, for an array of the library of shape (n, d), by chunks."""
     total = None
-    for rows in library.blocks(*X.shape):
+    for rows in library.chunks(*X.shape):
         # This order keeps rows of a C-contiguous array, times a column, contiguous for the product.
         product = library.give(X[rows].T @ (library.take(weights[rows, None]) * X[rows]))
         # The sum starts from the first product: zeros would take another matrix, a large one for wide data.

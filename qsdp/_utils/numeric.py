@@ -10,8 +10,8 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["EPS", "divided_by_power", "exponent_of", "largest_magnitude", "symmetrised"]
 
-#: Side of the blocks in which a matrix is symmetrised.
-_BLOCK = 256
+#: Side of the tiles in which a matrix is symmetrised.
+_TILE = 256
 
 #: Distance from 1.0 to the next larger float, 2.2e-16; the relative rounding error is at most half of it.
 EPS = float(np.finfo(np.float64).eps)
@@ -32,13 +32,13 @@ def symmetrised(M: FloatArray) -> FloatArray:
 
     Touching new memory costs more than computing the means: a tenth of a second for a matrix of side 3000.
     """
-    if len(M) <= _BLOCK:
+    if len(M) <= _TILE:
         M += M.T
         M *= 0.5
         return M
-    blocks = [slice(start, start + _BLOCK) for start in range(0, len(M), _BLOCK)]
-    for k, rows in enumerate(blocks):
-        for columns in blocks[k:]:
+    tiles = [slice(start, start + _TILE) for start in range(0, len(M), _TILE)]
+    for k, rows in enumerate(tiles):
+        for columns in tiles[k:]:
             mean = 0.5 * (M[rows, columns] + M[columns, rows].T)
             M[rows, columns], M[columns, rows] = mean, mean.T
     return M

@@ -1,4 +1,4 @@
-"""Blocks and threads that divide evaluations over many samples or neurons."""
+"""Chunks and threads that divide evaluations over many samples or neurons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import check_jobs
 
-__all__ = ["CountedParallel", "blas_threads", "blocks", "count_jobs", "few_threads", "in_threads"]
+__all__ = ["CountedParallel", "blas_threads", "chunks", "count_jobs", "few_threads", "in_threads"]
 
 #: Floats of one temporary array, 8 MiB: large enough for linear algebra at full speed (a thousand rows of 1000
 #: columns), small enough to stay in the cache for the next operation. An evaluation takes a few of them per thread.
@@ -23,7 +23,7 @@ WORK_FLOATS = 2**20
 Item = TypeVar("Item")
 
 
-def blocks(count: int, floats: int, least: int = 1, work: int | None = None) -> Iterator[slice]:
+def chunks(count: int, floats: int, least: int = 1, work: int | None = None) -> Iterator[slice]:
     """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array.
 
     All slices but the last have `least` items or more, of any size. The array has `work` or WORK_FLOATS floats.

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
@@ -67,12 +68,13 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
     allowed = "a finite number"
     if minimum > -math.inf:
         allowed += f" {'>' if strict else '>='} {minimum:g}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, Decimal)):
         raise InvalidTypeError(f"{name} must be {allowed}; got {_show(value)}")
     try:
         number = float(value)
-    except OverflowError:
-        number = math.inf
+    except (OverflowError, ValueError):
+        # Integers beyond the range of floats, and signalling NaNs of Decimal.
+        number = math.nan
     if not math.isfinite(number) or number < minimum or (strict and number == minimum):
         raise InvalidInputError(f"{name} must be {allowed}; got {_show(value)}")
     return number
@@ -129,13 +131,13 @@ def check_random_state(random_state: object) -> np.random.Generator:
     )
 
 
-def check_matrix(name: str, value: Any, *, n_columns: int | None = None) -> FloatArray:
-    """Return `value` as a finite float64 array of shape ``(n >= 1, d >= 1)``.
+def check_matrix(name: str, value: Any, *, n_columns: int | None = None, missing: bool = False) -> FloatArray:
+    """Return `value` as a float64 array of shape ``(n >= 1, d >= 1)``, finite, or with `missing` finite or nan.
 
     Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is refused, even if it
     looks like numbers. The result may share memory with `value`.
     """
-    array = check_numbers(name, value, "(n, d)")
+    array = check_numbers(name, value, "(n, d)", missing=missing)
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
     if array.shape[0] < 1 or array.shape[1] < 1:
@@ -182,8 +184,11 @@ def check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
         )
 
 
-def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
-    """Return `value` as a finite float64 array of any shape; error messages state the expected `shape`."""
+def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -> FloatArray:
+    """Return `value` as a finite float64 array of any shape; error messages state the expected `shape`.
+
+    With `missing`, entries may also be nan.
+    """
     if scipy.sparse.issparse(value):
         raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
     if isinstance(value, np.ndarray):
@@ -208,6 +213,7 @@ def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
             dtype=np.float64,
             ensure_2d=False,
             allow_nd=True,
+            ensure_all_finite="allow-nan" if missing else True,
             ensure_min_samples=0,
             ensure_min_features=0,
             input_name=name,

@@ -17,7 +17,6 @@ estimators                                               system
 =======================================================  ==============================================================
 
 Each estimator has a method `distill`, which approximates the trained network by networks of quantized weights.
-`qsdp.model_selection` chooses parameters of any of them.
 
 Systems use the same name for the same thing: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
 `network_`, `history_`, `layers_`. The width is `n_neurons` with one hidden layer and `hidden` with any number of layers
@@ -30,7 +29,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from qsdp.activations import relu
+from qsdp.baselines._activations import relu
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
 

@@ -22,7 +22,7 @@ from qsdp._utils.validation import (
     check_verbose,
     own,
 )
-from qsdp.activations import Identity
+from qsdp.baselines._activations import Identity
 from qsdp.distillation import DistillationResult, distill
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm

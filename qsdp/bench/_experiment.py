@@ -1,13 +1,11 @@
-"""An experiment: its cases, the function that measures a case, and tables and claims from the measurements."""
+"""An experiment: its cases, the function that measures a case, and tables of the measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from qsdp.bench._verdicts import Claim
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Case", "Experiment", "Record", "Table"]
@@ -58,11 +56,11 @@ class Experiment:
     run: Callable[[Case], Mapping[str, Any]]
     #: ``tables(records)`` returns tables, also for a part of the records.
     tables: Callable[[Sequence[Record]], Sequence[Table]]
-    #: Version, increased when earlier measurements are no longer comparable; their records are dropped.
+    #: Version, raised when cases or measurements mean something else; records of another version do not count.
     version: int = 1
-    #: ``claims(records)`` returns claims with verdicts computed from the records, "not measured" without records.
-    claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
-    #: ``plot(records, path)`` draws a figure, or nothing if there are too few records.
-    plot: Callable[[Sequence[Record], Path], None] | None = None
+    #: Versions of the methods that are measured; records that name other versions are stale and measured again.
+    methods: Mapping[str, int] = field(default_factory=dict)
+    #: Setting of the measurements, as Markdown: data and split, constant column, betas, clock and names of the series.
+    description: str = ""
     #: Further sections of the report, text by heading.
     extra: Mapping[str, str] = field(default_factory=dict)

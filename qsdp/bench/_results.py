@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,14 +12,11 @@ import numpy as np
 
 from qsdp._utils.files import write_whole
 from qsdp.bench._experiment import Case, Experiment, Record
-from qsdp.bench._provenance import LOADED, sources_of
 from qsdp.exceptions import StorageError
 
-__all__ = ["Results", "differences", "key_of", "load_results"]
+__all__ = ["Results", "key_of", "load_results"]
 
 _FORMAT = 1
-#: Names of times, rates and memory, which differ from run to run.
-_ANEW = re.compile(r"second|_time|rows_a_|mib|cpu|reading|onnxruntime|^(predict|step|runs)$")
 
 
 def key_of(case: Case) -> str:
@@ -72,21 +67,18 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
 
-    def add_machine(self, here: dict[str, Any], others: float, seconds: float) -> int:
-        """Return the index of a machine, on which others used the processors for `others` of `seconds`; add a new one.
-
-        Machines that differ only in date and load are the same, with the larger load, unless just one is loaded.
-        """
-        # Processor times are counted in hundredths of a second, which are no load on a case of milliseconds.
-        load = others / max(seconds, 0.1)
-        known = None if math.isnan(load) else round(max(load, 0.0), 2)
-        here = {**here, "load": known, "loaded": load > LOADED}
+    def add_machine(self, here: dict[str, Any]) -> int:
+        """Return the index of a machine, adding a new one; those that differ only in the date are the same."""
         for number, machine in enumerate(self.machines):
-            if {**machine, "date": here["date"], "load": known} == here:
-                machine["load"] = known if machine["load"] is None else max(machine["load"], known or 0.0)
+            if {**machine, "date": here["date"]} == here:
                 return number
         self.machines.append(here)
         return len(self.machines) - 1
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Add records, which replace those of the same cases."""
+        new = {key_of(record.case) for record in records}
+        self.records = [*(one for one in self.records if key_of(one.case) not in new), *records]
 
     def state(self, experiment: Experiment) -> str:
         """Return how many records are stale, "current" if none are, or an empty string if there are no records."""
@@ -94,9 +86,9 @@ class Results:
         return f"{stale} of {len(self.records)} stale" if stale else "current" if self.records else ""
 
     def stale(self, experiment: Experiment) -> list[Record]:
-        """Return the records of the experiment's cases whose sources have changed, or were not recorded."""
-        source, records = sources_of(experiment), self.of(list(experiment.cases(self.quick)))
-        return [record for record in records if self.machines[record.machine].get("source") != source]
+        """Return the records of the experiment's cases that name other versions of its methods."""
+        versions, records = dict(experiment.methods), self.of(list(experiment.cases(self.quick)))
+        return [record for record in records if self.machines[record.machine].get("methods", {}) != versions]
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without a record."""
@@ -124,18 +116,6 @@ def load_results(experiment: Experiment, path: Path, quick: bool | None = None) 
         kept = results.quick if quick is None else quick
         return Results(experiment.name, experiment.version, kept, outdated=len(results.records))
     return results if quick in (None, results.quick) else Results(experiment.name, experiment.version, bool(quick))
-
-
-def differences(old: Any, new: Any, place: str = "") -> list[str]:
-    """Return where two measurements of a case differ by more than rounding, except in times and memory."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        names = [name for name in {**old, **new} if not _ANEW.search(name)]
-        return [one for name in names for one in differences(old.get(name), new.get(name), f"{place}/{name}")]
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [one for k, pair in enumerate(zip(old, new, strict=True)) for one in differences(*pair, f"{place}/{k}")]
-    both = isinstance(old, int | float) and isinstance(new, int | float)
-    same = np.isclose(old, new, rtol=1e-6, atol=1e-12, equal_nan=True) if both else old == new
-    return [] if same else [f"{place.removeprefix('/')}: {old!r:.20} was {new!r:.20}"]
 
 
 def _plain(value: Any) -> Any:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import random
+import importlib.metadata
+import os
+import platform
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
 from qsdp.bench._experiment import Case, Experiment, Record
-from qsdp.bench._provenance import describe_machine, others_seconds, sources_of
-from qsdp.bench._results import Results, _plain, differences, load_results
+from qsdp.bench._results import Results, load_results
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["run_again", "run_experiment"]
+__all__ = ["describe_machine", "run_experiment"]
 
-#: A case, its measurement or error message, its seconds, and the processor seconds of other processes meanwhile.
-Answer = tuple[Case, dict[str, Any] | str, float, float]
+_PACKAGES = ("qsdp", "numpy", "scipy", "scikit-learn", "cvxpy", "scs", "clarabel", "torch")
+
+#: A case, its measurement or error message, and its seconds.
+Answer = tuple[Case, dict[str, Any] | str, float]
 
 
 def run_experiment(
@@ -32,17 +37,19 @@ def run_experiment(
     backend: str | None = None,
     verbose: bool | int = True,
     limit: int | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> tuple[Results, list[tuple[Case, str]]]:
-    """Measure the cases missing from a file, at most `limit` of them, and return all results and the failures.
+    """Measure the cases without a current record in a file, at most `limit`, and return all results and the failures.
 
-    The file is written during the run. Its new records replace those of another version of the experiment, and those of
-    a full run replace those of a quick run. Failures are the cases that raised an error, with the message; the next run
-    tries them again. After Ctrl-C, the records of finished cases are kept, a warning is issued, and the results have
-    `interrupted` set to True.
+    The file is written during the run. Its new records replace those of another version of the experiment, those of a
+    full run replace those of a quick run, and a stale record is replaced by a new one of its case. Failures are the
+    cases that raised an error, with the message; the next run tries them again. After Ctrl-C, the records of finished
+    cases are kept, a warning is issued, and the results have `interrupted` set to True.
 
     `n_jobs` cases are measured in parallel by a joblib back end: "loky" (the default), "threading", or one registered
     with ``joblib.register_parallel_backend``. The back end must return each result as soon as it is ready, so that an
-    interrupt loses few of them.
+    interrupt loses few of them. `about` describes the run beside the machine, such as its
+    "commit" or a "note", which the report shows.
 
     Raises
     ------
@@ -56,8 +63,8 @@ def run_experiment(
     results = load_results(experiment, path, quick)
     if quick and path.is_file() and not load_results(experiment, path).quick:
         raise InvalidInputError(f"{path} holds a full run; a quick one needs a file of its own")
-    missing = results.missing(cases)[:limit]
-    here = describe_machine(sources_of(experiment)) if missing else {}
+    missing = [*results.missing(cases), *(record.case for record in results.stale(experiment))][:limit]
+    here = {**describe_machine(), "methods": dict(experiment.methods), **(about or {})} if missing else {}
     failures: list[tuple[Case, str]] = []
     fresh: list[Answer] = []
     written = time.monotonic()
@@ -81,34 +88,11 @@ def run_experiment(
     return results, failures
 
 
-def run_again(experiment: Experiment, path: Path, count: int) -> list[tuple[Case, list[str]]]:
-    """Measure up to `count` stale cases again, drawn at random, and return each with the places where it differs.
-
-    A record that does not differ is replaced by the new, current record. The other records stay unchanged.
-    """
-    results = load_results(experiment, path)
-    known = results.stale(experiment)
-    here, found = describe_machine(sources_of(experiment)), []
-    for record in random.Random(0).sample(known, min(count, len(known))):
-        _, answer, seconds, others = _measure(experiment.run, record.case)
-        new = json.loads(json.dumps(answer, default=_plain))
-        differing = [new] if isinstance(new, str) else differences(record.measured, new)
-        if not differing:
-            machine = results.add_machine(here, others, seconds)
-            results.records[results.records.index(record)] = Record(record.case, new, seconds, machine)
-            results.save(path)
-        found.append((record.case, differing))
-    return found
-
-
 def _keep(fresh: list[Answer], here: dict[str, Any], results: Results, path: Path) -> list[tuple[Case, str]]:
-    """Move answers to the results, with the load during all of them, write the file, and return the failures."""
-    failures, load = [], (sum(others for *_, others in fresh), sum(seconds for *_, seconds, _ in fresh))
-    for case, answer, seconds, _ in fresh:
-        if isinstance(answer, str):
-            failures.append((case, answer))
-        else:
-            results.records.append(Record(case, answer, seconds, results.add_machine(here, *load)))
+    """Move answers to the results, write the file, and return the failures."""
+    failures = [(case, answer) for case, answer, _ in fresh if isinstance(answer, str)]
+    answers = [(case, answer, seconds) for case, answer, seconds in fresh if not isinstance(answer, str)]
+    results.add([Record(*answer, results.add_machine(here)) for answer in answers])
     fresh.clear()
     results.save(path)
     return failures
@@ -116,12 +100,12 @@ def _keep(fresh: list[Answer], here: dict[str, Any], results: Results, path: Pat
 
 def _measure(run: Any, case: Case) -> Answer:
     """Measure a case."""
-    start, others = time.perf_counter(), others_seconds()
+    start = time.perf_counter()
     try:
         measured: dict[str, Any] | str = dict(run(case))
     except Exception as error:
         measured = f"{type(error).__name__}: {error}"
-    return case, measured, time.perf_counter() - start, others_seconds() - others
+    return case, measured, time.perf_counter() - start
 
 
 def _parallel(n_jobs: int | None, backend: str | None) -> Parallel:
@@ -132,3 +116,25 @@ def _parallel(n_jobs: int | None, backend: str | None) -> Parallel:
             f"backend must be 'loky', 'threading' or one registered with joblib.register_parallel_backend; "
             f"got {backend!r}: {error}"
         ) from None
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return what measurements depend on: processor, versions, BLAS, threads and date."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
+    versions = {}
+    for package in _PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return {
+        "processor": name,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "blas": ", ".join(dict.fromkeys(f"{one['internal_api']} {one['version']}" for one in blas)) or "unknown",
+        "threads": max((one["num_threads"] for one in blas), default=1),
+        "date": time.strftime("%Y-%m-%d"),
+    }

@@ -19,7 +19,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, pricing_roundings
+from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, largest_scale, pricing_roundings
 from qsdp.relaxation.instance import Instance
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Proof",
     "certificate_of",
     "load_certificate",
+    "rounding_gain",
 ]
 
 BOUND_TYPES = ("sdp", "exact")
@@ -45,7 +46,10 @@ class Certificate(Summarized, Gap):
     Attributes
     ----------
     lower_bound : float
-        No network, of any width and with any weights, has a smaller objective.
+        No network, of any width and with any weights, has a smaller objective. For ``beta = 0``, where the optimum is
+        the convex fit of a quadratic function, this holds up to rounding: for all networks whose second layers have
+        absolute sums of at most that of this network, and for others less the pricing values, which are near 1e-16 of
+        their terms, times the excess. A verified bound is 0 then.
     objective : float
         Objective (24) of the certified network.
     bound_type : {"sdp", "exact"}
@@ -178,9 +182,10 @@ def certificate_of(
         value, scale = _scaled(problem, inside, evaluated)
         scales = np.full(len(evaluated), scale)
     objective = problem.objective(network)
+    value -= rounding_gain(problem, network, inside * (scales if problem.vector else scales[0]), scales * evaluated)
     return Certificate(
         # The proven bound may exceed an optimal objective by its rounding; smaller bounds are proven as well.
-        lower_bound=min(value, objective),
+        lower_bound=max(0.0, min(value, objective)),
         objective=objective,
         bound_type=bound_type,
         proof=Proof(
@@ -213,11 +218,24 @@ def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: flo
 def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: Sequence[float]) -> tuple[float, float]:
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
-    upper = float(np.max(uppers + pricing_roundings(instance, nu)))
-    scale = best_scale(instance.fit, nu, instance.dual_radius / upper if upper > 0.0 else np.inf)
+    scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
     scale = feasible_scale(instance, nu, uppers, scale)
     value = instance.fit.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
+
+
+def rounding_gain(
+    problem: TrainingProblem, network: BilinearNetwork, nu: FloatArray, uppers: Sequence[float] | FloatArray
+) -> float:
+    r"""Return how far rounding allows the network, and others of no larger weights, below the bound of `nu`.
+
+    Zero if there is a penalty, which pays for the pricing values. Without one, the pricing values of output k, at most
+    ``uppers[k]`` and their rounding, are not exactly zero, and each unit of :math:`\sum_j |\alpha_{jk}|` gains as much.
+    """
+    if problem.beta > 0.0:
+        return 0.0
+    sums = np.abs(network.alpha).reshape(network.n_neurons, -1).sum(axis=0)
+    return float(sums @ (uppers + pricing_roundings(Instance.of(problem), nu)))
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:

@@ -11,8 +11,8 @@ import numpy as np
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_real, check_verbose, read_only
-from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
-from qsdp.certificates.checks import check_fits, check_relaxation
+from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
+from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
 from qsdp.certificates.proof import Proof, output_columns, root_tree, scaled_tree
 from qsdp.certificates.verification import check_guarded, verified_scales
@@ -21,6 +21,8 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.bounds import candidate_dual
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 from qsdp.statistics import SufficientStatistics
 
@@ -50,7 +52,8 @@ def certify(
     ----------
     network : BilinearNetwork
         Any network with the inputs, outputs, levels and activation of the problem, whatever the source of its weights.
-        Convert a polynomial network with `from_polynomial`.
+        Convert a polynomial network with `from_polynomial`; the bound then also holds for bilinear networks, which can
+        be better. ``column_generation(problem, neurons="polynomial")`` proves bounds for polynomial networks alone.
     problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
         An iterable yields any number of batches of rows. A function that returns a new such iterable is also accepted.
     relaxation : Relaxation, optional
@@ -70,7 +73,10 @@ def certify(
         the hinge or the absolute loss, the gradient is no such proof: use ``column_generation(problem,
         start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
-        "verified" guards the bound against all rounding, see `qsdp.certificates.verification`.
+        "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. For ``beta = 0`` this
+        leaves 0, because no nonzero dual vector of floats is exactly orthogonal to all quadratic functions of the data;
+        "float" bounds are those of the convex fit of such a function, as least squares is for the squared loss. Other
+        losses can leave 0, too, if multipliers are too near the ends of their domain, as in nearly separable classes.
     time_limit : float, optional
         Seconds, > 0, checked between iterations of a relaxation that is solved here and during exact pricing; then the
         bound is computed. An unfinished maximum still has a valid bound, but the certificate's `bound_type` is then
@@ -150,8 +156,7 @@ def _of_statistics(
         if not isinstance(relaxation, Relaxation):
             raise InvalidInputError("beta must be given for statistics without a relaxation")
         beta = proportional_beta(relaxation.problem, statistics.total_weight_)
-    if not isinstance(network, BilinearNetwork):
-        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
+    check_bilinear(network)
     return TrainingProblem.from_statistics(statistics, beta=beta, activation=network.activation, levels=network.levels)
 
 
@@ -199,7 +204,9 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
     trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
     objective = problem.objective(network)
-    return Certificate(min(relaxation.lower_bound, objective), objective, proof=proof)
+    uppers = [float(z.sum()) * bool(np.any(nu)) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True)]
+    bound = relaxation.lower_bound - rounding_gain(problem, network, dual.nu, uppers)
+    return Certificate(max(0.0, min(bound, objective)), objective, proof=proof)
 
 
 def _exact(
@@ -207,12 +214,13 @@ def _exact(
 ) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
     problem = relaxation.problem
+    instance = Instance.of(problem)
     gradient = -problem.data_fit.gradient(problem.predictions(network))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
-        inside = problem.data_fit.project(nu)
-        if not np.all(np.isfinite(inside)):
+        inside = candidate_dual(instance, nu)
+        if inside is None or not np.all(np.isfinite(inside)):
             continue
         results = []
         for k, column in enumerate(output_columns(inside)):

@@ -5,17 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
 
-__all__ = ["check_fits", "check_relaxation"]
+__all__ = ["check_bilinear", "check_fits", "check_relaxation"]
+
+
+def check_bilinear(network: Any, name: str = "network") -> None:
+    """Raise `InvalidTypeError` with the way to a bilinear network unless `network` is one."""
+    if isinstance(network, BilinearNetwork):
+        return
+    held = next((one for one in ("network", "network_") if hasattr(network, one)), None)
+    way = ""
+    if isinstance(network, PolynomialNetwork):
+        way = (
+            "; convert it with qsdp.from_polynomial, or prove a bound for polynomial networks with "
+            "column_generation(problem, neurons='polynomial')"
+        )
+    elif held is not None:
+        way = f"; pass its {held!r}"
+    raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}{way}")
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
-    if not isinstance(network, BilinearNetwork):
-        raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}")
+    check_bilinear(network, name)
     check_problem(problem)
     for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
         ours = getattr(problem, "n_features" if what == "n_inputs" else what)

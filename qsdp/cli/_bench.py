@@ -122,7 +122,7 @@ def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: st
 
 
 def _report(experiment: Experiment, results: Results, path: Path) -> None:
-    """Print the summary and the claims, and write all tables as Markdown."""
+    """Print the summary, and write all tables as Markdown."""
     from qsdp.bench import markdown_of, print_report
 
     write_whole(path.with_suffix(".md"), markdown_of(experiment, results).encode("utf-8"))

@@ -29,12 +29,16 @@ def export(
         int | None, typer.Option(help="Bits of the widest accumulator of C: 16 | 32 | 64; 64 by default.")
     ] = None,
     column_width: Annotated[int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default.")] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Also write main.c, which runs the C code on a few rows and checks it.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write a model in a format that needs no Python.
 
     c: C99 of integers without library calls, as PATH.c and PATH.h; PATH.h explains the numbers. The code includes the
-    encoding of columns and the decision between classes. A network alone takes integers of 16 bits.
+    encoding of columns and the decision between classes. A network alone takes integers of 16 bits. With --example,
+    main.c beside them evaluates a few rows and exits with status 0 only if all outputs are those of Python.
 
     onnx: a graph from columns to labels and probabilities in double precision; for a network alone, one of integers.
 
@@ -44,17 +48,18 @@ def export(
     takes the columns as fixed-point words, one takes the bits of thresholds, categories and missing entries. The head
     of the file says which is which.
     """
-    suffixes = FORMATS[check_choice("--to", to, FORMATS)].suffixes
-    options = {name: bits for name, bits in (("width", width), ("column_width", column_width)) if bits is not None}
-    if unknown := [name for name in options if name not in FORMATS[to].options]:
+    form = FORMATS[check_choice("--to", to, FORMATS)]
+    requested = {"width": width, "column_width": column_width, "example": example or None}
+    options = {name: value for name, value in requested.items() if value is not None}
+    if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")
-    path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffixes[0])
-    if path.suffix != suffixes[0]:
-        raise InvalidInputError(f"--output must end in {suffixes[0]} for --to {to}; got {str(path)!r}")
-    paths = {one: destination(path.with_suffix(one), force=force, inputs=[model_file]) for one in suffixes}
+    suffix = form.suffixes[0]
+    path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffix)
+    if path.suffix != suffix:
+        raise InvalidInputError(f"--output must end in {suffix} for --to {to}; got {str(path)!r}")
+    names = form.files(path.stem, options)
+    paths = {name: destination(path.with_name(name), force=force, inputs=[model_file]) for name in names}
     with stage("Exporting"):
-        exported = FORMATS[to].export(load_exportable(model_file), path.stem, **options)
-        write_together({paths[suffix]: contents for suffix, contents in exported.contents.items()})
-    print_facts(
-        [("model", str(model_file)), ("saved", ", ".join(str(paths[suffix]) for suffix in suffixes)), *exported.facts]
-    )
+        exported = form.export(load_exportable(model_file), path.stem, **options)
+        write_together({paths[name]: contents for name, contents in exported.contents.items()})
+    print_facts([("model", str(model_file)), ("saved", ", ".join(str(paths[name]) for name in names)), *exported.facts])

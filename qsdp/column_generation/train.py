@@ -83,7 +83,7 @@ def column_generation(
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, or `beta` is zero, where no bound but zero holds.
+        An argument is not allowed, or `beta` is zero, so that neurons have no price (see `certify` for the bound).
     SolverError
         The loss is not a `PiecewiseQuadratic` and has no curvature.
 

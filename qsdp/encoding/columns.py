@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Sequence
-from numbers import Integral, Real
+from decimal import Decimal
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["as_numbers", "as_symbols", "chosen_columns", "is_frame", "is_symbolic"]
+__all__ = ["as_numbers", "as_symbols", "chosen_columns", "is_frame", "is_missing", "is_symbolic"]
 
 #: Classes of missing entries in pandas, known by name because pandas may not be installed.
 _PANDAS_MISSING = {"NAType", "NaTType"}
@@ -19,27 +22,41 @@ _PANDAS_MISSING = {"NAType", "NaTType"}
 #: Kind codes of NumPy's types for times and time differences.
 _DATES = "Mm"
 
+#: Points in time and durations. They are neither numbers nor, unless a column is declared categorical, categories.
+_TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+
 
 def is_frame(X: Any) -> bool:
     """Return whether X is a data frame of pandas or polars, whose columns have types of their own."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
 
 
+def is_missing(entry: Any) -> bool:
+    """Return whether an entry is missing: None, NaN of any numeric type, or the mark of pandas or of NumPy's times."""
+    if isinstance(entry, Decimal):
+        # Comparisons of signalling NaNs raise.
+        return entry.is_nan()
+    if isinstance(entry, (float, Real, np.datetime64, np.timedelta64)):
+        return bool(entry != entry)
+    return entry is None or type(entry).__name__ in _PANDAS_MISSING
+
+
 def is_symbolic(column: Any) -> bool:
-    """Return whether a column holds symbols by its type, or by its entries if the type does not tell."""
+    """Return whether a column holds symbols by its type, or by its entries if the type does not tell.
+
+    In a column of objects, every hashable entry that is not a number, a time or missing is a symbol.
+    """
     if _is_categorical_type(column):
         return True
-    entries = np.asarray(column)
-    if entries.dtype.kind in "iuf":
-        return False
-    if entries.dtype.kind in "bUT":
-        return True
-    return any(isinstance(entry, (str, bool, np.bool_)) for entry in entries.tolist())
+    entries = _entries(column)
+    if entries.dtype.kind != "O":
+        return entries.dtype.kind in "bUTS"
+    return any(_is_symbol(entry) for entry in entries.tolist())
 
 
 def as_numbers(column: Any, name: str) -> npt.NDArray[np.float64]:
     """Return a column as floats, with nan for missing entries."""
-    entries = np.asarray(column)
+    entries = _entries(column)
     if entries.dtype.kind in _DATES and len(entries):
         raise _unknown(entries[0], name)
     if entries.dtype.kind in "biuf":
@@ -52,10 +69,21 @@ def as_numbers(column: Any, name: str) -> npt.NDArray[np.float64]:
 
 
 def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
-    """Return a column as Python text, booleans and numbers, with None for missing entries."""
-    entries = np.asarray(column, dtype=object)
-    symbols = np.empty(len(entries), dtype=object)
-    symbols[:] = [_symbol(entry, name) for entry in entries.tolist()]
+    """Return a column as Python text, booleans and numbers, with None for missing entries.
+
+    Entries of other types are represented by their text, so that encodings can be stored.
+    """
+    if hasattr(getattr(column, "cat", None), "codes"):
+        # The code of a missing entry of pandas is -1.
+        categories = np.array([*as_symbols(np.asarray(column.cat.categories), name), None], dtype=object)
+        return np.take(categories, np.asarray(column.cat.codes))
+    entries = _entries(column)
+    if entries.dtype.kind in _DATES:
+        # The text of a time must not depend on the unit in which the column counts.
+        entries = entries.astype(f"{entries.dtype.kind}8[us]")
+    listed = entries.tolist()
+    symbols = np.empty(len(listed), dtype=object)
+    symbols[:] = [_symbol(entry, name) for entry in listed]
     return symbols
 
 
@@ -85,47 +113,111 @@ def _is_categorical_type(column: Any) -> bool:
     return name.startswith(("category", "categorical", "enum"))
 
 
-def _is_missing(entry: Any) -> bool:
-    return entry is None or type(entry).__name__ in _PANDAS_MISSING or (isinstance(entry, float) and entry != entry)
+def _entries(column: Any) -> npt.NDArray[Any]:
+    """Return a column as an array (n,) of one of NumPy's types for numbers, text and times, or of Python objects."""
+    entries = np.asarray(column)
+    if isinstance(column, np.ndarray) or (entries.ndim == 1 and entries.dtype.kind != "O"):
+        return entries
+    # As arrays, columns of lists or records have more dimensions.
+    listed = column.to_list()
+    entries = np.empty(len(listed), dtype=object)
+    entries[:] = listed
+    return entries
+
+
+def _is_number(entry: Any) -> bool:
+    """Return whether an entry is a real number of any type, such as a Decimal or a Fraction."""
+    if isinstance(entry, _TIMES):
+        return False
+    # All scalars of NumPy have `__float__`, text and complex numbers too.
+    if isinstance(entry, (float, Number, np.generic)):
+        return isinstance(entry, (float, Real, Decimal, np.bool_))
+    return hasattr(type(entry), "__float__") and _is_hashable(entry)
+
+
+def _is_symbol(entry: Any) -> bool:
+    """Return whether an entry makes a column of objects symbolic."""
+    if isinstance(entry, (str, bytes, bool, np.bool_)):
+        return True
+    return not (isinstance(entry, (float, Number, *_TIMES)) or is_missing(entry) or _is_number(entry)) and _has_text(
+        entry
+    )
+
+
+def _is_hashable(entry: Any) -> bool:
+    try:
+        hash(entry)
+    except TypeError:
+        return False
+    return True
+
+
+def _has_text(entry: Any) -> bool:
+    """Return whether an entry is hashable and its text names its value, not its address in memory."""
+    return _is_hashable(entry) and str(entry) != object.__repr__(entry)
 
 
 def _number(entry: Any, name: str) -> float:
-    if _is_missing(entry):
+    if is_missing(entry):
         return np.nan
     if isinstance(entry, str):
         raise InvalidTypeError(f"column {name!r} of X holds numbers; got text, such as {entry!r:.60}")
-    if not isinstance(entry, Real):
+    if not _is_number(entry):
         raise _unknown(entry, name)
-    return float(entry)
+    return _float(entry)
+
+
+def _float(number: Any) -> float:
+    """Return the nearest float, which is infinite for numbers beyond the range of floats."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _symbol(entry: Any, name: str) -> Any:
-    if _is_missing(entry):
-        return None
     if isinstance(entry, str):
-        return str(entry)
+        # `str` of a member of an enumeration of text would be its name, but it equals its value.
+        return str.__str__(entry)
+    if is_missing(entry):
+        return None
     if isinstance(entry, (bool, np.bool_)):
         return bool(entry)
+    if isinstance(entry, _TIMES):
+        return str(entry)
     if isinstance(entry, Integral):
         return int(entry)
-    if isinstance(entry, Real):
-        return float(entry)
-    raise _unknown(entry, name)
+    if isinstance(entry, (Real, Decimal)):
+        return _number_as_symbol(entry)
+    if not _has_text(entry):
+        raise _unknown(entry, name)
+    # The text of a set lists its elements in an order that changes from process to process.
+    return f"{{{', '.join(sorted(map(str, entry)))}}}" if isinstance(entry, frozenset) else str(entry)
+
+
+def _number_as_symbol(entry: Any) -> float | int | str:
+    """Return a number as a float; as an integer if the float would be another one; as text if it is infinite."""
+    number = _float(entry)
+    if not math.isfinite(number):
+        return str(entry)
+    return int(entry) if number != entry and int(entry) == entry else number
 
 
 def _unknown(entry: Any, name: str) -> InvalidTypeError:
-    if getattr(getattr(entry, "dtype", None), "kind", "") == "m" or hasattr(entry, "total_seconds"):
+    what = numbers = ""
+    if isinstance(entry, (datetime.timedelta, np.timedelta64)):
+        what, numbers = "times", f"X[{name!r}].dt.total_seconds()"
+    elif isinstance(entry, datetime.time):
+        what, numbers = "times of day", "seconds since midnight"
+    elif isinstance(entry, (datetime.date, np.datetime64)) or type(entry).__name__ == "NaTType":
+        what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a day"
+    if what:
         return InvalidTypeError(
-            f"column {name!r} of X holds times, such as {entry!s:.60}: a network takes numbers or categories, such as "
-            f"X[{name!r}].dt.total_seconds()"
-        )
-    if getattr(getattr(entry, "dtype", None), "kind", "") == "M" or hasattr(entry, "year"):
-        return InvalidTypeError(
-            f"column {name!r} of X holds dates, such as {entry!s:.60}: a network takes numbers or categories, such as "
-            f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a day"
+            f"column {name!r} of X holds {what}, such as {entry!s:.60}: a network takes numbers, such as {numbers}, "
+            "or categories, if the column is declared categorical"
         )
     # The checks of scikit-learn recognise the error by these words.
     return InvalidTypeError(
-        f"column {name!r} of X: every entry (argument) must be a string or a number; "
-        f"got {type(entry).__name__}, such as {entry!r:.60}"
+        f"column {name!r} of X: every entry of this argument must be a string or a number, or another hashable object "
+        f"as a category; got {type(entry).__name__}, such as {entry!r:.60}"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import checked, is_list
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few
 from qsdp._utils.validation import FloatArray, check_numbers
@@ -132,7 +132,7 @@ class Encoding(Summarized):
             A number is so large that its square would not be representable, or `dtype` does not hold the inputs.
         """
         encoded = np.empty((len(table[0]), self.width), self._checked_type(dtype))
-        for rows in blocks(len(encoded), max(self.width, len(self.columns))):
+        for rows in chunks(len(encoded), max(self.width, len(self.columns))):
             numbers, codes, missing = self._read(table, rows)
             for group in self._groups:
                 at, where = group.at, group.positions

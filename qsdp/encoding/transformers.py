@@ -78,6 +78,18 @@ class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
         raise NotImplementedError
 
+    def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
+        """Return the columns of an array, nested lists or a data frame, with entries of any type."""
+        if is_frame(X):
+            self._checked(X, skip_check_array=True, reset=fitting)
+            if 0 in X.shape:
+                raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
+            return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
+        if not hasattr(X, "dtype") and not hasattr(X, "toarray"):
+            # NumPy would convert lists of numbers and text to text.
+            X = np.asarray(X, dtype=object) if _is_text(X) else X
+        return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
+
     def _checked(self, X: Any, **options: Any) -> Any:
         with errors_of("X"):
             return validate_data(self, X, **options)
@@ -164,7 +176,8 @@ class ThresholdEncoder(_Encoder):
         )
 
     def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
-        return list(self._checked(X, dtype=np.float64, ensure_all_finite="allow-nan", reset=fitting).T)
+        raw = self._raw_columns(X, fitting)
+        return [as_numbers(column, name) for column, name in zip(raw, self._names(), strict=True)]
 
 
 class TableEncoder(_Encoder):
@@ -180,8 +193,10 @@ class TableEncoder(_Encoder):
     n_thresholds, strategy, bits, missing
         See `ThresholdEncoder`; `bits` and `missing` also apply to categories.
     categorical_features : "from_dtype" or array-like, default="from_dtype"
-        Columns that hold categories, as a mask, numbers or names. "from_dtype": columns of text, booleans or
-        categories, according to the type of the column, or of its entries in an object array.
+        Columns that hold categories, as a mask, numbers or names. "from_dtype": columns of text, booleans, categories
+        or other hashable objects, such as intervals, according to the type of the column, or of its entries if these
+        are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Dates and times are refused
+        unless their column is declared categorical.
     max_categories : int, default=50
         Largest number of categories with bits per column, >= 2: the most frequent ones. The others set no bit.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
@@ -206,14 +221,11 @@ class TableEncoder(_Encoder):
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
 
-    See Also
-    --------
-    SupervisedScaler : Scale these inputs by powers of two that suit a target.
-
     Notes
     -----
     A missing number counts as the median of its column, a missing category as none. If `fit` sees missing entries in a
-    column, another bit marks them (``missing="indicator"``).
+    column, another bit marks them (``missing="indicator"``). Categories are text, booleans or numbers; objects of other
+    types count as their text, ``str(entry)``.
 
     Examples
     --------
@@ -276,7 +288,10 @@ class TableEncoder(_Encoder):
         table = self._table(X, fitting=False)
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
-            message = f"X has entries that are none of the categories of their columns, of which no bit is set: {found}"
+            message = (
+                "X has entries that are none of the categories of their columns, as they are new or were too rare in "
+                f"fit for one of max_categories={self.max_categories} bits, of which no bit is set: {found}"
+            )
             if self.handle_unknown == "error":
                 raise InvalidInputError(message)
             warn(message)
@@ -293,17 +308,6 @@ class TableEncoder(_Encoder):
             is_symbols = self.encoding_.columns[position].categories is not None
             read[position] = (as_symbols if is_symbols else as_numbers)(raw[position], names[position])
         return read
-
-    def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
-        if is_frame(X):
-            self._checked(X, skip_check_array=True, reset=fitting)
-            if 0 in X.shape:
-                raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
-            return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
-        if not hasattr(X, "dtype") and not hasattr(X, "toarray"):
-            # NumPy would convert lists of numbers and text to text.
-            X = np.asarray(X, dtype=object) if _is_text(X) else X
-        return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
 
     def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
         if isinstance(self.categorical_features, str):

@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 from qsdp._utils.validation import errors_of
-from qsdp.distributed import RowBlocks, Rows, is_collection, statistics_of_blocks
 from qsdp.estimators.inputs import check_targets_of_frame
 from qsdp.exceptions import InvalidTypeError
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import run_on_batches, run_on_statistics
 from qsdp.problem import TrainingProblem
 from qsdp.result import QSDPResult
+from qsdp.statistics.collections import RowChunks, Rows, is_collection
+from qsdp.statistics.dask_statistics import statistics_of_chunks
 
 __all__ = ["rows_here", "train_on_blocks"]
 
@@ -32,19 +33,19 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
         if is_collection(y):
             raise InvalidTypeError(f"X must be a Dask collection, as y is; got {type(X).__name__}")
         return X, y, sample_weight, {}
-    blocks = RowBlocks(X, y, sample_weight)
+    blocks = RowChunks(X, y, sample_weight)
     rows, n_samples = blocks.sample(_SAMPLE, _SEED, missing=missing)
     return rows.X, rows.y, rows.weights, {"blocks": blocks, "stands_for": n_samples / len(rows)}
 
 
-def train_on_blocks(estimator: Any, blocks: RowBlocks, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
+def train_on_blocks(estimator: Any, blocks: RowChunks, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
     """Train on the statistics of all rows with a squared loss, otherwise on few rows, and certify on all rows.
 
     The estimator has learned everything except its network from a sample of the rows, whose problem is `few`.
     """
     encode = _BlockEncoder(estimator)
     if few.loss.quadratic:
-        return run_on_statistics(statistics_of_blocks(blocks, encode, options.device), few, options)
+        return run_on_statistics(statistics_of_chunks(blocks, encode, options.device), few, options)
     return run_on_batches(few, partial(blocks.stream, encode), options)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_expit, softmax
+from sklearn.utils.multiclass import check_classification_targets
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
+from qsdp.encoding.columns import is_missing
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 
@@ -33,8 +37,21 @@ def centres(loss: Loss) -> bool:
     return not (loss.labels or loss.coupled)
 
 
+def are_objects(y: npt.NDArray[Any]) -> bool:
+    """Return whether labels are Python objects other than text, a kind of targets unknown to scikit-learn."""
+    return y.dtype == object and not isinstance(next(iter(y.flat), ""), str)
+
+
+def check_class_targets(y: npt.NDArray[Any]) -> None:
+    """Raise if scikit-learn considers the labels continuous numbers, also if they are objects such as Decimals."""
+    if not are_objects(y):
+        check_classification_targets(y)
+    elif all(isinstance(label, Number) for label in y.flat):
+        check_classification_targets(y.astype(np.float64))
+
+
 def check_labels(y: Any) -> None:
-    """Raise if labels are missing, or are neither all text nor all numbers and therefore cannot be sorted."""
+    """Raise if labels are missing, or cannot be sorted, as text among numbers cannot."""
     if isinstance(y, list):
         entries = y
     elif (
@@ -46,11 +63,29 @@ def check_labels(y: Any) -> None:
     else:
         return
     for row, entry in enumerate(entries):
-        if entry is None or (isinstance(entry, float) and entry != entry):
+        if is_missing(entry):
             raise InvalidInputError(f"y must have a label in every row; got {entry!r} in row {row}")
     kinds = {"text" if isinstance(entry, str) else type(entry).__name__ for entry in entries}
     if "text" in kinds and len(kinds) > 1 and not isinstance(y, list):
         raise InvalidInputError(f"labels of y must be all text or all numbers; got {' and '.join(sorted(kinds))}")
+    # A list of rows of zeros and ones has several labels in each.
+    if "text" not in kinds and not (isinstance(y, list) and kinds & {"list", "ndarray"}):
+        _check_sortable(entries)
+
+
+def _check_sortable(labels: list[Any]) -> None:
+    """Raise unless labels have a total order."""
+    try:
+        ascending = sorted(set(labels))
+        sortable = all(one < other for one, other in pairwise(ascending))
+    except TypeError:
+        sortable = False
+    if not sortable:
+        kinds = " and ".join(sorted({type(label).__name__ for label in labels}))
+        raise InvalidInputError(
+            f"labels of y must be text, numbers or other objects that can be sorted; got {kinds}, such as "
+            f"{labels[0]!r:.60}: use text instead, [str(label) for label in y]"
+        )
 
 
 def check_label_columns(y: npt.NDArray[Any], loss: Loss) -> None:

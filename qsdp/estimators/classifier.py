@@ -10,16 +10,17 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import type_of_target
 
 from qsdp._utils.options import documented
 from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
-from qsdp.distributed import Rows, is_collection
 from qsdp.estimators.blocks import rows_here
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
+    are_objects,
     centres,
+    check_class_targets,
     check_label_columns,
     check_labels,
     choose_classes,
@@ -35,6 +36,7 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Logistic, Loss, get_loss
 from qsdp.problem import TrainingProblem
+from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifier"]
 
@@ -125,8 +127,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkClassifier:
         """Fit the network to data (n, d) and labels (n,), with sample weights (n,) >= 0 if given.
 
-        Labels may be of any kind, with at least two classes among the samples with positive weight. Zeros and ones of
-        shape (n, k) stand for k labels, of which a sample may have any number. All may be Dask collections.
+        Labels may be of any kind that can be sorted, such as text, numbers or the intervals of ``pandas.cut``, with at
+        least two classes among the samples with positive weight. Zeros and ones of shape (n, k) stand for k labels, of
+        which a sample may have any number. All may be Dask collections.
         """
         return self._fit_to(X, y, sample_weight)
 
@@ -139,7 +142,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         y = y.toarray() if self._several and hasattr(y, "toarray") else y
         samples = self._validated(X, y, sample_weight)
         with errors_of("y"):
-            check_classification_targets(samples.y)
+            check_class_targets(samples.y)
         self._learn_classes(samples.counting)
         self._fit(samples, options, **of_blocks, **routed)
         return self
@@ -216,6 +219,16 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy, the (weighted) fraction of rows of X whose labels y are predicted."""
+        labels = y if hasattr(y, "dtype") else np.asarray(y)
+        if is_collection(y) or hasattr(y, "toarray") or not are_objects(np.asarray(labels)):
+            accuracy: float = super().score(X, y, sample_weight)
+            return accuracy
+        # The metrics of scikit-learn know numbers and text only.
+        right = [label == one for label, one in zip(np.asarray(labels), self.predict(X), strict=True)]
+        return float(np.average(right, weights=sample_weight))
+
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities of shape (n, C) in the order of ``classes_``, or (n, k) of the labels.
 
@@ -263,7 +276,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
 def _is_multilabel(y: Any) -> bool:
     """Return whether the targets have one column for each of at least two labels."""
-    if y is None:
+    if y is None or (hasattr(y, "dtype") and not hasattr(y, "toarray") and are_objects(np.asarray(y))):
         return False
     # Later checks refuse missing labels.
     with np.errstate(invalid="ignore"):

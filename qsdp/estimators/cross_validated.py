@@ -30,8 +30,8 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.distributed import Rows, is_collection
 from qsdp.encoding.columns import is_frame
+from qsdp.estimators.classes import are_objects
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
@@ -40,6 +40,7 @@ from qsdp.losses import Loss
 from qsdp.pipeline import sample_from
 from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
 from qsdp.result import QSDPResult
+from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]
 
@@ -223,6 +224,9 @@ class _CrossValidated:
         if samples.weights is not None:
             rows = np.where(samples.weights > 0.0, rows, -1)
         try:
+            if is_classifier(self) and are_objects(y):
+                # Splitters of scikit-learn stratify numbers and text only.
+                y = np.searchsorted(self.classes_, y)
             splitter = check_cv(self.cv, y, classifier=is_classifier(self))
             splits = [
                 tuple(part[part >= 0] for part in (rows[train], rows[test]))
@@ -238,7 +242,7 @@ class _CrossValidated:
             raise InvalidInputError("cv must leave a sample of positive weight in every part; got one without")
         if is_classifier(self) and y.ndim == 1:
             for train, _ in splits:
-                missing = np.setdiff1d(self.classes_, y[train])
+                missing = np.setdiff1d(self.classes_, samples.y[train])
                 if missing.size:
                     raise InvalidInputError(
                         "cv must leave every class, with a sample of positive weight, in every training part; got one "

@@ -19,7 +19,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, Effects, QuadraticForm
 from qsdp.result import QSDPResult
 
-__all__ = ["Explained", "explained_form"]
+__all__ = ["Explained", "class_outputs", "explained_form"]
 
 
 class Explained:
@@ -28,6 +28,7 @@ class Explained:
     network_: BilinearNetwork
     n_features_in_: int
     classes_: npt.NDArray[Any]
+    _several: bool
     constant_: float
     constant_column: bool
     encoder_: Any
@@ -122,7 +123,9 @@ class Explained:
         activation = self.network_.activation
         lifted = activation is not None and activation.lifted
         constant = self.constant_ if self.constant_column and not lifted else None
-        return explained_form(self.network_, constant, scaling, of_difference=is_classifier(self))
+        # Two labels are not two classes: each has its score.
+        of_difference = is_classifier(self) and not self._several
+        return explained_form(self.network_, constant, scaling, of_difference=of_difference)
 
     def _effects(
         self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
@@ -137,8 +140,12 @@ class Explained:
             data, sample_weight = problem.X[:, : form.n_inputs], problem.sample_weight
         else:
             data = self._rows(X)
-        classes = self.classes_.tolist() if is_classifier(self) and form.vector else None
-        return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=classes)
+        outputs = None
+        if is_classifier(self):
+            outputs = (
+                [f"label {k}" for k in self.classes_] if self._several else class_outputs(self.classes_.tolist(), form)
+            )
+        return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""
@@ -173,6 +180,11 @@ def explained_form(
     if of_difference and form.vector and len(form.S) == 2:
         return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
     return form
+
+
+def class_outputs(classes: Sequence[Any], form: QuadraticForm) -> list[str]:
+    """Return the names of the scores of classes: one for each class, or that of the second of two classes."""
+    return [f"class {label}" for label in (classes if form.vector else classes[1:])]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.distributed import Rows, is_collection, map_rows
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import is_frame
 from qsdp.encoding.elimination import useful_inputs
@@ -49,6 +48,7 @@ from qsdp.pipeline import run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
 from qsdp.result import QSDPResult
+from qsdp.statistics.collections import Rows, is_collection, map_rows
 
 __all__ = ["QuantizedNetworkRegressor"]
 
@@ -71,6 +71,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
     constant_: float
     encoder_: Any
     target_scaling_: TargetScaling
+    _input_ranges: tuple[FloatArray, FloatArray]
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
 
@@ -161,6 +162,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
         if self.encoder_ is None:
             warn_of_scales(counting.X)
+        # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
+        self._input_ranges = columns.min(axis=0), columns.max(axis=0)
         self.constant_ = _constant(columns, counting.weights)
         inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
         seconds = time.perf_counter() - began

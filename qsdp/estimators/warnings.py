@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from qsdp._utils.validation import FloatArray, warn
+from qsdp.relaxation.shortfall import WILD_RATIO, ratio_of_scales
 from qsdp.result import QSDPResult
 
 __all__ = ["warn_of_gap", "warn_of_scales"]
@@ -12,14 +11,12 @@ __all__ = ["warn_of_gap", "warn_of_scales"]
 #: Certified gap, as a share of the objective, beyond which an estimator warns.
 GAP_TO_WARN_OF = 0.5
 
-#: Ratio of column deviations beyond which standardising is suggested.
-_WILD_RATIO = 100.0
-
 
 def warn_of_gap(result: QSDPResult) -> None:
-    """Warn if the certified gap is a large part of the objective, and name remedies."""
+    """Warn if the certified gap is a large part of the objective because of the network, and name remedies."""
     gap = result.certificate.relative_gap
-    if gap <= GAP_TO_WARN_OF:
+    # A relaxation that was not solved is warned of by itself, and other networks would hardly lower the gap.
+    if gap <= GAP_TO_WARN_OF or result.relaxation.gap > 0.5 * result.certificate.gap:
         return
     remedies = ["more neurons", "a larger beta"]
     if result.refine == "none":
@@ -32,14 +29,9 @@ def warn_of_gap(result: QSDPResult) -> None:
 
 def warn_of_scales(X: FloatArray) -> None:
     """Warn if columns differ so much in scale that quantized weights cannot make up for it."""
-    # Divide first, so that squares of extreme values stay finite; later checks refuse such values.
-    largest = float(np.abs(X).max()) or 1.0
-    varying = X.max(axis=0) > X.min(axis=0)
-    deviations = np.std(X[:, varying] / largest, axis=0)
-    # A scaler turns a constant column into rounding errors, which do not count as a column of small scale.
-    deviations = deviations[deviations > 1e-6 * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
-    if deviations.size and deviations.max() > _WILD_RATIO * deviations.min() > 0.0:
+    ratio = ratio_of_scales(X)
+    if ratio > WILD_RATIO:
         warn(
-            f"the columns of X differ in scale by a factor of {deviations.max() / deviations.min():.0f}; quantized "
-            "weights cannot compensate for it: use encoding='standard'"
+            f"the columns of X differ in scale by a factor of {ratio:.0f}; quantized weights cannot compensate for it: "
+            "use encoding='standard'"
         )

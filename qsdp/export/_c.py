@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,12 @@ from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
+from qsdp.export import _c_templates as templates
 from qsdp.export._c_compiled import CompiledModel, compile_model
+from qsdp.export._c_example import EXAMPLE, example_source
 from qsdp.export._c_source import c_source, column_type, entry_points
-from qsdp.export._c_text import comment, identifiers
+from qsdp.export._c_text import comment, identifiers, initializer, string
+from qsdp.export._fixed_point import factor_of
 from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
 from qsdp.export._model import described
 
@@ -65,19 +67,34 @@ class CSource(Summarized):
         """Bounds like `error`, for columns that are rounded to fixed-point numbers without crossing a threshold."""
         return self.model.network.rounding_error
 
-    def files(self) -> dict[str, bytes]:
-        """Return the contents of the files by name."""
-        return {f"{self.name}.h": self.header.encode("ascii"), f"{self.name}.c": self.source.encode("ascii")}
+    def files(self, *, example: bool = False) -> dict[str, bytes]:
+        """Return the contents of the files by name; with `example`, also those of ``main.c``, see `write`."""
+        files = {f"{self.name}.h": self.header, f"{self.name}.c": self.source}
+        if check_flag("example", example):
+            if EXAMPLE in files:
+                raise InvalidInputError(f"name must not be {self.name!r} with an example, whose file is {EXAMPLE}")
+            files[EXAMPLE] = example_source(self.model, self.name)
+        return {name: text.encode("ascii") for name, text in files.items()}
 
-    def write(self, directory: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
-        """Write both files, or neither, to an existing directory and return their paths.
+    def write(self, directory: str | os.PathLike[str], *, force: bool = False, example: bool = False) -> list[Path]:
+        """Write the files, all or none, to an existing directory and return their paths.
+
+        Parameters
+        ----------
+        directory : path
+        force : bool, default=False
+            Whether to overwrite existing files.
+        example : bool, default=False
+            Whether to write ``main.c`` as well: a program that evaluates a few rows, prints each, and exits with
+            status 0 only if all outputs and decisions equal those computed by Python. The rows are spread over the
+            ranges and categories of the columns; none comes from the training data.
 
         Raises
         ------
         InvalidInputError
-            One of the files exists and `force` is False. With `force`, existing files are overwritten.
+            One of the files exists and `force` is False.
         """
-        return write_into(directory, self.files(), force=force)
+        return write_into(directory, self.files(example=example), force=force)
 
     def compile(self, *, compiler: str | None = None) -> CompiledModel:
         """Compile the code and return the model as Python functions.
@@ -163,6 +180,11 @@ def to_c(
 
     Notes
     -----
+    The header has a macro for each column of numbers, which converts an entry as `IntegerModel.columns` does: what is
+    beyond the integers of a column, or infinite, becomes the largest of its sign, and nan stands for a missing entry.
+    Units, bounds, and names of columns and classes are macros, too. The code compiles without a warning with
+    ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``.
+
     ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
     header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
     ``NAME_labels(column, label)`` writes 0 or 1 per label. The class agrees with the model's where scores are farther
@@ -197,23 +219,37 @@ def to_c(
 
 def _header(model: IntegerModel, name: str, packed: bool) -> str:
     upper = name.upper()
-    macros = [
-        f"#define {upper}_COLUMNS {model.description.n_columns}",
-        f"#define {upper}_OUTPUTS {model.network.n_outputs}",
-    ]
-    if model.inputs is not None:
-        macros.append(f"#define {upper}_MISSING {column_type(model).removesuffix('_t').upper()}_MIN")
+    macros = [f"#define {upper}_{key} {value}" for key, value in _values(model).items()]
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
         f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
         + "\n".join(macros)
-        + f"\n\n{_column_macros(model, upper)}{_C_LINKAGE}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
+        + f"\n\n{_column_macros(model, name)}{_C_LINKAGE}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
     )
+
+
+def _values(model: IntegerModel) -> dict[str, str]:
+    """Return the values of macros: sizes, bounds, and the names of columns and classes."""
+    network, description = model.network, model.description
+    values = {"COLUMNS": str(description.n_columns), "OUTPUTS": str(network.n_outputs)}
+    bounds = {"UNIT": network.unit, "ERROR": network.error}
+    if model.inputs is not None:
+        values["MISSING"] = f"{column_type(model).removesuffix('_t').upper()}_MIN"
+        bounds["ROUNDING"] = network.rounding_error
+    for name, numbers in bounds.items():
+        texts = [repr(number) for number in numbers.tolist()]
+        values[name] = texts[0] if len(texts) == 1 else initializer(texts)
+    if description.encoding is not None:
+        values["COLUMN_NAMES"] = initializer(string(column.name) for column in description.encoding.columns)
+    if description.classes:
+        values["CLASSES"] = str(len(description.classes))
+        values["CLASS_NAMES"] = initializer(string(str(label)) for label in description.classes)
+    return values
 
 
 def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
     """Return the comment lines that state what the code computes and how accurately."""
-    network, integers, layout = model.description.network, model.network, model.layout
+    network, layout, upper = model.description.network, model.layout, name.upper()
     facts = [
         f"{name}: {described(network)}, made by qsdp.",
         "",
@@ -223,20 +259,21 @@ def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
         "",
         *_input_facts(model, name),
         "",
-        "Scores of the model are unit times output. Each is within error of the model's, evaluated exactly at what the",
-        "columns stand for" + ("." if model.inputs is None else ", or within rounding where columns were rounded:"),
+        f"Scores of the model are {upper}_UNIT times output. Each is within {upper}_ERROR of the model's, evaluated",
+        "exactly at what the columns stand for"
+        + ("." if model.inputs is None else f", or within {upper}_ROUNDING where columns were rounded."),
     ]
-    for k in range(integers.n_outputs):
-        more = "" if model.inputs is None else f", rounding {integers.rounding_error[k]:.3g}"
-        facts.append(f"output {k}: unit {float(integers.unit[k])!r}, error {integers.error[k]:.3g}{more}")
+    if model.network.n_outputs > 1:
+        facts.append("These macros are lists in braces, with a number for each output, to initialise arrays.")
     decision = {
         "none": [],
         "sign": [f"{name}_class is 1 where the output is > 0, else 0."],
         "argmax": [f"{name}_class is the number of the largest output, the first of equal ones."],
         "labels": [f"{name}_labels has a one for each output > 0, else zeros."],
     }[model.description.decision]
-    classes = [f"class {code}: {label}" for code, label in enumerate(model.description.classes)]
-    return [*facts, *(["", *decision] if decision else []), *classes]
+    if model.description.classes:
+        decision.append(f"{upper}_CLASS_NAMES initialises an array of texts by number of the class.")
+    return [*facts, *(["", *decision] if decision else [])]
 
 
 def _stored(model: IntegerModel, packed: bool) -> str:
@@ -249,17 +286,22 @@ def _input_facts(model: IntegerModel, name: str) -> list[str]:
     if model.inputs is None:
         low, high = model.input_range
         return [f"Inputs are integers from {low} to {high}; others may overflow."]
-    facts = ["A column of numbers is the nearest integer to scale times the entry, see the macros."]
+    facts = [
+        "A column of numbers is the nearest integer to scale times the entry, see the macros. They cut what is larger",
+        f"than {model.inputs.most} in magnitude, also infinity.",
+    ]
     if model.inputs.fills is not None or any(one.kind == "missing" for one in model.inputs.bits):
-        facts.append(f"A missing entry is {name.upper()}_MISSING.")
+        facts.append(f"A missing entry is {name.upper()}_MISSING; the macros convert nan to it.")
+    else:
+        facts.append("No entry may be missing or nan.")
     return facts
 
 
-def _column_macros(model: IntegerModel, upper: str) -> str:
-    """Return a macro for each column of numbers, and the codes of categories."""
+def _column_macros(model: IntegerModel, name: str) -> str:
+    """Return a macro for each column of numbers with the function that rounds, and the codes of categories."""
     if model.inputs is None or model.description.encoding is None:
         return ""
-    lines = []
+    upper, lines = name.upper(), []
     columns = model.description.encoding.columns
     for position, (column, own) in enumerate(zip(columns, identifiers(one.name for one in columns), strict=True)):
         scale = model.inputs.scales[position]
@@ -270,21 +312,26 @@ def _column_macros(model: IntegerModel, upper: str) -> str:
         elif scale is None:
             lines.append(comment([f"{about}not used."]))
         else:
-            lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model.inputs, position)}."]))
-            lines.append(f"#define {upper}_FIXED_{own}(entry) {upper}_ROUND({_times('(entry)', scale)})")
-    rounding = f"#define {upper}_ROUND(value) (({column_type(model)})((value) < 0 ? (value) - 0.5 : (value) + 0.5))\n"
-    return "\n".join(lines) + "\n" + (rounding if any(model.inputs.scales) else "") + "\n"
+            never = ", must not be missing" if column.fill is None else ""
+            lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}."]))
+            divisor, factor = factor_of(scale)
+            times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
+            lines.append(f"#define {upper}_FIXED_{own}(entry) {name}_round((entry) {times})")
+    if any(model.inputs.scales):
+        types = {"column": column_type(model), "name": name, "upper": upper, "most": model.inputs.most}
+        lines.append("\n" + templates.ROUND.substitute(types))
+    return "\n".join(lines) + "\n"
 
 
-def _ends(inputs: Inputs, position: int) -> str:
+def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
     """Return the text on where a column is clipped; empty unless the column is a number among the inputs."""
+    assert model.description.encoding is not None
     numbers = inputs.numbers
     own = numbers.column == position
     low, high = numbers.low[own], (numbers.low + numbers.width)[own]
-    return f", cut at {low[0]} and {high[0]}" if own.any() else ""
-
-
-def _times(entry: str, scale: Fraction) -> str:
-    if scale.denominator == 1:
-        return f"{entry} * {scale.numerator}.0"
-    return f"{entry} / {scale.denominator}.0" if scale.numerator == 1 else f"{entry} * {float(scale)!r}"
+    if not own.any():
+        return ""
+    # The model itself does not clip such a column.
+    values = (one for one in model.description.encoding.expressions if one.position == position and not one.is_bit)
+    unlimited = any(one.low is None for one in values)
+    return f", cut at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")

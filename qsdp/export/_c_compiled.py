@@ -23,7 +23,7 @@ from qsdp.export._integer_model import IntegerModel
 __all__ = ["FLAGS", "CompiledModel", "compile_model", "find_compiler"]
 
 #: Flags with which the code compiles without a warning.
-FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 
 _COMPILERS = ("cc", "gcc", "clang")
 

@@ -20,12 +20,12 @@ def encoding_functions(inputs: Inputs, types: Mapping[str, object], tables: Tabl
     """Return the functions, and declare their tables; `types` are those that the templates share."""
     functions, declared = [], ""
     if inputs.fills is not None:
-        fill = tables.entry("fill", inputs.fills.tolist(), "i")
+        fill = tables.entry("fill", inputs.fills.tolist(), "i", str(types["column"]))
         functions.append(templates.FILLED.substitute(types, missing=missing, fill=fill))
     steps = [("number", inputs.numbers.column)]
     steps += [("threshold", one.column) for one in inputs.bits if one.kind == "above"]
     counters, body = _by_column(inputs, steps, types, tables)
-    body += "".join(_codes(one, tables, missing) for one in inputs.bits if one.kind != "above")
+    body += "".join(_codes(one, types, tables, missing) for one in inputs.bits if one.kind != "above")
     if "for (" in body:
         declared = "".join(f"    {one};\n" for one in [f"{types['counter']} i", *counters]) + "\n"
     if inputs.constant is not None:
@@ -42,16 +42,17 @@ def _by_column(
     if not len(columns):
         return [], ""
     counters, body = [], ""
-    for name, own in steps:
+    for what, own in steps:
         counts = np.searchsorted(own, columns, side="right") - np.searchsorted(own, columns, side="left")
         if not counts.any():
             continue
         once = bool(np.all(counts == 1))
-        at = "i" if once else name
-        step = _number(inputs, types, tables, at) if name == "number" else _threshold(inputs, tables, at)
+        # A counter must not have the name of a function, as `number` is.
+        at = "i" if once else f"{what}_index"
+        step = (_number if what == "number" else _threshold)(inputs, types, tables, at)
         if not once:
             counters.append(f"{counter_type(len(own))} {at} = 0")
-            count = tables.entry(f"{name}s", counts.tolist(), "i")
+            count = tables.entry(f"{what}s", counts.tolist(), "i")
             step = templates.REPEATED.substitute(count=count, at=at, body=indent(step, "    "))
         body += indent(step, "        ")
     if counters:
@@ -68,33 +69,44 @@ def _read(place: str, filled: bool) -> str:
 def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str) -> str:
     """Return the statements that turn a number into an input."""
     numbers = inputs.numbers
-    names = ("low", "slope", "shift", "start")
-    entries = {name: tables.entry(name, getattr(numbers, name).tolist(), at) for name in names}
     # Clip after scaling if no product overflows: the largest scaled numbers take a smaller table, or none.
     last = bool(np.all((inputs.most - numbers.low) * numbers.slope + numbers.half < 2**32))
     half = last and inputs.most < 2**15 and int(numbers.shift.min()) >= 16
     kinds = {"unsigned": "uint16_t" if half else "uint32_t"}
     kinds["signed"] = "int16_t" if half and types["x"] == "int8_t" else "int32_t"
+    entries = {
+        name: tables.entry(name, getattr(numbers, name).tolist(), at, type_)
+        for name, type_ in (
+            ("low", str(types["column"])),
+            ("slope", "uint32_t"),
+            ("shift", ""),
+            ("start", kinds["signed"]),
+        )
+    }
     most = ("top", numbers.top) if last else ("width", numbers.width)
-    cut = templates.CUT.substitute(kinds, most=tables.entry(most[0], most[1].tolist(), at))
+    cut = templates.CUT.substitute(kinds, most=tables.entry(most[0], most[1].tolist(), at, kinds["unsigned"]))
     cuts = {"before": "" if last else cut, "after": cut if last else ""}
     return templates.SCALED.substitute(types, **kinds, **entries, **cuts)
 
 
-def _threshold(inputs: Inputs, tables: Tables, at: str) -> str:
+def _threshold(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str) -> str:
     """Return the statement that turns a comparison into an input."""
     bits = next(one for one in inputs.bits if one.kind == "above")
-    return templates.ABOVE.substitute(
-        _ends(bits, tables, at), value=tables.entry("above_value", bits.value.tolist(), at)
-    )
+    value = tables.entry("above_value", bits.value.tolist(), at, str(types["column"]))
+    return templates.ABOVE.substitute(types, **_ends(bits, types, tables, at), value=value)
 
 
-def _codes(bits: Bits, tables: Tables, missing: str) -> str:
+def _codes(bits: Bits, types: Mapping[str, object], tables: Tables, missing: str) -> str:
     """Return the loop over categories, or over columns that may be missing."""
-    column = tables.entry(f"{bits.kind}_column", bits.column.tolist(), "i")
-    value = missing if bits.kind == "missing" else tables.entry("equals_value", bits.value.tolist(), "i")
-    return templates.CODES.substitute(_ends(bits, tables, "i"), n=len(bits.column), column=column, value=value)
+    place, value = tables.entry(f"{bits.kind}_column", bits.column.tolist(), "i"), missing
+    if bits.kind != "missing":
+        value = tables.entry("equals_value", bits.value.tolist(), "i", str(types["column"]))
+    ends = _ends(bits, types, tables, "i")
+    return templates.CODES.substitute(types, **ends, n=len(bits.column), place=place, value=value)
 
 
-def _ends(bits: Bits, tables: Tables, at: str) -> dict[str, str]:
-    return {end: tables.entry(f"{bits.kind}_{end}", getattr(bits, end).tolist(), at) for end in ("on", "off")}
+def _ends(bits: Bits, types: Mapping[str, object], tables: Tables, at: str) -> dict[str, str]:
+    return {
+        end: tables.entry(f"{bits.kind}_{end}", getattr(bits, end).tolist(), at, str(types["x"]))
+        for end in ("on", "off")
+    }

@@ -102,7 +102,9 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
     network, layout = model.network, model.layout
     project = (_packed_projection if packed else _plain_projection)(model, types)
     side = (layout.n_bits if packed else 1) * network.n_inputs + layout.signs
-    product = f"({types['total']})left * " + ("left" if network.is_square else f"project(x, at + {side})")
+    product = f"({types['total']})left * " + (
+        "left" if network.is_square else f"project(x, ({types['position']})(at + {side}))"
+    )
     types = {**types, "stride": side if network.is_square else 2 * side}
     if network.sizes is None:
         return [
@@ -110,9 +112,9 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
             templates.FREE.substitute(
                 types,
                 product=product,
-                alpha=tables.entry("alpha", network.alpha.ravel().tolist(), "weight"),
+                alpha=tables.entry("alpha", network.alpha.ravel().tolist(), "weight", str(types["total"])),
                 weight_counter=counter_type(network.alpha.size),
-                bias=tables.entry("bias", network.bias, "k"),
+                bias=tables.entry("bias", network.bias, "k", str(types["total"])),
             ),
         ]
     if network.n_outputs == 1:
@@ -132,8 +134,8 @@ def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
     number = f"{layout.step} * number(at)" if layout.step > 1 else "number(at)"
     return templates.PROJECT.substitute(
         types,
-        step=f", at += {layout.n_bits}",
-        add=f"sum += (({types['projection']})({number}) + {literal(layout.low)}) * value;",
+        step=f"\n        at = ({types['position']})(at + {layout.n_bits});",
+        weight=f"(({types['projection']})({number}) + {literal(layout.low)})",
         result=_projection(model, f"(bit(at) ? {literal(kappa)} : {literal(-kappa)})"),
     )
 
@@ -145,7 +147,7 @@ def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
     return templates.PROJECT.substitute(
         types,
         step="",
-        add="sum += weights[at + i] * value;",
+        weight=f"({types['projection']})weights[at + i]",
         result=_projection(model, last),
     )
 
@@ -163,8 +165,8 @@ def _projection(model: IntegerModel, signed_kappa: str) -> str:
 
 def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
     """Return output k in terms of the sum over its neurons without their common factor."""
-    factor = tables.entry("factor", model.network.factors.tolist(), "k")
-    bias = tables.entry("bias", model.network.bias, "k")
+    factor = tables.entry("factor", model.network.factors.tolist(), "k", output_type(model))
+    bias = tables.entry("bias", model.network.bias, "k", output_type(model))
     total = "sum" if factor == "1" else f"sum * {factor}"
     return total if bias == "0" else f"{total} + {bias}"
 

@@ -1,4 +1,8 @@
-"""Templates of the functions of exported C."""
+"""Templates of the functions of exported C.
+
+Every result of arithmetic is converted explicitly to the type in which it is stored: integers narrower than int are
+promoted, and with the flag -Wconversion compilers warn of each implicit conversion back.
+"""
 
 from string import Template
 
@@ -17,7 +21,7 @@ ${functions}""")
 BIT = Template("""\
 static uint8_t bit(${position} at)
 {
-    return packed[at >> 3] >> (7 - (at & 7)) & 1;
+    return (uint8_t)(packed[at >> 3] >> (7 - (at & 7)) & 1);
 }
 """)
 
@@ -31,7 +35,7 @@ static ${number} number(${position} at)
     for (i = 0; i < ${n_bytes}; i++) {
         window = (${number})(window << 8 | packed[(at >> 3) + i]);
     }
-    return (${number})(window >> (${spare} - (at & 7))) & ${mask};
+    return (${number})((${number})(window >> (${spare} - (at & 7))) & ${mask});
 }
 """)
 
@@ -40,12 +44,14 @@ PROJECT_BITS = Template("""\
 static ${projection} project(const ${x} *x, ${position} at)
 {
     ${sum} sum = 0;
-    uint_fast8_t byte = packed[at >> 3] << (at & 7);
+    uint_fast8_t byte = (uint_fast8_t)(packed[at >> 3] << (at & 7));
     ${counter} i;
 
     for (i = 0; i < ${n_inputs}; i++) {
-        sum += byte & 128 ? x[i] : -x[i];
-        byte <<= 1;
+        const ${sum} value = x[i];
+
+        sum = (${sum})(byte & 128 ? sum + value : sum - value);
+        byte = (uint_fast8_t)(byte << 1);
         if ((++at & 7) == 0) {
             byte = packed[at >> 3];
         }
@@ -60,12 +66,12 @@ static ${projection} project(const ${x} *x, ${position} at)
     ${projection} sum = 0;
     ${counter} i;
 
-    for (i = 0; i < ${n_inputs}; i++${step}) {
+    for (i = 0; i < ${n_inputs}; i++) {
         const ${projection} value = x[i];
 
-        ${add}
+        sum = (${projection})(sum + ${weight} * value);${step}
     }
-    return ${result};
+    return (${projection})(${result});
 }
 """)
 
@@ -77,12 +83,12 @@ static void evaluate(const ${x} *x, ${total} *output)
     ${counter} j;
     ${total} sum = 0;
 
-    for (j = 0; j < ${m}; j++, at += ${stride}) {
+    for (j = 0; j < ${m}; j++, at = (${position})(at + ${stride})) {
         const ${projection} left = project(x, at);
 
-        sum += ${product};
+        sum = (${total})(sum + ${product});
     }
-    output[0] = ${result};
+    output[0] = (${total})(${result});
 }
 """)
 
@@ -97,12 +103,12 @@ static void evaluate(const ${x} *x, ${total} *output)
     for (k = 0; k < ${C}; k++) {
         ${total} sum = 0;
 
-        for (j = 0; j < ${size}; j++, at += ${stride}) {
+        for (j = 0; j < ${size}; j++, at = (${position})(at + ${stride})) {
             const ${projection} left = project(x, at);
 
-            sum += ${product};
+            sum = (${total})(sum + ${product});
         }
-        output[k] = ${result};
+        output[k] = (${total})(${result});
     }
 }
 """)
@@ -119,12 +125,12 @@ static void evaluate(const ${x} *x, ${total} *output)
     for (k = 0; k < ${C}; k++) {
         output[k] = ${bias};
     }
-    for (j = 0; j < ${m}; j++, at += ${stride}) {
+    for (j = 0; j < ${m}; j++, at = (${position})(at + ${stride})) {
         const ${projection} left = project(x, at);
-        const ${total} product = ${product};
+        const ${total} product = (${total})(${product});
 
         for (k = 0; k < ${C}; k++, weight++) {
-            output[k] += product * ${alpha};
+            output[k] = (${total})(output[k] + product * ${alpha});
         }
     }
 }
@@ -139,31 +145,52 @@ static void evaluate(const ${x} *x, ${total} *output)
     ${output_counter} k;
 
     for (i = 0; i < ${n_inputs}; i++) {
-        z[i] = ${scaled};
+        z[i] = (${projection})(${scaled});
     }
 ${last}\
     for (k = 0; k < ${C}; k++) {
         ${total} sum = 0;
 
         for (i = 0; i < ${size}; i++) {
-            const ${total} diagonal = (${entry}) * z[i];
+            const ${total} diagonal = (${total})((${entry}) * z[i]);
             ${total} row = 0;
 
-            at += ${step};
-            for (l = i + 1; l < ${size}; l++, at += ${step}) {
-                row += (${entry}) * z[l];
+            at = (${position})(at + ${step});
+            for (l = (${counter})(i + 1); l < ${size}; l++) {
+                row = (${total})(row + (${entry}) * z[l]);
+                at = (${position})(at + ${step});
             }
-            sum += (2 * row + diagonal) * z[i];
+            sum = (${total})(sum + (2 * row + diagonal) * z[i]);
         }
-        output[k] = ${result};
+        output[k] = (${total})(${result});
     }
+}
+""")
+
+#: Round an entry times its scale as `fixed_columns` does, in the header; nothing outside the type is converted to it.
+ROUND = Template("""\
+/* Nearest integer, halves away from zero; nan becomes ${upper}_MISSING, and what is larger is cut. */
+static inline ${column} ${name}_round(double value)
+{
+    ${column} whole;
+    double rest;
+
+    if (!(value >= -${most}.0)) {
+        return value < 0.0 ? -${most} : ${upper}_MISSING;
+    }
+    if (value >= ${most}.0) {
+        return ${most};
+    }
+    whole = (${column})value;
+    rest = value - (double)whole;
+    return (${column})(rest >= 0.5 ? whole + 1 : rest <= -0.5 ? whole - 1 : whole);
 }
 """)
 
 FILLED = Template("""\
 static ${column} filled(const ${column} *column, ${counter} i)
 {
-    return column[i] == ${missing} ? ${fill} : column[i];
+    return (${column})(column[i] == ${missing} ? ${fill} : column[i]);
 }
 """)
 
@@ -188,7 +215,7 @@ ${body}}
 
 SCALED = Template("""\
 const ${column} least = ${low};
-${unsigned} part = value < least ? 0 : (u${column})((u${column})value - (u${column})least);
+${unsigned} part = (${unsigned})(value < least ? 0 : (u${column})((u${column})value - (u${column})least));
 
 ${before}\
 part = (${unsigned})(((uint32_t)part * ${slope} + ((uint32_t)1 << ${shift} >> 1)) >> ${shift});
@@ -197,19 +224,19 @@ ${after}\
 """)
 
 CUT = Template("""\
-if (part > (${unsigned})${most}) {
+if (part > ${most}) {
     part = ${most};
 }
 """)
 
 ABOVE = Template("""\
-*x++ = value > ${value} ? ${on} : ${off};
+*x++ = (${x})(value > ${value} ? ${on} : ${off});
 """)
 
 #: Encode codes of categories and missing entries.
 CODES = Template("""\
     for (i = 0; i < ${n}; i++) {
-        *x++ = column[${column}] == ${value} ? ${on} : ${off};
+        *x++ = (${x})(column[${place}] == ${value} ? ${on} : ${off});
     }
 """)
 
@@ -230,7 +257,7 @@ ${declared}
     ${total} output[1];
 
     ${name}_outputs(column, output);
-    return output[0] > 0;
+    return (${class_type})(output[0] > 0);
 }
 """),
     "argmax": Template("""\
@@ -256,7 +283,7 @@ ${declared}
 
     ${name}_outputs(column, output);
     for (k = 0; k < ${C}; k++) {
-        label[k] = output[k] > 0;
+        label[k] = (uint8_t)(output[k] > 0);
     }
 }
 """),

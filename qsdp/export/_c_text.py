@@ -9,12 +9,15 @@ from typing import Any
 
 __all__ = [
     "Tables",
+    "bare",
     "class_type",
     "comment",
     "counter_type",
     "identifiers",
+    "initializer",
     "literal",
     "signed",
+    "string",
     "table_type",
     "unsigned_literal",
 ]
@@ -51,14 +54,13 @@ def counter_type(most: int) -> str:
 
 
 def table_type(values: Sequence[int]) -> str:
-    """Return the narrowest type that holds some integers."""
+    """Return the narrowest type that holds some integers; unsigned if none is negative."""
     low, high = min(values), max(values)
     for width in (8, 16, 32, 64):
+        if low >= 0 and high < 2**width:
+            return f"uint{width}_t"
         if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1):
             return signed(width)
-        # Unsigned integers of 32 bits would make the arithmetic unsigned.
-        if width < 32 and low >= 0 and high < 2**width:
-            return f"uint{width}_t"
     raise OverflowError(f"integers from {low} to {high} do not fit into any type")
 
 
@@ -82,7 +84,22 @@ def comment(lines: Sequence[str]) -> str:
     return "/*" + "\n".join(f" * {line}".rstrip() for line in safe)[2:] + "\n */"
 
 
-def _bare(value: int) -> str:
+def string(text: str) -> str:
+    """Return a text as a string literal of C and Verilog, in UTF-8."""
+    parts = []
+    for byte in text.encode("utf-8", "backslashreplace"):
+        one = chr(byte)
+        # A question mark may begin a trigraph. Octal escapes end after three digits, also in Verilog.
+        parts.append(f"\\{one}" if one in '"\\' else one if " " <= one <= "~" and one != "?" else f"\\{byte:03o}")
+    return f'"{"".join(parts)}"'
+
+
+def initializer(entries: Iterable[str]) -> str:
+    """Return the initialiser of an array of some expressions."""
+    return f"{{{', '.join(entries)}}}"
+
+
+def bare(value: int) -> str:
     """Return an integer as an entry of a table."""
     return str(value) if -(2**31) < value < 2**31 else literal(value)
 
@@ -93,20 +110,25 @@ class Tables:
 
     declared: list[str] = field(default_factory=list)
 
-    def entry(self, name: str, values: Sequence[Any], index: str) -> str:
-        """Return an expression for the entry at an index; declare a table unless a constant or the index will do."""
+    def entry(self, name: str, values: Sequence[Any], index: str, type_: str = "") -> str:
+        """Return an expression for the entry at an index; declare a table unless a constant or the index will do.
+
+        The expression has the type `type_`. Without one, the entries are counts or indices: integers >= 0 that are
+        compared with unsigned counters and index arrays.
+        """
         numbers = [int(value) for value in values]
         if len(set(numbers)) == 1:
             return literal(numbers[0])
+        conversion = f"({type_})" if type_ else ""
         if numbers == list(range(len(numbers))):
-            return index
+            return f"{conversion}{index}"
         self.add(name, numbers)
-        return f"{name}[{index}]"
+        return f"{conversion}{name}[{index}]"
 
     def add(self, name: str, numbers: Sequence[int]) -> None:
         """Declare a table."""
         lines, line = [], ""
-        for number in map(_bare, numbers):
+        for number in map(bare, numbers):
             if len(line) + len(number) > _WIDTH:
                 lines.append(line.rstrip())
                 line = ""

@@ -26,6 +26,7 @@ __all__ = [
     "bits_of_kind",
     "column_scales",
     "compared",
+    "factor_of",
     "fixed_columns",
     "fixed_fills",
     "limits_of",
@@ -354,7 +355,8 @@ def fixed_columns(
 ) -> npt.NDArray[np.int64]:
     """Return the columns of a table as fixed-point numbers and codes of categories, shape (n, number of columns).
 
-    Numbers are clipped at `most` in magnitude; a missing entry is the integer below them.
+    Numbers are clipped at `most` in magnitude; a missing entry is the integer below them. Halves are rounded away from
+    zero, as exported C does: both do the same operations in double precision.
     """
     assert description.encoding is not None
     fixed = np.zeros((len(columns[0]), len(columns)), dtype=np.int64)
@@ -371,6 +373,25 @@ def fixed_columns(
         for place in np.flatnonzero(holes.any(axis=0)).tolist():
             if table[numeric[place]].fill is None:
                 raise InvalidInputError(f"column {table[numeric[place]].name!r} of X must have no missing entries")
-        scaled = np.rint(np.where(holes, 0.0, entries) * [float(scale) for scale in scales if scale is not None])
-        fixed[:, numeric] = np.where(holes, -most - 1, np.clip(scaled, -most, most))
+        scaled = np.clip(
+            _scaled(np.where(holes, 0.0, entries), [one for one in scales if one is not None]), -most, most
+        )
+        whole = np.trunc(scaled)
+        rest = scaled - whole
+        fixed[:, numeric] = np.where(holes, -most - 1, whole + (rest >= 0.5) - (rest <= -0.5))
     return fixed
+
+
+def _scaled(entries: npt.NDArray[np.float64], scales: Sequence[Fraction]) -> npt.NDArray[np.float64]:
+    """Return scales times entries, divided where a scale is one over an integer, as exported C does."""
+    divisors, factors = np.array([factor_of(scale) for scale in scales]).T
+    with np.errstate(over="ignore"):
+        scaled: npt.NDArray[np.float64] = entries / divisors * factors
+    return scaled
+
+
+def factor_of(scale: Fraction) -> tuple[float, float]:
+    """Return the divisor and the factor, one of which is 1, that stand for a scale in double precision."""
+    if scale.numerator == 1:
+        return float(scale.denominator), 1.0
+    return 1.0, float(scale)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from qsdp._utils.summary import first_few
 from qsdp.export._c import to_c
+from qsdp.export._c_example import EXAMPLE
 from qsdp.export._onnx import to_onnx
 from qsdp.export._qonnx import to_qonnx
 from qsdp.export._verilog import to_verilog
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
+
+#: Metadata of graphs that are shown; names of columns and classes may be many.
+_NUMBERS = ("unit", "error", "input_range", "bound")
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class ExportedFiles:
     Attributes
     ----------
     contents : mapping of str to bytes
-        Contents of the files, by suffix.
+        Contents of the files, by name.
     facts : sequence of (str, str)
         Labels and readable texts.
     """
@@ -43,41 +47,53 @@ class ExportFormat:
         Function of a model, as for `describe`, and the name of its files without suffix; returns `ExportedFiles`.
     options : tuple of str
         Names of the further keyword arguments of `export`.
+    extra : mapping of str to str
+        Names of the files that an option adds, by option.
     """
 
     suffixes: tuple[str, ...]
     export: Callable[..., ExportedFiles]
     options: tuple[str, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def files(self, name: str, options: Collection[str] = ()) -> list[str]:
+        """Return the names of the files that `export` makes with some of its options."""
+        return [
+            *(f"{name}{suffix}" for suffix in self.suffixes),
+            *(self.extra[one] for one in options if one in self.extra),
+        ]
 
 
-def _as_c(model: Any, name: str, width: int = 64, column_width: int | None = None) -> ExportedFiles:
+def _as_c(
+    model: Any, name: str, width: int = 64, column_width: int | None = None, example: bool = False
+) -> ExportedFiles:
     code = to_c(model, name=name, width=width, column_width=column_width)
-    files = code.files()
-    return ExportedFiles({suffix: files[f"{name}{suffix}"] for suffix in (".c", ".h")}, code.facts())
+    return ExportedFiles(code.files(example=example), code.facts())
 
 
 def _as_verilog(model: Any, name: str) -> ExportedFiles:
     code = to_verilog(model, name=name)
-    return ExportedFiles({".v": code.source.encode("ascii")}, code.facts())
+    return ExportedFiles(code.files(), code.facts())
 
 
 def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFiles]:
     def export(model: Any, name: str) -> ExportedFiles:
         graph = convert(model)
         contents: bytes = graph.SerializeToString()
+        properties = {entry.key: entry.value for entry in graph.metadata_props}
         facts = [
             ("inputs", first_few([one.name for one in graph.graph.input])),
             ("outputs", ", ".join(one.name for one in graph.graph.output)),
-            *((entry.key.replace("_", " "), entry.value) for entry in graph.metadata_props),
+            *((key.replace("_", " "), text) for key, text in properties.items() if key in _NUMBERS),
             ("size", f"{len(contents)} bytes"),
         ]
-        return ExportedFiles({".onnx": contents}, facts)
+        return ExportedFiles({f"{name}.onnx": contents}, facts)
 
     return export
 
 
 FORMATS: dict[str, ExportFormat] = {
-    "c": ExportFormat((".c", ".h"), _as_c, ("width", "column_width")),
+    "c": ExportFormat((".c", ".h"), _as_c, ("width", "column_width", "example"), {"example": EXAMPLE}),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
     "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
     "verilog": ExportFormat((".v",), _as_verilog),

@@ -121,9 +121,13 @@ class IntegerModel:
     layout: Layout
 
     def columns(self, X: Any) -> IntArray:
-        """Convert an array or a data frame to the argument of `outputs`: fixed-point numbers and category codes."""
+        """Convert an array or a data frame to the argument of `outputs`: fixed-point numbers and category codes.
+
+        Numbers beyond the fixed-point numbers, infinite ones among them, are cut to the largest of their sign.
+        """
         if self.inputs is not None:
-            return fixed_columns(self.description, self.description.columns(X), self.inputs.scales, self.inputs.most)
+            columns = self.description.columns(X, infinite=True)
+            return fixed_columns(self.description, columns, self.inputs.scales, self.inputs.most)
         given = check_matrix("X", X, n_columns=self.description.n_columns)
         low, high = self.input_range
         wrong = (given != np.rint(given)) | (given < low) | (given > high)

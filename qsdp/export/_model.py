@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +58,8 @@ class ModelDescription:
     calibration : Calibration or None
         Its `lines`, computed on first access, are slopes and intercepts from scores to log odds.
     ranges : tuple of two ndarray of shape (d,), or None
-        Smallest and largest inputs in training, without the constant, if they are known.
+        Smallest and largest inputs in training, without the constant, if they are known; those of a sample of the
+        rows for an estimator fitted to Dask collections.
     """
 
     network: Network
@@ -82,10 +84,35 @@ class ModelDescription:
         network = self.network
         return network.vector if isinstance(network, IntegerForm) else network.alpha.ndim == 2
 
-    def columns(self, X: Any) -> list[npt.NDArray[Any]]:
+    @property
+    def names(self) -> dict[str, Any]:
+        """Names of what goes in and comes out, for the metadata of a format; empty for a network alone.
+
+        "columns" are the names of the columns in order; "categories", by column, the symbols that it holds, with None
+        for a missing one; "classes" the labels in order; "decision" is that of the description.
+        """
+        if self.encoding is None:
+            return {}
+        table = self.encoding.columns
+        names: dict[str, Any] = {
+            "columns": [one.name for one in table],
+            "categories": {one.name: list(one.categories) for one in table if one.categories is not None},
+            "classes": list(self.classes),
+            "decision": self.decision,
+        }
+        return {key: value for key, value in names.items() if value}
+
+    def columns(self, X: Any, *, infinite: bool = False) -> list[npt.NDArray[Any]]:
         """Return the columns of an array or a data frame as `Encoding.encode` reads them.
 
         Numbers are floats, with nan for missing entries. Symbols are objects, with None for missing entries.
+
+        Parameters
+        ----------
+        X : array-like or data frame
+        infinite : bool, default=False
+            Whether infinite numbers are read as the largest floats of their sign, instead of being refused as the
+            model itself refuses them.
         """
         if self.encoding is None:
             return list(check_matrix("X", X, n_columns=self.n_columns).T)
@@ -101,6 +128,11 @@ class ModelDescription:
             raise InvalidInputError(f"X must have {self.n_columns} columns; got {len(raw)}")
         if isinstance(X, np.ndarray) and X.dtype == np.float64 and not np.isinf(X).any() and not self._has_symbols:
             return raw
+        if infinite:
+            raw = [
+                entries if one.categories is not None else _finite(np.asarray(entries))
+                for one, entries in zip(table, raw, strict=True)
+            ]
         used = set(self.encoding.used)
         return [
             as_symbols(entries, one.name)
@@ -150,6 +182,20 @@ class ModelDescription:
             return chosen
         labels: npt.NDArray[Any] = np.array(self.classes)[chosen]
         return labels
+
+
+def _finite(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return entries of a column with the largest floats instead of infinite ones."""
+    if entries.dtype.kind == "f":
+        largest = np.finfo(entries.dtype).max
+        return np.where(np.isinf(entries), np.copysign(largest, entries), entries)
+    if entries.dtype.kind == "O":
+        largest = np.finfo(np.float64).max
+        infinite = {math.inf: largest, -math.inf: -largest}
+        cut = np.empty_like(entries)
+        cut[:] = [infinite.get(one, one) if isinstance(one, float) else one for one in entries.tolist()]
+        return cut
+    return entries
 
 
 def described(network: Network) -> str:
@@ -229,11 +275,10 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     if extra not in {0, 1}:
         raise ExportError(f"the network has {network.n_inputs} inputs, the encoding makes {encoding.width}")
     C, scaling = network.n_outputs, model.target_scaling_
-    X = model.result_.problem.X[:, : encoding.width]
     decision, classes, link, calibration = "none", (), "none", None
     if is_classifier(model):
         decision = "labels" if model._several else "argmax" if network.vector else "sign"
-        classes = tuple(model.classes_.tolist())
+        classes = tuple(as_symbols(model.classes_, "y").tolist())
         loss = get_loss(model.loss)
         calibration = None if loss.probabilistic else model.calibration_
         link = "logistic" if model._several else _link(loss, C)
@@ -247,7 +292,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         classes=classes,
         link=link,
         calibration=calibration,
-        ranges=(X.min(axis=0), X.max(axis=0)),
+        ranges=model._input_ranges,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,6 +54,10 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
         text is empty. See `onnx_inputs`. A regressor has the output "predictions" of shape (n, C). A classifier has
         "label" of shape (n,), or (n, k) if it is multilabel, "scores" of shape (n, C) and, if the model has them,
         "probabilities" of shape (n, k), for k classes or labels.
+
+        Their metadata, in JSON, are "columns", the names of the columns in the order of "X"; "categories", the symbols
+        of each column that has some, with null for a missing one; "classes", the labels in the order of the scores, a
+        classifier's only; "decision", how scores become labels; and "unit", which is 1 for each output.
 
     Raises
     ------
@@ -140,9 +143,9 @@ def _of_network(description: ModelDescription, input_range: Sequence[int] | None
         [Tensor("outputs", np.int64, (None, C)), Tensor("scores", np.float64, (None, C))],
         description="A quantized network in integers: scores are outputs times unit, for inputs in input_range.",
         properties={
-            "unit": json.dumps(network.unit.tolist()),
-            "error": json.dumps(network.error.tolist()),
-            "input_range": json.dumps(model.input_range),
+            "unit": network.unit.tolist(),
+            "error": network.error.tolist(),
+            "input_range": model.input_range,
         },
     )
 
@@ -171,7 +174,12 @@ def _of_columns(description: ModelDescription, layout: str) -> Any:
         publish(scores, "scores", np.float64, C)
         if description.link != "none":
             publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
-    return graph.to_model(tensors, outputs, description="A quantized network with the encoding of its columns.")
+    return graph.to_model(
+        tensors,
+        outputs,
+        description="A quantized network with the encoding of its columns.",
+        properties={"unit": [1.0] * C, **description.names},
+    )
 
 
 def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:

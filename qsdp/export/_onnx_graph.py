@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -108,7 +109,7 @@ class Graph:
         outputs: Iterable[Tensor],
         *,
         description: str,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, Any] | None = None,
         domains: Mapping[str, int] | None = None,
     ) -> Any:
         """Check the onnx.ModelProto and return it.
@@ -117,8 +118,8 @@ class Graph:
         ----------
         inputs, outputs : iterable of Tensor
         description : str
-        properties : mapping of str to str, optional
-            Stored as metadata.
+        properties : mapping of str to value, optional
+            Stored as metadata, in JSON.
         domains : mapping of str to int, optional
             Versions of operator sets other than those of ONNX.
         """
@@ -145,7 +146,9 @@ class Graph:
             producer_version=__version__,
             doc_string=description,
         )
-        helper.set_model_props(model, dict(properties or {}))
+        # Symbols of kinds that JSON does not have, such as dates, are stored as text.
+        texts = {key: json.dumps(value, default=str) for key, value in (properties or {}).items()}
+        helper.set_model_props(model, texts)
         onnx.checker.check_model(model)
         return model
 

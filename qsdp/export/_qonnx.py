@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,10 +84,10 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
         [Tensor("outputs", np.float32, (1, C))],
         description="A quantized network: its outputs are unit times these, for integers in input_range.",
         properties={
-            "unit": json.dumps(network.unit),
-            "error": json.dumps(network.error),
-            "input_range": json.dumps(given),
-            "bound": json.dumps(network.bound),
+            "unit": network.unit,
+            "error": network.error,
+            "input_range": given,
+            "bound": network.bound,
         },
         domains={_DOMAIN: 1},
     )

@@ -48,7 +48,7 @@ def register_skl2onnx() -> None:
         from skl2onnx import update_registered_converter
     except ImportError:
         raise MissingPackageError("register_skl2onnx needs skl2onnx: pip install skl2onnx") from None
-    from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
+    from qsdp.encoding import TableEncoder, ThresholdEncoder
     from qsdp.estimators import (
         QuantizedNetworkClassifier,
         QuantizedNetworkClassifierCV,
@@ -60,7 +60,7 @@ def register_skl2onnx() -> None:
     parts: list[tuple[list[type], Any, Any, Any]] = [
         ([QuantizedNetworkClassifier, QuantizedNetworkClassifierCV], _classifier_shapes, _convert_classifier, options),
         ([QuantizedNetworkRegressor, QuantizedNetworkRegressorCV], _regressor_shapes, _convert_regressor, None),
-        ([SupervisedScaler, TableEncoder, ThresholdEncoder], _encoder_shapes, _convert_encoder, None),
+        ([TableEncoder, ThresholdEncoder], _encoder_shapes, _convert_encoder, None),
     ]
     for models, shapes, convert, options_of in parts:
         for model in models:

@@ -55,7 +55,7 @@ def through_steps(encoding: Encoding, steps: Iterable[Any]) -> Encoding:
         else:
             raise ExportError(
                 f"{type(step).__name__} cannot be exported; transformers that can: TableEncoder, ThresholdEncoder, "
-                "SupervisedScaler, StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, SimpleImputer, selectors"
+                "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, SimpleImputer, selectors"
             )
     return encoding
 
@@ -79,8 +79,6 @@ def _affine(step: Any, width: int) -> _Moments | None:
         return zeros, step.scale_, (-1.0, 1.0) if getattr(step, "clip", False) else unlimited
     if name == "MinMaxScaler":
         return -step.min_ / step.scale_, 1.0 / step.scale_, step.feature_range if step.clip else unlimited
-    if name == "SupervisedScaler":
-        return zeros, 1.0 / step.scales_, unlimited
     return None
 
 

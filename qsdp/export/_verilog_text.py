@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from qsdp.export._bit_model import BitModel
-from qsdp.export._c_text import comment
+from qsdp.export._c_text import comment, string
 from qsdp.export._model import described
 from qsdp.export._words import Comparison, Words
 
@@ -91,7 +91,8 @@ endmodule
 
 def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
     """Return the file of a model: modules that take bits and, if there are words, modules that take columns."""
-    parts = [f"{comment(_facts(name, model, words))}\n{_module(name, model)}", _registered(name, model, None)]
+    head = f"{comment(_facts(name, model, words))}\n{_values(name, model)}"
+    parts = [f"{head}{_module(name, model)}", _registered(name, model, None)]
     if words is not None:
         parts += [_columns(name, model, words), _registered(name, model, words)]
     return "".join(parts)
@@ -261,15 +262,35 @@ def _decision(model: BitModel, width: int) -> list[str]:
     return [*lines, f"    assign choice = {chosen};"]
 
 
+def _values(name: str, model: BitModel) -> str:
+    """Return macros of the unit, the bound, and the names of bits, columns and classes."""
+    values = {
+        "WIDTH": str(output_width(model)),
+        "OUTPUTS": str(model.n_outputs),
+        "UNIT": repr(model.unit),
+        "ERROR": repr(float(model.error.max())),
+    }
+    names = model.description.names
+    kinds = {
+        "CLASS": names.get("classes", ()),
+        "COLUMN": names.get("columns", ()),
+        # The bits of a network alone have numbers only.
+        "BIT": model.names if names else (),
+    }
+    for kind, texts in kinds.items():
+        values.update({f"{kind}_{number}": string(str(text)) for number, text in enumerate(texts)})
+    return "".join(f"`define {name.upper()}_{key} {value}\n" for key, value in values.items()) + "\n"
+
+
 def _facts(name: str, model: BitModel, words: Words | None) -> list[str]:
     """Return the comment lines that state what the module computes and how accurately."""
-    width, description = output_width(model), model.description
+    width, upper, description = output_width(model), name.upper(), model.description
     facts = [
         f"{name}: {described(description.network)}, made by qsdp,",
         f"as the polynomial of degree two in {model.n_bits} bits that it is.",
         "",
-        f"Output k is the signed integer scores[{width} * k +: {width}]; scores of the model are {model.unit!r} times",
-        f"outputs, up to {float(model.error.max()):.3g}.",
+        f"Output k is the signed integer scores[{width} * k +: {width}]; scores of the model are `{upper}_UNIT times",
+        f"outputs, up to `{upper}_ERROR.",
     ]
     facts += {
         "none": [],

@@ -88,7 +88,7 @@ class Words:
 
     def columns(self, X: Any) -> npt.NDArray[np.int64]:
         """Return the words of shape (n, number of columns) of an array or a data frame; unused columns are zero."""
-        fixed = fixed_columns(self.description, self.description.columns(X), self.scales)
+        fixed = fixed_columns(self.description, self.description.columns(X, infinite=True), self.scales)
         words = np.zeros_like(fixed)
         for one in self.words:
             entries = fixed[:, one.position]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Matrix, is_sparse
 
@@ -35,7 +35,7 @@ def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator
     # Y is unique only up to a rotation, which differs between processors. Its polar factor turns it into the symmetric
     # root of Y Y'.
     polar, _ = scipy.linalg.polar(Y)
-    for part in blocks(n, len(Y)):
+    for part in chunks(n, len(Y)):
         normals = random.standard_normal((part.stop - part.start, len(Y))) @ polar
         X = np.where(normals @ Y.T < 0.0, -1.0, 1.0)
         products = _flip(B, X)

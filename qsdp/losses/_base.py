@@ -14,7 +14,7 @@ from qsdp.exceptions import InvalidInputError
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ClassLoss", "Curvature", "Linearization", "Loss"]
+__all__ = ["ClassLoss", "Curvature", "Linearization", "Loss", "constant", "weighted_sum"]
 
 _LABELS_SHOWN = 5
 
@@ -280,6 +280,20 @@ class ClassLoss(Loss):
         if check_real("scale", scale, strict=True) != 1.0:
             raise InvalidInputError(f"scale must be 1 for the {self.name} loss; got {scale!r}")
         return self, 1.0
+
+
+def constant(entries: FloatArray, name: str) -> cp.Constant:
+    """Return an array as a CVXPY constant, of which a program prints the name instead of all entries."""
+    import cvxpy as cp
+
+    return cp.Constant(entries, name=name)
+
+
+def weighted_sum(values: cp.Expression, weight: float | FloatArray) -> cp.Expression:
+    """Return the sum of CVXPY values times weights, an array, or their sum if the weight is the number 1."""
+    import cvxpy as cp
+
+    return cp.sum(values if np.isscalar(weight) else cp.multiply(constant(np.asarray(weight), "weights"), values))
 
 
 #: Lower bound of curvatures: the loss no longer depends on a prediction with a smaller one.

@@ -12,7 +12,7 @@ from scipy.special import logsumexp, rel_entr, softmax, xlogy
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization
+from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
@@ -93,8 +93,8 @@ class CrossEntropy(ClassLoss):
         """Return the sum of CVXPY's ``log_sum_exp`` atoms minus the outputs of the true classes."""
         import cvxpy as cp
 
-        values = cp.log_sum_exp(prediction, axis=1) - cp.sum(cp.multiply(prediction, target), axis=1)
-        return cp.sum(values if np.isscalar(weight) else cp.multiply(np.ravel(weight), values))
+        values = cp.log_sum_exp(prediction, axis=1) - cp.sum(cp.multiply(prediction, constant(target, "y")), axis=1)
+        return weighted_sum(values, 1.0 if np.isscalar(weight) else np.ravel(weight))
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         r"""Return :math:`\mathrm{Diag}(p) - p p^T` with the probabilities p."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, rel_entr, wrightomega, xlog1py, xlogy
 
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization
+from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, both_entropies, secant_slope, shrinkage
 
 __all__ = ["Logistic"]
@@ -80,8 +80,8 @@ class Logistic(ClassLoss):
         """Return the sum of CVXPY's ``logistic`` atoms."""
         import cvxpy as cp
 
-        values = cp.logistic(-cp.multiply(target, prediction))
-        return cp.sum(values if np.isscalar(weight) else cp.multiply(weight, values))
+        values = cp.logistic(-cp.multiply(constant(target, "y"), prediction))
+        return weighted_sum(values, weight)
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         """Return ``s(t) s(-t)`` with the sigmoid s."""

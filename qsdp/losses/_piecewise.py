@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.losses._base import ClassLoss, Curvature, Loss
+from qsdp.losses._base import ClassLoss, Curvature, Loss, constant, weighted_sum
 
 __all__ = ["Absolute", "Hinge", "Huber", "PiecewiseQuadratic", "Squared", "SquaredHinge"]
 
@@ -189,8 +189,10 @@ class Squared(PiecewiseQuadratic):
         """Return the sum of squares."""
         import cvxpy as cp
 
-        residual = prediction - target
-        return cp.sum_squares(residual if np.isscalar(weight) else cp.multiply(np.sqrt(weight), residual))
+        residual = prediction - constant(target, "y")
+        if np.isscalar(weight):
+            return cp.sum_squares(residual)
+        return cp.sum_squares(cp.multiply(constant(np.sqrt(weight), "sqrt(weights)"), residual))
 
     def rescaled(self, scale: float) -> tuple[Loss, float]:
         """Return the loss itself and ``scale^2``."""
@@ -221,7 +223,7 @@ class Absolute(PiecewiseQuadratic):
 
     def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
         """Return the sum of absolute values."""
-        return _weighted_sum("abs", prediction - target, weight)
+        return _weighted_sum("abs", prediction - constant(target, "y"), weight)
 
     def rescaled(self, scale: float) -> tuple[Loss, float]:
         """Return the loss itself and `scale`."""
@@ -270,7 +272,7 @@ class Huber(PiecewiseQuadratic):
 
     def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
         """Return the sum of CVXPY's ``huber`` atoms."""
-        return _weighted_sum("huber", prediction - target, weight, self.delta)
+        return _weighted_sum("huber", prediction - constant(target, "y"), weight, self.delta)
 
     def rescaled(self, scale: float) -> tuple[Loss, float]:
         """Return the loss with ``delta / scale``, and ``scale^2``."""
@@ -304,7 +306,7 @@ class Hinge(_MarginLoss):
         """Return the sum of positive parts."""
         import cvxpy as cp
 
-        return _weighted_sum("pos", 1.0 - cp.multiply(target, prediction), weight)
+        return _weighted_sum("pos", 1.0 - cp.multiply(constant(target, "y"), prediction), weight)
 
 
 @dataclass(frozen=True)
@@ -334,7 +336,7 @@ class SquaredHinge(_MarginLoss):
         """Return the sum of squared positive parts."""
         import cvxpy as cp
 
-        margins = cp.pos(1.0 - cp.multiply(target, prediction))
+        margins = cp.pos(1.0 - cp.multiply(constant(target, "y"), prediction))
         return _weighted_sum("square", margins, weight)
 
 
@@ -342,8 +344,7 @@ def _weighted_sum(atom: str, argument: Any, weight: float | FloatArray, *paramet
     """Return the weighted sum of a CVXPY atom of every entry."""
     import cvxpy as cp
 
-    values = getattr(cp, atom)(argument, *parameters)
-    return cp.sum(values if np.isscalar(weight) else cp.multiply(weight, values))
+    return weighted_sum(getattr(cp, atom)(argument, *parameters), weight)
 
 
 def _squared_scale(scale: float) -> float:

@@ -322,7 +322,17 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
 
     Notes
     -----
-    Section 2.4 and Appendix C of Bartan and Pilanci, with the factors 2, -1/2, -1/2 that the appendix omits.
+    Section 2.4 and Appendix C of Bartan and Pilanci, with the factors 2, -1/2, -1/2 that the appendix omits. The
+    weights have 2 M + 1 values. With the M + 1 levels of U and V there may be no such network, although Theorem 1 says
+    so: :math:`x_1^2 - x_2^2` is one binary bilinear neuron, but binary networks with :math:`\sigma(t) = t^2` have
+    matrices of constant diagonal.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> qsdp.to_polynomial(qsdp.BilinearNetwork([[1, 1]], [[1, -1]], [1.0])).Q
+    array([[0, 1],
+           [1, 0]], dtype=int8)
     """
     check_choice("method", method, ["auto", "3m", "2m"])
     activation = network.activation or QUADRATIC
@@ -363,7 +373,8 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
 
     Notes
     -----
-    The converse of Theorem 1 of Bartan and Pilanci.
+    Theorem 1 of Bartan and Pilanci. Bilinear networks can do more: the optimum of their problem (24) is at most that of
+    polynomial networks, (12), and usually smaller.
     """
     a, b, c = network.activation.coefficients
     M, Q = network.largest_weight, network.Q.astype(np.int16)

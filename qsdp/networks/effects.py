@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.parallel import blocks
-from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_share
+from qsdp._utils.parallel import chunks
+from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_number, format_share
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -69,7 +69,8 @@ class Effects(Summarized, ReadOnlyArrays):
     columns : tuple of str
         Names of the G columns.
     outputs : tuple of str
-        Names of the C outputs; one name for a scalar function.
+        Names of the C outputs; one name for a scalar function. Those of classifiers are "class setosa", and so on; the
+        only score of two classes has the name of the second one, for which it is positive.
     constant : ndarray of shape () or (C,)
     main : ndarray of shape (G,) or (C, G)
         Sizes of the main effects: their standard deviations over the data.
@@ -133,7 +134,7 @@ class Effects(Summarized, ReadOnlyArrays):
             Number of the column, from 0, that each input encodes, for example as one bit of a category. By default,
             every input is a column.
         outputs : sequence of str, optional
-            Names of the outputs, by default their numbers.
+            Names of the outputs, such as "class setosa", by default "output 0", "output 1", ...
         """
         if not hasattr(network, "to_quadratic_form"):
             raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}")
@@ -147,7 +148,7 @@ class Effects(Summarized, ReadOnlyArrays):
         if at.max() >= len(names):
             raise InvalidInputError(f"groups must be numbers of the {len(names)} columns, from 0; got {at.max()}")
         n_outputs = len(form.S) if form.vector else 1
-        labels = _checked_names("outputs", outputs, [str(k) for k in range(n_outputs)])
+        labels = _checked_names("outputs", outputs, [f"output {k}" for k in range(n_outputs)])
         if len(labels) != n_outputs:
             raise InvalidInputError(f"outputs must be {n_outputs} names, one for each output; got {len(labels)}")
         if weights is not None:
@@ -178,9 +179,18 @@ class Effects(Summarized, ReadOnlyArrays):
         importances: FloatArray = total / total.sum()
         return importances
 
-    def output(self, k: int) -> Effects:
-        """Return the effects of output k alone, as for a scalar function."""
-        k = check_integer("output", k, minimum=0, maximum=len(self.outputs) - 1)
+    def number(self, output: int | str) -> int:
+        """Return the number of an output from its number or its name."""
+        if not isinstance(output, str):
+            return check_integer("output", output, minimum=0, maximum=len(self.outputs) - 1)
+        if output not in self.outputs:
+            names = first_few([repr(name) for name in self.outputs])
+            raise InvalidInputError(f"output must be its number, from 0, or one of {names}; got {output!r:.60}")
+        return self.outputs.index(output)
+
+    def output(self, output: int | str) -> Effects:
+        """Return the effects of one output, by its number or name, as for a scalar function."""
+        k = self.number(output)
         if self.main.ndim == 1:
             return self
         constant, main, interactions = (
@@ -188,8 +198,8 @@ class Effects(Summarized, ReadOnlyArrays):
         )
         return Effects(self.columns, self.outputs[k : k + 1], constant, main, interactions, self._terms.output(k))
 
-    def table(self, output: int = 0) -> list[Effect]:
-        """Return the effects of one output, the largest first."""
+    def table(self, output: int | str = 0) -> list[Effect]:
+        """Return the effects of one output, by its number or name, the largest first."""
         one = self.output(output)
         sizes = np.concatenate([one.main, one.interactions[np.triu_indices(len(self.columns), 1)]])
         shares = (sizes / (sizes.max() or 1.0)) ** 2
@@ -211,7 +221,7 @@ class Effects(Summarized, ReadOnlyArrays):
         first, second = np.triu_indices(G, 1)
         place = np.diag(np.arange(G))
         place[first, second] = place[second, first] = G + np.arange(len(first))
-        for rows in blocks(len(data), data.shape[1]):
+        for rows in chunks(len(data), data.shape[1]):
             Z = terms.standardised(data[rows])
             for k in range(len(terms.S)):
                 for a, others, part in terms.values(k, Z):
@@ -221,6 +231,8 @@ class Effects(Summarized, ReadOnlyArrays):
 
     def _summary(self) -> Summary:
         rows: Rows = [("columns", str(len(self.columns)))]
+        if self.main.ndim == 1 and self.outputs != ("output 0",):
+            rows.append(("output", self.outputs[0]))
         for k, output in enumerate(self.outputs[:1] if self.main.ndim == 1 else self.outputs[:_LISTED]):
             which = f"{output}: " if self.main.ndim == 2 else ""
             table = self.table(k)
@@ -295,7 +307,7 @@ def _decompose(
     terms = _Terms(*arrays, means=np.zeros((C, n_columns)))
 
     covariance = np.zeros((d, d))
-    for rows in blocks(len(X), d):
+    for rows in chunks(len(X), d):
         Z = terms.standardised(X[rows])
         covariance += (Z * shares[rows, None]).T @ Z
     # The mean of z' A z is the inner product of A and the covariance. Interactions have two blocks of S.
@@ -320,7 +332,7 @@ def _decompose(
 
 def _add_variances(variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, means: FloatArray) -> None:
     """Add the variances of the effects, computed from the values on all rows."""
-    for rows in blocks(len(X), X.shape[1]):
+    for rows in chunks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
         for k in range(len(variances)):
             for place, (_, _, values) in enumerate(terms.values(k, Z)):
@@ -338,7 +350,7 @@ def _add_variances_of_products(
     """
     squared = np.zeros_like(covariance)
     diagonal = np.arange(len(covariance))
-    for rows in blocks(len(X), X.shape[1]):
+    for rows in chunks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
         squared += (Z**2 * shares[rows, None]).T @ Z**2
         for k, variance in enumerate(variances):
@@ -356,7 +368,7 @@ def _moments(X: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]
     """Return means and standard deviations of columns; for a constant column, its value and one."""
     constant = X.max(axis=0) == X.min(axis=0)
     mean = np.where(constant, X[0], shares @ X)
-    deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in blocks(len(X), X.shape[1])))
+    deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in chunks(len(X), X.shape[1])))
     return mean, np.where(constant | (deviation == 0.0), 1.0, deviation)
 
 

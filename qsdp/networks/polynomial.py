@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
@@ -122,7 +122,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         a, b, c = self.activation.coefficients
         columns = self.alpha.reshape(self.n_neurons, -1).T
         S, s = np.zeros((self.n_outputs, self.n_inputs, self.n_inputs)), np.zeros((self.n_outputs, self.n_inputs))
-        for rows in blocks(self.n_neurons, self.n_inputs):
+        for rows in chunks(self.n_neurons, self.n_inputs):
             Q = self.Q[rows].astype(np.float64)
             for k, column in enumerate(columns[:, rows]):
                 served = np.flatnonzero(column)

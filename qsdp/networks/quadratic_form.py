@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks, count_jobs
+from qsdp._utils.parallel import chunks, count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number
 from qsdp._utils.validation import (
     FloatArray,
@@ -193,7 +193,7 @@ def form_of_neurons(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: Floa
     S = np.zeros((alpha.shape[1], D, D))
     for form, column in zip(S, alpha.T, strict=True):
         served = np.flatnonzero(column)
-        for some in blocks(len(served), D):
+        for some in chunks(len(served), D):
             rows = served[some]
             form += (left[rows].T * column[rows]) @ right[rows].astype(np.float64)
     symmetric: FloatArray = 0.5 * (S + S.transpose(0, 2, 1))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_matrix, check_targets, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -70,7 +70,7 @@ def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDA
     M = levels - 1
     main, last = (array[:, :-1], array[:, -1:]) if lifted else (array, array[:, :0])
     for whole, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
-        for rows in blocks(len(whole), whole.shape[1]):
+        for rows in chunks(len(whole), whole.shape[1]):
             part = whole[rows]
             wrong = (part < -largest) | (part > largest)
             if part.dtype == np.int8:

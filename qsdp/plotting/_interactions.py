@@ -31,7 +31,7 @@ class InteractionDisplay(PairDisplay):
     Parameters
     ----------
     effects : Effects
-    output : int, default=0
+    output : int or str, default=0
     n_columns : int, default=16
         Largest number of columns shown, the most important ones.
 
@@ -56,10 +56,10 @@ class InteractionDisplay(PairDisplay):
     (4, 4)
     """
 
-    def __init__(self, *, effects: Effects, output: int = 0, n_columns: int = 16) -> None:
+    def __init__(self, *, effects: Effects, output: int | str = 0, n_columns: int = 16) -> None:
         check_instance("effects", effects, Effects)
         self.effects = effects
-        self.output = check_integer("output", output, minimum=0, maximum=len(effects.outputs) - 1)
+        self.output = effects.number(output)
         self.n_columns = check_integer("n_columns", n_columns, minimum=1)
         height = 1.7 + 0.34 * max(min(self.n_columns, len(effects.columns)), 6)
         self._size = 2.1 * height, height
@@ -69,7 +69,7 @@ class InteractionDisplay(PairDisplay):
         cls,
         effects: Effects,
         *,
-        output: int = 0,
+        output: int | str = 0,
         n_columns: int = 16,
         ax: Sequence[Axes] | None = None,
         **image_kw: Any,
@@ -80,7 +80,7 @@ class InteractionDisplay(PairDisplay):
         ----------
         effects : Effects
             Effects, as returned by ``estimator.effects()``.
-        output : int, default=0
+        output : int or str, default=0
         n_columns : int, default=16
         ax : sequence of two Axes, optional
         **image_kw
@@ -97,7 +97,7 @@ class InteractionDisplay(PairDisplay):
         *,
         sample_weight: Any = None,
         names: Sequence[str] | None = None,
-        output: int = 0,
+        output: int | str = 0,
         n_columns: int = 16,
         ax: Sequence[Axes] | None = None,
         **image_kw: Any,

@@ -150,5 +150,7 @@ def _limit(result: QSDPResult) -> float:
     problem, relaxation = result.problem, result.relaxation
     covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
     weight = sum(covariance.total_weight for covariance in covariances)
-    loss = problem.data_fit.value(relaxation.predict(problem.X))
+    # A problem may consist of statistics instead of rows.
+    outputs = np.stack([2.0 * problem.forward(Z) for Z in relaxation.Z_stack], axis=-1)
+    loss = problem.data_fit.value(outputs.reshape(problem.y.shape))
     return loss + problem.beta * problem.dimension * weight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
+from qsdp.encoding.columns import as_numbers, as_symbols, is_frame, is_symbolic
 from qsdp.exceptions import InvalidInputError
 from qsdp.plotting._canvas import COLOURS, MARKERS, Display, check_axes
 
@@ -97,8 +99,10 @@ class DecisionRegionDisplay(Display):
         ----------
         estimator : classifier or regressor
             Fitted scikit-learn estimator or pipeline with one output.
-        X : array-like of shape (n, d), d >= 2
-            Data that the mesh covers. Columns other than the two plotted are held at their medians.
+        X : array-like or data frame of pandas or polars, of shape (n, d), d >= 2
+            Data that the mesh covers. Columns other than the two plotted are held at their medians, those of categories
+            at the most frequent one. Entries may be missing if the estimator allows it; a sample without a value in a
+            plotted column is not drawn.
         y : array-like of shape (n,), optional
             Targets. The samples are drawn only if targets are given.
         features : (int, int), default=(0, 1)
@@ -113,22 +117,27 @@ class DecisionRegionDisplay(Display):
         """
         check_axes(ax)
         check_is_fitted(estimator)
-        data = check_matrix("X", X)
+        columns, names = _columns(X), _names(X)
         n_points, share = check_integer("resolution", resolution, minimum=2), check_real("margin", margin)
-        first, second = _check_features(features, data.shape[1])
-        plane = data[:, [first, second]]
-        low, high = plane.min(axis=0), plane.max(axis=0)
+        first, second = _check_features(features, len(columns))
+        plane = np.column_stack([as_numbers(columns[k], names[k]) for k in (first, second)])
+        for k, name in ((0, names[first]), (1, names[second])):
+            if np.isnan(plane[:, k]).all():
+                raise InvalidInputError(
+                    f"column {name!r} of X must have a number to be plotted; all entries are missing"
+                )
+        low, high = np.nanmin(plane, axis=0), np.nanmax(plane, axis=0)
         beyond = share * np.where(high > low, high - low, 1.0)
         xx0, xx1 = np.meshgrid(*(np.linspace(low[k] - beyond[k], high[k] + beyond[k], n_points) for k in (0, 1)))
-        mesh = np.tile(np.median(data, axis=0), (xx0.size, 1))
-        mesh[:, first], mesh[:, second] = xx0.ravel(), xx1.ravel()
+        mesh = [_held(column, name, xx0.size) for column, name in zip(columns, names, strict=True)]
+        mesh[first], mesh[second] = xx0.ravel(), xx1.ravel()
         predicted = np.asarray(estimator.predict(_like(X, mesh)))
         if predicted.ndim != 1:
             raise InvalidInputError(f"estimator must have one output; got predictions of shape {predicted.shape}")
         classes = estimator.classes_ if is_classifier(estimator) else None
         targets = None if y is None else np.asarray(y)
-        if targets is not None and targets.shape != (len(data),):
-            raise InvalidInputError(f"y must have shape {(len(data),)}, one for each row of X; got {targets.shape}")
+        if targets is not None and targets.shape != (len(plane),):
+            raise InvalidInputError(f"y must have shape {(len(plane),)}, one for each row of X; got {targets.shape}")
         if classes is not None:
             predicted = np.searchsorted(classes, predicted)
             if targets is not None:
@@ -143,7 +152,7 @@ class DecisionRegionDisplay(Display):
             classes=None if classes is None else list(classes),
             points=None if targets is None else plane,
             targets=targets,
-            names=_names(X, first, second),
+            names=(names[first], names[second]),
         )
         return display.plot(ax, **mesh_kw)
 
@@ -215,12 +224,42 @@ def _check_features(features: Any, n_columns: int) -> tuple[int, int]:
     return first, second
 
 
-def _like(X: Any, mesh: FloatArray) -> Any:
-    """Return the mesh as a data frame if the data are one, since estimators may require column names."""
-    return type(X)(mesh, columns=X.columns) if hasattr(X, "iloc") else mesh
+def _columns(X: Any) -> list[Any]:
+    """Return the columns of an array or a data frame, with entries of any type."""
+    if is_frame(X):
+        return [X.iloc[:, j] if hasattr(X, "iloc") else X.to_series(j) for j in range(X.shape[1])]
+    entries = np.asarray(X)
+    return list((entries if entries.dtype.kind == "O" and entries.ndim == 2 else check_matrix("X", X, missing=True)).T)
 
 
-def _names(X: Any, first: int, second: int) -> tuple[str, str]:
-    if hasattr(X, "iloc"):
-        return str(X.columns[first]), str(X.columns[second])
-    return f"column {first}", f"column {second}"
+def _held(column: Any, name: str, count: int) -> Any:
+    """Return a column of `count` times the median of numbers, or the most frequent symbol."""
+    if not is_symbolic(column):
+        numbers = as_numbers(column, name)
+        known = numbers[~np.isnan(numbers)]
+        return np.full(count, np.median(known) if known.size else np.nan)
+    symbols = as_symbols(column, name).tolist()
+    rows = np.full(count, symbols.index(Counter(symbols).most_common(1)[0][0]))
+    # Frames keep the type of the column.
+    return column.iloc[rows].reset_index(drop=True) if hasattr(column, "iloc") else column[rows]
+
+
+def _like(X: Any, mesh: list[Any]) -> Any:
+    """Return columns as a data frame if the data are one, since estimators may require names and types of columns."""
+    if not is_frame(X):
+        return np.column_stack(mesh)
+    rows = np.zeros(len(mesh[0]), dtype=np.intp)
+    frame = X.iloc[rows].reset_index(drop=True) if hasattr(X, "iloc") else X[rows]
+    for position, column in enumerate(mesh):
+        if hasattr(X, "iloc"):
+            frame.isetitem(position, column)
+        else:
+            series = X.to_series(position)
+            frame.replace_column(position, type(series)(series.name, column))
+    return frame
+
+
+def _names(X: Any) -> list[str]:
+    if is_frame(X):
+        return [str(name) for name in X.columns]
+    return [f"column {j}" for j in range(np.shape(X)[-1] if np.ndim(X) else 0)]

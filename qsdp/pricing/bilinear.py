@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.pricing.bilinear_tree import BilinearTree
 from qsdp.pricing.oracle import Oracle
@@ -111,7 +111,7 @@ def _settle(
     With `first`, the starts themselves are added as well.
     """
     found, values = [starts[:0]], [np.empty(0)]
-    for rows in blocks(len(starts), len(pool.M)):
+    for rows in chunks(len(starts), len(pool.M)):
         if deadline.over:
             break
         if first:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.inner_problem import grothendieck_bound
 from qsdp.pricing.branching import Node, TreeSearch
@@ -69,7 +69,7 @@ class BilinearTree(TreeSearch):
         fixed = node.signs.astype(np.float64)
 
         def accept(codes: IntArray) -> None:
-            for part in blocks(len(codes), self.size):
+            for part in chunks(len(codes), self.size):
                 rest = signs_of(codes[part], free)
                 U = np.hstack([np.broadcast_to(fixed, (len(rest), k)), rest])
                 self.pool.add(U[:, self.inverse])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
@@ -38,7 +38,7 @@ def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
     sides[..., last] = rng.choice([-1, 1], size=sides[..., last].shape)
     # Levels that are equally frequent give small images; the weight compensates for that.
     w = problem.sample_weight
-    norms = np.concatenate([np.square(problem.X[rows]).sum(axis=1) for rows in blocks(*problem.X.shape)])
+    norms = np.concatenate([np.square(problem.X[rows]).sum(axis=1) for rows in chunks(*problem.X.shape)])
     images = np.sqrt(np.average(norms**2, weights=w)) or 1.0
     size = float(np.average(np.abs(problem.y), axis=0, weights=w).mean()) / (images * len(owners)) or 1.0
     return _network(problem, sides[0], sides[1], owners, np.full(len(owners), size))

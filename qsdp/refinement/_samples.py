@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import library_of
 from qsdp._utils.numeric import largest_magnitude
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.networks import BilinearNetwork, is_narrow
@@ -48,7 +48,7 @@ class Samples(DescentData):
         self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
         self.map = map_.scaled(1.0 / self.unit)
         X = np.ascontiguousarray(self.map.X)
-        own = list(blocks(*X.shape))
+        own = list(chunks(*X.shape))
         self.large = len(own) > 1
         self.weights = problem.sample_weight
         if self.weights is None:
@@ -61,7 +61,7 @@ class Samples(DescentData):
         self.library = library_of(device, np.float32 if _suits_single(problem, sums) else np.float64)
         reach = (problem.levels - 1) * float(sums.max())
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
-        self.blocks = list(self.library.blocks(*X.shape))
+        self.chunks = list(self.library.chunks(*X.shape))
         # Passes over all neurons also run on the device.
         self._passes = None if device is None else Products(self.map, np.float64, device)
 
@@ -97,7 +97,7 @@ class Samples(DescentData):
         d = self.inputs.shape[1]
         features = self.library.ones((len(entries), len(self.inputs)))
         inner = np.flatnonzero(entries < d)
-        for rows in self.blocks:
+        for rows in self.chunks:
             features[inner, rows] = self.inputs[rows, entries[inner]].T
         return features
 
@@ -106,7 +106,7 @@ class Samples(DescentData):
         if not self.large:
             return self.library.give(weights @ self._squares)
         products = self.library.zeros((len(weights), self.inputs.shape[1]))
-        for rows in self.blocks:
+        for rows in self.chunks:
             products += weights[:, rows] @ (self.inputs[rows] * self.inputs[rows])
         return self.library.give(products)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline, TimeOver
-from qsdp._utils.parallel import blocks, few_threads
+from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_real, check_verbose
 from qsdp.certificates import check_fits
@@ -162,7 +162,7 @@ def _free(
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Return whether the loss is squared, the data is large, and neurons are few enough for one triangular factor."""
     n, m = len(problem.y), network.n_neurons
-    large = isinstance(problem.weight_map, QuadraticMap) and len(list(blocks(n, problem.size))) > 1
+    large = isinstance(problem.weight_map, QuadraticMap) and len(list(chunks(n, problem.size))) > 1
     few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
@@ -215,7 +215,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadl
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Chunks have several times as many rows as the factor, since each QR includes the factor again.
-    for rows in blocks(len(Y), max(k, problem.size), least=4 * k):
+    for rows in chunks(len(Y), max(k, problem.size), least=4 * k):
         deadline.check()
         values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
@@ -225,7 +225,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadl
 def _pricing_values(network: BilinearNetwork, M: FloatArray) -> FloatArray:
     """Return u' M v of all neurons."""
     values = np.empty(network.n_neurons)
-    for rows in blocks(len(values), len(M)):
+    for rows in chunks(len(values), len(M)):
         U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
         values[rows] = np.einsum("ij,ij->i", U @ M, V)
     return values

@@ -17,16 +17,19 @@ from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
+from qsdp.relaxation.unpenalized import orthogonal_dual, vanishes
 
 __all__ = [
     "DualBound",
     "best_dual_bound",
     "best_scale",
     "best_step",
+    "candidate_dual",
     "entry_rounding",
     "entry_size",
     "feasible_scale",
     "instance_bound",
+    "largest_scale",
     "pricing_roundings",
     "spectral_bound",
 ]
@@ -51,8 +54,8 @@ class DualBound:
         Dual vector, scaled to feasibility.
     z : ndarray of shape (N,) or (C, N)
         Positive. ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
-        ``sum(z)`` plus `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed). All ones
-        if nu is zero; nu then proves the bound alone.
+        ``sum(z)`` plus `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed), and of
+        the size of these roundings if beta is zero. All ones if nu is zero; nu then proves the bound alone.
     """
 
     value: float
@@ -98,8 +101,9 @@ def best_dual_bound(
 
     Notes
     -----
-    See sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` only :math:`\nu = 0` is feasible without a
-    tolerance, and the bound is the smallest value of the loss.
+    See sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` a feasible vector has :math:`M_\nu = 0`, so
+    candidates are made orthogonal to all quadratic functions of the data (`qsdp.relaxation.unpenalized`). Floats do so
+    up to rounding only; the bound disregards networks whose weights are so large that this rounding matters.
     """
     return instance_bound(Instance.of(problem, regularization), duals, weights)
 
@@ -127,20 +131,35 @@ def instance_bound(
             continue
         if not deadline.tolerates(instance.pass_operations):
             break
-        nu = instance.fit.project(candidate)
+        nu = candidate_dual(instance, candidate)
+        if nu is None:
+            continue
         proofs = [
             _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive or not usable, deadline=deadline)
             for k, M in enumerate(instance.adjoints(nu))
         ]
-        roundings = pricing_roundings(instance, nu)
         uppers = [t * float(z.sum()) for t, z in proofs]
-        tau = float(np.max(uppers + roundings))
-        scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
+        scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
         scale = feasible_scale(instance, nu, uppers, scale)
         value = instance.fit.guarded_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
     return best if instance.target.ndim == 2 else DualBound(best.value, best.nu, best.z[0])
+
+
+def candidate_dual(instance: LinearInstance, candidate: FloatArray) -> FloatArray | None:
+    """Return the candidate in the domain of the conjugate and, without a penalty, without pricing values; or None."""
+    nu = instance.fit.project(candidate)
+    return nu if instance.dual_radius > 0.0 else orthogonal_dual(instance, nu)
+
+
+def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float]) -> float:
+    """Return the largest feasible multiple of `nu`, whose output k has pricing values of at most ``uppers[k]``."""
+    roundings = pricing_roundings(instance, nu)
+    if instance.dual_radius == 0.0:
+        return np.inf if vanishes(np.asarray(uppers), roundings) else 0.0
+    tau = float(np.max(uppers + roundings))
+    return instance.dual_radius / tau if tau > 0.0 else np.inf
 
 
 def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
@@ -209,8 +228,11 @@ def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[fl
 
     Apart from rounding, no pricing value of output k exceeds ``uppers[k]``. The rounding includes that of
     ``scale * nu`` itself, which is no multiple of the rounding of `nu` if rows cancel. It counts twice, so that a check
-    that computes the matrix again and allows for rounding again also finds the multiple feasible.
+    that computes the matrix again and allows for rounding again also finds the multiple feasible. Without a penalty,
+    all multiples are as feasible as `nu` is.
     """
+    if instance.dual_radius == 0.0:
+        return scale
     for _ in range(_ATTEMPTS):
         roundings = pricing_roundings(instance, scale * nu)
         reached = max(scale * upper + 2.0 * rounding for upper, rounding in zip(uppers, roundings, strict=True))

@@ -23,9 +23,9 @@ from qsdp.relaxation.path import (
     check_betas,
     geometric,
     path_with,
-    warn_of_gaps,
 )
 from qsdp.relaxation.reductions import Reductions
+from qsdp.relaxation.shortfall import warn_of_gaps
 
 __all__ = ["PathPlan", "Split", "plan_paths"]
 
@@ -92,7 +92,7 @@ class PathPlan:
         if stopped == "interrupted":
             raise KeyboardInterrupt
         if not quiet:
-            warn_of_gaps(path)
+            warn_of_gaps(path, self.tol, self.solver)
         return path
 
 

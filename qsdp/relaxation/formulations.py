@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsdp._utils.summary import Summarized, Summary, first_few
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
@@ -26,14 +27,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class Formulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Formulation(Summarized):
     """A relaxation as a CVXPY problem.
 
     Attributes
     ----------
     problem : cvxpy.Problem
-        Objective and constraints; ``print(problem)`` shows them, ``problem.solve(solver=...)`` solves the problem.
+        Objective and constraints; ``problem.solve(solver=...)`` solves the problem. Constants print as their names.
     variables : dict of str to cvxpy.Variable
         Variables by name. With several outputs, their matrices are numbered: ``Z0``, ``Z1``, ...
     fits : list of cvxpy.Constraint
@@ -73,8 +74,26 @@ class Formulation:
             z = z.reshape(len(self.fits), 2, -1).mean(axis=1) if self.full else z.reshape(len(self.fits), -1)
         return nu, z
 
+    def __repr__(self) -> str:
+        form = "full" if self.full else "two-block"
+        return f"Formulation(form={form!r}, variables={', '.join(self.variables)})"
+
     def __str__(self) -> str:
-        return str(self.problem)
+        return self._summary().text()
+
+    def _summary(self) -> Summary:
+        matrices = [one for name, one in self.variables.items() if name[0] in "QV"]
+        sizes = {name: " x ".join(map(str, one.shape)) or "1" for name, one in self.variables.items()}
+        metrics, n_cones, side = self.problem.size_metrics, len(matrices) * (2 - self.full), matrices[0].shape[0]
+        cones = f"{n_cones} matrices {side} x {side}" if n_cones > 1 else f"a matrix {side} x {side}"
+        rows = [
+            ("form", "full: Q per output" if self.full else "two blocks: V + Z and V - Z per output"),
+            ("variables", f"{first_few([f'{name} ({size})' for name, size in sizes.items()])}"),
+            ("constraints", f"{metrics.num_scalar_eq_constr:,} equations; {cones} positive semidefinite"),
+            ("solve", 'problem.solve(solver="SCS"), or another solver of semidefinite programs'),
+            ("write out", "print(formulation.problem)"),
+        ]
+        return Summary("Formulation", rows)
 
 
 def build_full(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:

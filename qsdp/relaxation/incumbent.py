@@ -160,9 +160,11 @@ class Incumbent:
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
-        for part in np.flatnonzero(values > self.bounds).tolist():
+        # Without a penalty, no candidate proves more than zero before it is corrected; the last needs the least of it.
+        taken = (values > self.bounds) | (self._instance.dual_radius == 0.0)
+        for part in np.flatnonzero(taken).tolist():
             blocks = self._blocks(part)
-            self._gaps, self.bounds[part], self.z[blocks] = None, values[part], weights[blocks]
+            self._gaps, self.bounds[part], self.z[blocks] = None, max(values[part], self.bounds[part]), weights[blocks]
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray, worth: float) -> None:

@@ -32,6 +32,7 @@ from qsdp.relaxation.incumbent import Progress
 from qsdp.relaxation.largest_beta import proven_beta_max
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.shortfall import warn_of_gaps
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solve import check_callback, solve_with
 
@@ -204,10 +205,12 @@ def relaxation_path(
     check_jobs(n_jobs)
     with progress(check_verbose(verbose)) as stages, stages.stage("path") as bar:
         path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, bar=bar)
-    if stopped is not None:
+    if stopped is not None and stopped != "stopped by the callback":
         wanted = given if isinstance(given, int) else len(given)
-        warn(f"the path was stopped ({stopped}) after {len(path)} of {wanted} betas, at beta={path.betas.min():g}")
-    warn_of_gaps(path)
+        solved = f"{len(path)} of {wanted} betas, at beta={path.betas.min():g}"
+        remedy = "; allow more with time_limit" if stopped == "time limit" else ""
+        warn(f"the path was stopped ({stopped}) after {solved}{remedy}")
+    warn_of_gaps(path, settings.tol, solver)
     return path
 
 
@@ -312,15 +315,3 @@ def _why_stopped(relaxation: Relaxation, deadline: Deadline) -> str | None:
     if relaxation.solver_status in _STOPPED:
         return relaxation.solver_status
     return "time limit" if deadline.over and relaxation.status != "optimal" else None
-
-
-def warn_of_gaps(path: RelaxationPath) -> None:
-    """Warn of gaps that are larger than requested."""
-    loose = [relaxation for relaxation in path if relaxation.status != "optimal"]
-    if loose:
-        worst = max(loose, key=lambda relaxation: relaxation.relative_gap)
-        warn(
-            f"{len(loose)} of {len(path)} betas have a certified relative gap larger than asked for, at most "
-            f"{worst.relative_gap:.2g} at beta={worst.problem.beta:g} (status of solver {worst.solver!r}: "
-            f"{worst.solver_status}); their bounds are valid but loose"
-        )

@@ -228,9 +228,11 @@ def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
     yhat = cp.Variable(instance.target.shape, name="yhat")
     objective = instance.fit.expression(yhat) + instance.penalty * (rho1 + rho2)
     constraints = [yhat == instance.map.expression(Z1 - Z2)]
+    # Coordinates whose diagonal is at most rho come first, see `_binary`.
+    start = int(np.sum(~binary))
     for Z, rho in ((Z1, rho1), (Z2, rho2)):
-        constraints += [cp.diag(Z)[binary] == rho] if binary.any() else []
-        constraints += [] if binary.all() else [cp.diag(Z)[~binary] <= rho]
+        constraints += [cp.diag(Z)[start:] == rho] if start < N else []
+        constraints += [cp.diag(Z)[:start] <= rho] if start else []
     return cp.Problem(cp.Minimize(objective), constraints)
 
 

@@ -73,7 +73,7 @@ class Products:
         a, b, c = self._data.coefficients
         d = self._data.X.shape[1]
         inner, ones = self.take(a * T[:d, :d]), self.take(np.ones(d))
-        parts = (self._X[rows] for rows in self._library.blocks(*self._X.shape))
+        parts = (self._X[rows] for rows in self._library.chunks(*self._X.shape))
         values = np.concatenate([self._library.give(((x @ inner) * x) @ ones) for x in parts])
         if self._data.lifted:
             values += self._library.give(self._X @ self.take(0.5 * b * (T[:d, d] + T[d, :d]))) + c * T[d, d]
@@ -99,7 +99,7 @@ class Products:
         a, b, c = self._data.coefficients
         d = self._data.X.shape[1]
         inner = self.take(a * T[:, :d, :d].transpose(1, 0, 2).reshape(d, -1))
-        parts = (self._X[rows] for rows in self._library.blocks(len(self._X), d * len(T)))
+        parts = (self._X[rows] for rows in self._library.chunks(len(self._X), d * len(T)))
         images = (self._library.einsum("ikd,id->ik", (x @ inner).reshape(len(x), -1, d), x) for x in parts)
         values = np.concatenate([self._library.give(image) for image in images])
         if self._data.lifted:
@@ -113,7 +113,7 @@ class Products:
         (n, d), C = self._data.X.shape, nu.shape[1]
         self.operations += 2.0 * self._data.X.size * d * C
         sums, weights = self._library.zeros((d, C * d)), self.take(nu)
-        for rows in self._library.blocks(n, d * C):
+        for rows in self._library.chunks(n, d * C):
             x = self._X[rows]
             sums += x.T @ (weights[rows][:, :, None] * x[:, None, :]).reshape(len(x), -1)
         # Symmetrise in place: memory that is touched for the first time costs more.

@@ -24,6 +24,7 @@ from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.shortfall import warn_of_shortfall
 from qsdp.relaxation.solution import ZERO_GAP, Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
@@ -169,14 +170,7 @@ def solve_relaxation(
     _check_start(start, problem)
     with progress(check_verbose(verbose)) as stages, stages.stage("solve", settings.tol) as bar:
         relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, bar=bar)
-    if relaxation.status != "optimal":
-        # At beta = 0 the optimum may be zero, and no gap is small relative to that.
-        remedy = "allow more iterations or time" if problem.beta > 0 else "take a beta above 0"
-        warn(
-            f"solver {relaxation.solver!r} (its status: {relaxation.solver_status}) left a certified relative gap "
-            f"of {relaxation.relative_gap:.2g}; the bound is valid but loose: {remedy}, "
-            "or rescale the columns of X"
-        )
+    warn_of_shortfall(relaxation, settings.tol, solver)
     return relaxation
 
 
@@ -360,10 +354,10 @@ def _warn_of_zero(problem: TrainingProblem) -> None:
     zero = {"X": not np.any(problem.map.active_coordinates()[: problem.n_features]), "y": not np.any(problem.y)}
     empty = [name for name, holds in zero.items() if holds]
     why = {
-        "X": "X is all zero, as constant columns are once centred",
-        "y": "y is all zero, as equal targets are once centred",
+        "X": "X is all zeros (did centring remove constant columns?)",
+        "y": "y is all zeros (are all targets equal, and centred?)",
     }
-    remedy = why[empty[0]] if empty else "choose a smaller beta to get one that predicts"
+    remedy = why[empty[0]] if empty else "choose a smaller beta, below qsdp.beta_max(problem), to get one that predicts"
     warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_verbose, read_only
@@ -241,7 +241,7 @@ def _residual(S: FloatArray, Z: FloatArray, rho: float, constant: float) -> floa
         return 0.0
     return max(
         float(np.abs(np.arcsin(np.clip(S[rows], -1.0, 1.0)) - constant * scaled_block(Z[rows], rho)).max())
-        for rows in blocks(*Z.shape)
+        for rows in chunks(*Z.shape)
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import EIGENVECTORS, NEVER, Deadline
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
@@ -112,7 +112,7 @@ def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: in
     """Return [P S; S P] with ones on the diagonal of P; `rows_of` returns rows of the symmetric P and S."""
     # V and Z of a Relaxation are symmetric, and W is V. In place and by rows: every matrix counts if data are wide.
     Q = np.empty((2 * N, 2 * N))
-    for rows in blocks(N, N):
+    for rows in chunks(N, N):
         Q[rows, :N], Q[rows, N:] = rows_of(rows)
     Q[:N, :N].flat[:: N + 1] = 1.0
     Q[N:, :N], Q[N:, N:] = Q[:N, N:], Q[:N, :N]

@@ -1,6 +1,10 @@
-"""Second-order statistics of data with any number of rows, on which alone a squared loss depends."""
+"""Second-order statistics of data with any number of rows, on which alone a squared loss depends.
+
+The rows may be in memory, in batches, or in Dask collections, which are processed where they are stored.
+"""
 
 from qsdp.statistics.batches import row_batches
+from qsdp.statistics.dask_statistics import dask_batches, statistics_of_dask
 from qsdp.statistics.sufficient import SufficientStatistics
 
-__all__ = ["SufficientStatistics", "row_batches"]
+__all__ = ["SufficientStatistics", "dask_batches", "row_batches", "statistics_of_dask"]

@@ -36,8 +36,8 @@ from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "begun"]
 
-#: Floats in a block of monomials (8 MiB) and its minimum number of rows: each product reads and writes the triangle.
-_BLOCK_FLOATS, _LEAST_ROWS = 2**20, 256
+#: Floats in a chunk of monomials (8 MiB) and its minimum number of rows: each product reads and writes the triangle.
+_CHUNK_FLOATS, _LEAST_ROWS = 2**20, 256
 
 #: Packed triangles in memory at once: the products of the last rows, the sum over all earlier rows and its rounding
 #: error. A device returns its products as a full matrix, which takes two more.
@@ -196,18 +196,18 @@ class SufficientStatistics:
         self._basis, self._sums = Basis.of(table), PackedSums(side, device=self.device)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
-        """Add columns of data and targets to the sums, in blocks of rows."""
+        """Add columns of data and targets to the sums, in chunks of rows."""
         seen = self.n_samples_seen_
         if seen and (seen + len(table)).bit_length() > seen.bit_length():
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
-        library, step = self._sums.library, max(_LEAST_ROWS, _BLOCK_FLOATS // self._sums.side)
+        library, step = self._sums.library, max(_LEAST_ROWS, _CHUNK_FLOATS // self._sums.side)
         parts = (slice(start, start + step) for start in range(0, len(table), step))
-        for rows in parts if self.device is None else library.blocks(len(table), self._sums.side):
-            block = self._basis.apply(table[rows])
+        for rows in parts if self.device is None else library.chunks(len(table), self._sums.side):
+            chunk = self._basis.apply(table[rows])
             own = None if weights is None else weights[rows]
-            self._sums.add(monomials(block, self.n_features_in_, own, library))
+            self._sums.add(monomials(chunk, self.n_features_in_, own, library))
 
     def _keep(self, table: FloatArray, weights: FloatArray | None) -> None:
         if self.keep:

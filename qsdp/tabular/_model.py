@@ -13,7 +13,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import class_probabilities
-from qsdp.estimators.explanation import explained_form
+from qsdp.estimators.explanation import class_outputs, explained_form
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
@@ -123,7 +123,7 @@ class TabularModel:
             sample_weight=self.weighting.read(table) if weighted else None,
             columns=[column.name for column in self.encoder.columns],
             groups=[one.position for one in self.encoder.encoding.expressions],
-            outputs=self.target.classes if form.vector else None,
+            outputs=None if self.target.classes is None else class_outputs(self.target.classes, form),
         )
 
     def resample(self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None) -> TabularModel:

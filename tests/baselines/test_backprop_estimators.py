@@ -99,6 +99,13 @@ def test_every_architecture_learns(activation: Any, second_layer: str) -> None:
     assert model.fit(X, REAL).score(X, REAL) > 0.97
 
 
+@pytest.mark.parametrize("unit", [1.0, 50.0])
+def test_a_fixed_second_layer_is_in_units_of_real_targets(unit: float) -> None:
+    model = BackpropRegressor(40, second_layer="fixed", n_epochs=2, random_state=0).fit(X, unit * REAL)
+    size = np.sqrt(np.mean((unit * REAL) ** 2))
+    np.testing.assert_allclose(model.network_.alpha, size / 40, rtol=1e-12)
+
+
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize(("second_layer", "levels"), [("free", 2), ("shared", 3), ("analytic", 2)])
 def test_every_quantized_architecture_learns(activation: Any, second_layer: str, levels: int) -> None:

@@ -12,18 +12,7 @@ from joblib._parallel_backends import ThreadingBackend
 from joblib.parallel import BACKENDS
 
 from qsdp import QSDPWarning
-from qsdp.bench import (
-    Claim,
-    Experiment,
-    Record,
-    Results,
-    Table,
-    claims_of,
-    exact,
-    load_results,
-    markdown_of,
-    run_experiment,
-)
+from qsdp.bench import Experiment, Record, Results, Table, load_results, markdown_of, run_experiment
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 calls: list[dict[str, Any]] = []
@@ -55,14 +44,9 @@ def tables(records: list[Record]) -> list[Table]:
     return [Table("squares", ["n", "n^2 | measured"], rows, note="exact")]
 
 
-def claims(records: list[Record]) -> list[Claim]:
-    right = all(record.measured["square"] == record.case["n"] ** 2 for record in records)
-    return [exact("Euclid", "squares are squares", [right] if records else [], f"{len(records)}")]
-
-
 def experiment(**changes: Any) -> Experiment:
     given = {"name": "squares", "title": "Squares", "source": "Euclid", "cases": cases, "run": run, "tables": tables}
-    return Experiment(**{**given, "claims": claims, **changes})
+    return Experiment(**{**given, **changes})
 
 
 @pytest.fixture(autouse=True)
@@ -192,17 +176,6 @@ def test_back_ends_that_do_not_serve_are_refused_before_anything_runs(
     assert not path.exists()
 
 
-def test_claims_from_a_part_of_the_cases_say_so(tmp_path: Path) -> None:
-    path = tmp_path / "squares.json"
-    part, _ = measure(path, limit=4)
-    assert [claim.judged for claim in claims_of(experiment(), part)] == ["supported (4 of 6 cases so far)"]
-    assert "| supported (4 of 6 cases so far) | exact | 4 |" in markdown_of(experiment(), part)
-    whole, _ = measure(path)
-    assert [claim.judged for claim in claims_of(experiment(), whole)] == ["supported"]
-    unsaid = experiment(claims=lambda records: [Claim("Euclid", "primes", "not measured", "", "not yet")])
-    assert [claim.judged for claim in claims_of(unsaid, part)] == ["not measured"]
-
-
 def test_records_of_other_versions_are_counted_but_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "squares.json"
     assert load_results(experiment(), path).records == []
@@ -245,13 +218,14 @@ def test_measurements_json_cannot_hold_are_refused_by_name(tmp_path: Path) -> No
         measure(tmp_path / "squares.json", run=lambda case: {"bad": {1}})
 
 
-def test_markdown_has_tables_claims_and_machine(tmp_path: Path) -> None:
+def test_markdown_has_tables_further_parts_and_the_machine(tmp_path: Path) -> None:
     results, _ = measure(tmp_path / "squares.json")
-    text = markdown_of(experiment(), results, "squares.png")
-    assert "# Squares" in text
+    text = markdown_of(experiment(), results, ["![Squares](squares.png)"])
+    assert text.startswith("# Squares\n\n*Euclid.*\n\n6 of 6 cases.")
+    described = markdown_of(experiment(description="Numbers below six."), results)
+    assert described.startswith("# Squares\n\n*Euclid.*\n\nNumbers below six.\n\n6 of 6 cases.")
     assert "![Squares](squares.png)" in text
     assert "| n | n^2 \\| measured |\n|---|---|\n| 1 | 1 |" in text
-    assert "| Euclid | squares are squares | supported | exact | 6 |  |" in text
     assert results.machines[0]["processor"] in text
 
 

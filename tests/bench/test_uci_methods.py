@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import qsdp
-from qsdp.bench._grid import Budget
+from qsdp.baselines._budget import Budget
 from qsdp.bench.uci import METHODS, suite
 from qsdp.bench.uci.bits import plain_bits
 from qsdp.bench.uci.data import Split, prepare, validation_splits

@@ -121,7 +121,7 @@ _CROSS_VALIDATION = f"""\
 _PASS = """\
     import dask.array as da
     from distributed import Client, LocalCluster
-    from qsdp.distributed import statistics_of_dask
+    from qsdp.statistics import statistics_of_dask
     options = dict(processes=True, threads_per_worker=1, dashboard_address=None, silence_logs=50)
     with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
         print("ready", flush=True)

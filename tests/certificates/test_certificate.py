@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import types
 from typing import Any
 
 import cvxpy as cp
@@ -23,7 +24,18 @@ from brute_force import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork, Certificate, Relaxation, TrainingProblem, certify, solve_relaxation
+from qsdp import (
+    BilinearNetwork,
+    Certificate,
+    PolynomialNetwork,
+    Relaxation,
+    SufficientStatistics,
+    TrainingProblem,
+    certify,
+    column_generation,
+    from_polynomial,
+    solve_relaxation,
+)
 from qsdp.certificates import certificate_of, guarded
 from qsdp.certificates.proof import root_tree
 from qsdp.certificates.verification import verified_bound
@@ -413,9 +425,36 @@ def test_options_that_are_refused(options: dict[str, Any], message: str, solved:
         certify(NETWORK, make("squared"), **{"relaxation": solved["squared"], **options})
 
 
-def test_polynomial_networks_are_converted_first() -> None:
-    with pytest.raises(InvalidInputError, match="network must be a BilinearNetwork; got PolynomialNetwork"):
-        certify(NETWORK.to_polynomial(), make("squared"))  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (
+            NETWORK.to_polynomial(),
+            r"got PolynomialNetwork; convert it with qsdp.from_polynomial, or .* polynomial networks with "
+            r"column_generation\(problem, neurons='polynomial'\)",
+        ),
+        (types.SimpleNamespace(network=NETWORK), "got SimpleNamespace; pass its 'network'"),
+        (types.SimpleNamespace(network_=NETWORK), "got SimpleNamespace; pass its 'network_'"),
+        (None, "got NoneType$"),
+    ],
+)
+def test_other_networks_are_told_the_way(network: Any, message: str) -> None:
+    problem = make("squared")
+    statistics = SufficientStatistics().partial_fit(problem.X, problem.y)
+    for data, options in [(problem, {}), (statistics, {"beta": 1.0})]:
+        with pytest.raises(InvalidInputError, match=f"network must be a BilinearNetwork; {message}"):
+            certify(network, data, **options)
+
+
+def test_the_ways_that_the_error_names_lead_to_bounds() -> None:
+    P = make("squared")
+    problem = TrainingProblem(P.X, P.y, beta=P.beta, activation="quadratic")
+    polynomial = PolynomialNetwork([[1, -1, 1], [1, 1, 1]], [0.2, -0.1])
+    converted = certify(from_polynomial(polynomial), problem, bound_type="exact")
+    own = column_generation(problem, neurons="polynomial").certificate
+    # Bilinear networks can be better than those with the same two sides.
+    assert converted.lower_bound <= own.lower_bound * (1.0 + 1e-9)
+    assert own.lower_bound <= polynomial.objective(problem)
 
 
 def test_proofs_that_do_not_fit() -> None:
@@ -432,8 +471,48 @@ def test_proofs_that_do_not_fit() -> None:
             certificate_of(problem, NETWORK, nu, trees, bound_type)
 
 
-@pytest.mark.filterwarnings("ignore:solver")
-def test_the_bound_of_zero_needs_no_proof() -> None:
+@pytest.mark.parametrize("bound_type", ["sdp", "exact"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
+@pytest.mark.parametrize("shape", [(40,), (40, 2)])
+def test_without_a_penalty_least_squares_is_certified(
+    shape: tuple[int, ...], activation: Any, weighted: bool, bound_type: str
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.standard_normal((40, 3)), rng.standard_normal(shape), rng.uniform(0.5, 3.0, 40)
+    problem = TrainingProblem(X, y, beta=0.0, activation=activation, sample_weight=weights if weighted else None)
+    first, second = np.triu_indices(3)
+    features = X[:, first] * X[:, second]
+    if activation:
+        features = np.hstack([features, X, np.ones((40, 1))])
+    roots = np.sqrt(weights)[:, None] if weighted else 1.0
+    expected = np.linalg.lstsq(roots * features, roots * y.reshape(40, -1), rcond=None)[1].sum()
+    m = 2 * features.shape[1]
+    U, V = random_neurons(rng, m, problem)
+    network = BilinearNetwork(U, V, 0.1 * rng.standard_normal((m, *shape[1:])), 2, activation)
+    certificate = certify(network, problem, bound_type=bound_type)
+    assert certificate.bound_type == bound_type
+    assert certificate.lower_bound == pytest.approx(expected, rel=1e-10)
+    # Refitted to the targets, enough neurons attain it.
+    best = np.linalg.lstsq(roots * problem.map.products(U, V), roots * y.reshape(40, -1), rcond=None)[0]
+    optimal = certify(dataclasses.replace(network, alpha=best.reshape(network.alpha.shape)), problem)
+    assert optimal.objective == pytest.approx(expected, rel=1e-9)
+    assert 0.0 <= optimal.relative_gap < 1e-9
+
+
+def test_without_a_penalty_the_bound_is_less_for_networks_of_large_weights() -> None:
+    rng = np.random.default_rng(0)
+    problem = TrainingProblem(rng.standard_normal((40, 3)), rng.standard_normal(40), beta=0.0)
+    network = BilinearNetwork(np.ones((2, 3), int), np.ones((2, 3), int), [0.1, 0.1])
+    bounds = [
+        certify(dataclasses.replace(network, alpha=np.array([0.1 + size, -size])), problem).lower_bound
+        for size in (0.0, 1e8, 1e16)
+    ]
+    assert bounds[0] > bounds[1] > bounds[2] == 0.0
+    assert bounds[1] > 0.99 * bounds[0]
+
+
+def test_without_a_penalty_no_bound_but_zero_is_verified() -> None:
     problem = TrainingProblem(P.X, P.y, beta=0.0)
     certificate = certify(NETWORK, problem, solve_relaxation(problem), arithmetic="verified", bound_type="exact")
     assert certificate.lower_bound == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from cli_program import figure, refused, run
 
 import qsdp
 from qsdp.export import describe, load_exportable, to_c, to_onnx, to_verilog
+from qsdp.export._c_compiled import FLAGS
 from qsdp.tabular import load_model, read_table
 
 NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
@@ -25,6 +27,26 @@ def test_export_as_c(trained: Path, here: Path, target: str) -> None:
     code = to_c(load_exportable(trained / f"{target}.qsdp"), name=target)
     assert ((here / f"{target}.c").read_text(), (here / f"{target}.h").read_text()) == (code.source, code.header)
     assert f"{code.model.layout.table.size} bytes" in figure(result.stdout, "weights")
+
+
+def test_export_with_an_example(trained: Path, here: Path) -> None:
+    for target in ("label", "price", "kind"):
+        folder = here / target
+        folder.mkdir()
+        model = trained / f"{target}.qsdp"
+        result = run("export", model, "--to", "c", "--example", "--output", folder / f"{target}.c")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert sorted(path.name for path in folder.iterdir()) == sorted([f"{target}.c", f"{target}.h", "main.c"])
+        assert "main.c" in figure(result.stdout, "saved")
+        subprocess.run(["gcc", *FLAGS, "main.c", f"{target}.c", "-o", "main"], cwd=folder, check=True)
+        lines = subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert len(lines) == 8
+        assert all(line.endswith(": agrees") for line in lines)
+    (here / "main.c").write_text("mine")
+    assert "'main.c' exists; overwrite it with --force" in refused("export", model, "--to", "c", "--example")
+    assert (here / "main.c").read_text() == "mine"
+    assert not (here / "kind.c").exists()
+    assert "--example is not an option of --to onnx" in refused("export", model, "--to", "onnx", "--example")
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler is installed")

@@ -1,10 +1,16 @@
 """The encoders as transformers of scikit-learn: all kinds of tables, missing entries, weights, and errors."""
 
+import datetime
+import enum
 import json
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -254,3 +260,137 @@ def test_wrong_tables():
         TableEncoder().fit(frame().iloc[:0])
     with pytest.raises(InvalidInputError, match="sample_weight must be >= 0"):
         TableEncoder().fit(frame(), sample_weight=[-1, 1, 1, 1, 1, 1])
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Size(str, enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+class Gram:
+    """A numeric type that is registered nowhere, and is known by its conversion to a float."""
+
+    def __init__(self, grams):
+        self.grams = float(grams)
+
+    def __float__(self):
+        return self.grams
+
+
+def objects(entries):
+    column = np.empty(len(entries), dtype=object)
+    column[:] = entries
+    return column
+
+
+LENGTHS = [0.125, 2.5, -3.0, 7.25, 0.5, 1.5]
+NUMERIC = {
+    "decimal": objects([Decimal(one) for one in LENGTHS]),
+    "fraction": objects([Fraction(one) for one in LENGTHS]),
+    "of another type": objects([Gram(one) for one in LENGTHS]),
+    "several types": objects([Decimal("0.125"), Fraction(5, 2), -3, np.float32(7.25), 0.5, Gram(1.5)]),
+    "Float64": pd.array(LENGTHS, dtype="Float64"),
+    "decimals of arrow": pd.Series([Decimal(str(one)) for one in LENGTHS], dtype=pd.ArrowDtype(pa.decimal128(6, 3))),
+    "decimals of polars": pl.Series([Decimal(str(one)) for one in LENGTHS]),
+}
+
+
+@pytest.mark.parametrize("numbers", NUMERIC.values(), ids=NUMERIC)
+def test_numbers_of_any_type_are_numbers(numbers):
+    make = pl.DataFrame if isinstance(numbers, pl.Series) else pd.DataFrame
+    tables = [make({"length": numbers})]
+    if isinstance(numbers, np.ndarray):
+        tables.append(numbers[:, None])
+    for encoder in (TableEncoder(n_thresholds=2), ThresholdEncoder()):
+        expected = clone(encoder).fit_transform(np.array(LENGTHS)[:, None])
+        for table in tables:
+            np.testing.assert_array_equal(clone(encoder).fit_transform(table), expected)
+
+
+@pytest.mark.parametrize(
+    "missing", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN"), np.datetime64("NaT")]
+)
+def test_missing_entries_of_any_type_are_missing(missing):
+    numbers, expected = objects([Decimal(1), missing, Decimal(4)]), np.array([[1.0], [np.nan], [4.0]])
+    for encoder in (TableEncoder(), ThresholdEncoder()):
+        np.testing.assert_array_equal(
+            clone(encoder).fit_transform(numbers[:, None]), clone(encoder).fit_transform(expected)
+        )
+    encoder = TableEncoder().fit(pd.DataFrame({"bin": objects([pd.Interval(0.5, 1.5), missing])}))
+    assert encoder.encoding_.columns[0].categories == ("(0.5, 1.5]", None)
+
+
+QUARTERS = pd.Series(pd.PeriodIndex(["2020Q1", "2020Q3", "2020Q2", "2020Q1"], freq="Q"))
+DAYS = pd.Series(pd.to_datetime(["2020-01-05", "2020-01-01", "2020-01-05", "2020-01-03"]))
+SYMBOLIC = {
+    "intervals": (pd.cut([1.0, 5.0, 9.0, 2.0], [0, 3, 6, 9]), ("(0, 3]", "(3, 6]", "(6, 9]")),
+    "quantiles": (pd.Series(pd.qcut([1, 2, 3, 4], 2)).astype(object), ("(0.999, 2.5]", "(2.5, 4.0]")),
+    "periods": (QUARTERS, ("2020Q1", "2020Q2", "2020Q3")),
+    "tuples": (objects([(1, "a"), (0, "b"), (1, "a"), (2, "c")]), ("(0, 'b')", "(1, 'a')", "(2, 'c')")),
+    "members": (objects([Colour.RED, Colour.BLUE] * 2), ("Colour.BLUE", "Colour.RED")),
+    "members that are text": (objects([Size.SMALL, "l", "s", Size.LARGE]), ("l", "s")),
+    "bytes": (objects([b"x", b"y"] * 2), ("b'x'", "b'y'")),
+    "sets": (objects([frozenset("ab"), frozenset("ba"), frozenset("c"), frozenset()]), ("{a, b}", "{c}", "{}")),
+    "truths with gaps": (pd.array([True, None, False, True], dtype="boolean"), (False, True, None)),
+    "decimals": (
+        pd.Categorical(objects([Decimal("2.50"), Decimal("2.5"), Decimal(10**20 + 1), 3])),
+        (2.5, 3, 10**20 + 1),
+    ),
+    "infinities": (pd.Categorical(objects([np.inf, 1.0, np.inf, 1.0])), (1.0, "inf")),
+    "complex": (pd.Categorical([1j, 2j, 1j, 2j]), ("1j", "2j")),
+    "days": (DAYS.astype("category"), ("2020-01-01 00:00:00", "2020-01-03 00:00:00", "2020-01-05 00:00:00")),
+    "text of arrow": (pd.Series(["a", None, "b", "a"], dtype="string[pyarrow]"), ("a", "b", None)),
+    "truths of arrow": (pd.Series([True, None, False, True], dtype="bool[pyarrow]"), (False, True, None)),
+    "enumeration of polars": (pl.Series(["b", "a", "b", None], dtype=pl.Enum(["b", "a"])), ("a", "b", None)),
+    "categories of polars": (pl.Series(["b", "a", "b", None], dtype=pl.Categorical), ("a", "b", None)),
+    "truths of polars": (pl.Series([True, False, None, True]), (False, True, None)),
+    "objects of polars": (pl.Series(objects([(1,), (2,), (1,), (2,)]).tolist(), dtype=pl.Object), ("(1,)", "(2,)")),
+}
+
+
+@pytest.mark.parametrize(("column", "categories"), SYMBOLIC.values(), ids=SYMBOLIC)
+def test_categories_of_any_hashable_type_are_their_text(column, categories):
+    make = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    table = make({"what": column, "x": [1.0, 2.0, 3.0, 4.0]})
+    encoder = TableEncoder("standard").fit(table)
+    assert encoder.encoding_.columns[0].categories == categories
+    inputs = encoder.transform(table)
+    assert len(np.unique(inputs[:, :-1], axis=0)) == len(categories)
+    # The encoding is stored as JSON; the same objects are the same categories after it is read again.
+    encoder.encoding_ = Encoding.from_state(json.loads(json.dumps(encoder.encoding_.to_state())))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(encoder.transform(table), inputs)
+
+
+def test_days_are_the_same_categories_in_every_unit():
+    texts = {
+        TableEncoder(categorical_features=["day"]).fit(pd.DataFrame({"day": days})).encoding_.columns
+        for days in (DAYS, DAYS.astype("datetime64[ns]"), DAYS.astype("datetime64[s]"), DAYS.astype(object))
+    }
+    assert len(texts) == 1
+
+
+def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
+    for entry in ([1, 2], {"a": 1}, (1, [2]), object(), 1j):
+        for encoder in (TableEncoder(), ThresholdEncoder()):
+            with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .* a number, or another hashable object"):
+                encoder.fit(pd.DataFrame({"what": objects([entry, 1.0])}))
+    for column in (
+        pl.Series([[1], [2]]),
+        pl.Series([{"a": 1}, {"a": 2}]),
+        pl.Series([[1], [2]], dtype=pl.Array(int, 1)),
+    ):
+        with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .* another hashable object"):
+            TableEncoder().fit(pl.DataFrame({"what": column}))
+    with pytest.raises(InvalidTypeError, match="column 'what' of X holds times of day, such as 12:30:00"):
+        TableEncoder().fit(pd.DataFrame({"what": [datetime.time(12, 30)]}))
+    with pytest.raises(InvalidInputError, match="column 'what' of X contains infinity"):
+        TableEncoder().fit(pd.DataFrame({"what": objects([10**400, Decimal(1)])}))
+    with pytest.raises(InvalidTypeError, match="column 'what' of X holds numbers; got text"):
+        ThresholdEncoder().fit(pd.DataFrame({"what": ["a", "b"]}))

@@ -189,7 +189,9 @@ def test_fit_tells_once_of_categories_too_rare_for_a_bit(encoding: str) -> None:
         # Towns that did not matter would be left out, and not be told of.
         model.fit(data, 0.3 * np.sign(np.sin(3.0 * data["size"])) + 3.0 * (number < 10))
     assert len([one for one in caught if "no bit is set: 'town' 20 " in str(one.message)]) == 1
-    with pytest.warns(QSDPWarning, match="no bit is set"):
+    with pytest.warns(
+        QSDPWarning, match="new or were too rare in fit for one of max_categories=50 bits, of which no bit is set"
+    ):
         model.predict(data.assign(town="town 9"))
 
 
@@ -283,6 +285,15 @@ def test_large_gaps_are_warned_of(estimator: type) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", QSDPWarning)
         estimator(beta="5%", random_state=0).fit(X, target(estimator))
+
+
+@both
+def test_a_gap_of_the_relaxation_is_not_blamed_on_the_network(estimator: type) -> None:
+    with pytest.warns(QSDPWarning) as caught:
+        estimator(20, beta=1.0, time_limit=1e-9, random_state=0).fit(X, target(estimator))
+    messages = [str(one.message) for one in caught]
+    assert any("the time limit ended the solve; allow more with time_limit" in message for message in messages)
+    assert not any("more neurons" in message for message in messages)
 
 
 @pytest.mark.parametrize(

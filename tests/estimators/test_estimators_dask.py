@@ -150,19 +150,19 @@ def test_what_does_not_fit_is_refused() -> None:
         model.fit(Xs, y)
     with pytest.raises(InvalidTypeError, match="X must be a Dask collection, as y is; got ndarray"):
         model.fit(X, ys)
-    with pytest.raises(InvalidInputError, match="y must have as many blocks of rows as X, 5; got 10"):
+    with pytest.raises(InvalidInputError, match="y must have as many chunks of rows as X, 5; got 10"):
         model.fit(Xs, blocks(y, size=50)[0])
-    with pytest.raises(InvalidInputError, match="block 1 of rows: y must have 120 rows, as X has; got 119"):
+    with pytest.raises(InvalidInputError, match="chunk 1 of rows: y must have 120 rows, as X has; got 119"):
         model.fit(Xs, da.from_array(y[:499], chunks=((120, 119, 120, 120, 20),)))
     with pytest.raises(InvalidInputError, match="X must have at least one row of positive weight"):
         model.fit(Xs[:0], ys[:0])
     with pytest.raises(InvalidTypeError, match="QuantizedNetworkRegressor takes"):
         qsdp.QuantizedNetworkRegressorCV().fit(Xs, ys)
     X[130, 2] = np.inf
-    with pytest.raises(InvalidInputError, match="block 1 of rows: X must be finite or missing; infinity in row 10 of"):
+    with pytest.raises(InvalidInputError, match="chunk 1 of rows: X must be finite or missing; infinity in row 10 of"):
         model.fit(*blocks(X, y))
     X[130, 2] = np.nan
-    with pytest.raises(InvalidInputError, match="block 1 of rows: X must be finite; NaN or infinity in row 10 of"):
+    with pytest.raises(InvalidInputError, match="chunk 1 of rows: X must be finite; NaN or infinity in row 10 of"):
         QuantizedNetworkRegressor(**{**FAST, "encoding": "none"}).fit(*blocks(X, y))
 
 
@@ -171,7 +171,7 @@ def test_labels_that_the_sample_lacks_are_named(monkeypatch: pytest.MonkeyPatch)
     X, y = rows()
     label = np.where(y > 0.0, "yes", "no").astype(object)
     label[300] = "rare"
-    with pytest.raises(InvalidInputError, match=r"block 2 of rows: y must hold labels .*\['no', 'yes'\]; got 'rare'"):
+    with pytest.raises(InvalidInputError, match=r"chunk 2 of rows: y must hold labels .*\['no', 'yes'\]; got 'rare'"):
         QuantizedNetworkClassifier(**FAST).fit(*blocks(X, label))
 
 

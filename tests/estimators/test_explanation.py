@@ -246,8 +246,22 @@ def test_feature_selection_of_scikit_learn():
 def test_outputs_have_the_names_of_classes():
     labels = np.array(["low", "middle", "high"])[CODES]
     model = classifier().fit(X, labels)
-    assert model.effects().outputs == ("high", "low", "middle")
-    assert classifier().fit(X, CODES > 0).effects().outputs == ("0",)
+    effects = model.effects()
+    assert effects.outputs == ("class high", "class low", "class middle")
+    assert effects.table("class low") == effects.table(1)
+    # Numbers that are classes are not taken for ranks.
+    rows = classifier().fit(X, CODES).effects()._summary().rows
+    assert [name.split(":")[0] for name, _ in rows[1:]] == ["class 0", "class 1", "class 2"]
+    # The only score of two classes is positive for the second one, and the summary says so.
+    assert ("output", "class True") in classifier().fit(X, CODES > 0).effects()._summary().rows
+    several = np.stack([CODES > 0, CODES > 1], axis=1).astype(int)
+    model = classifier().fit(X, several)
+    effects = model.effects()
+    assert effects.outputs == ("label 0", "label 1")
+    scores = effects.constant + model.contributions(X).sum(axis=-1)
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=0, atol=1e-9)
+    targets = np.stack([X[:, 0], X[:, 1] * X[:, 2]], axis=1)
+    assert regressor().fit(X, targets).effects().outputs == ("output 0", "output 1")
 
 
 def test_a_network_that_is_zero():

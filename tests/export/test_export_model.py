@@ -1,5 +1,7 @@
 """What is exported of networks, estimators, pipelines and files equals the models themselves."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,9 +17,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
-from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
+from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
-from qsdp.export import describe, load_exportable
+from qsdp.export import describe, encrypted, load_exportable, onnx_inputs, to_c, to_onnx, to_verilog
 from qsdp.options import TrainingOptions
 from qsdp.tabular import prepare, read_table
 
@@ -81,6 +83,78 @@ def test_regressors_of_several_outputs(iris):
     check(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 3]), X[:, :2])
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("encoding", ["none", "standard", "thresholds", MinMaxScaler()])
+def test_classifiers_of_dask_arrays(iris, loss, encoding):
+    """Statistics of all rows, on which a squared loss trains, hold no row, and exports need none."""
+    da = pytest.importorskip("dask.array")
+    X, y = iris
+    options = {**FAST, "loss": loss, "encoding": encoding}
+    model = QuantizedNetworkClassifier(**options).fit(da.from_array(X, chunks=(50, 4)), da.from_array(y, chunks=50))
+    check_exports(check(model, X), X, model.predict(X), bits=encoding == "thresholds")
+
+
+def test_regressors_of_dask_collections(mixed, iris):
+    dd = pytest.importorskip("dask.dataframe")
+    da = pytest.importorskip("dask.array")
+    frame, _ = mixed
+    parts = dd.from_pandas(frame.assign(target=2.0 * frame["rate"] + 1.0), npartitions=3)
+    model = QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "thresholds"}).fit(parts[list(frame)], parts["target"])
+    check_exports(check(model, frame), frame, model.predict(frame), bits=True)
+    blocks = da.from_array(iris[0], chunks=(50, 4))
+    for target in (blocks[:, 2:], blocks[:, 3]):
+        model = QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "none"}).fit(blocks[:, :2], target)
+        X = iris[0][:, :2]
+        check_exports(check(model, X), X, model.predict(X), bits=False)
+
+
+@pytest.mark.parametrize("encoding", ["none", "standard"])
+def test_ranges_are_those_of_the_rows(iris, encoding):
+    da = pytest.importorskip("dask.array")
+    X, y = iris
+    options = {**NUMBERS, "encoding": encoding}
+    here = describe(QuantizedNetworkRegressor(**options).fit(X, y))
+    there = describe(QuantizedNetworkRegressor(**options).fit(da.from_array(X, chunks=(50, 4)), da.from_array(y, 50)))
+    inputs = here.encoding.encode(list(X.T))
+    for low, high in (here.ranges, there.ranges):
+        np.testing.assert_allclose(low, inputs.min(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(high, inputs.max(axis=0), rtol=1e-12)
+
+
+def check_exports(description, X, expected, *, bits):
+    """Export to every format and compare what can run here."""
+    code = to_c(description)
+    scores, found = description.scores(description.columns(X)), code.model.outputs(code.model.columns(X))
+    assert np.all(np.abs(code.model.scores(found) - scores) <= code.rounding_error + 1e-9)
+    assert code.files(example=True)
+    encrypted(description.network)
+    if bits:
+        verilog = to_verilog(description)
+        assert np.all(
+            np.abs(verilog.model.scores(verilog.model.outputs(verilog.model.bits(X))) - scores) <= verilog.error
+        )
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(to_onnx(description).SerializeToString())
+    outputs = dict(zip([one.name for one in session.get_outputs()], session.run(None, onnx_inputs(description, X)),
+                       strict=True))  # fmt: skip
+    if "label" in outputs:
+        np.testing.assert_array_equal(outputs["label"], expected)
+    else:
+        np.testing.assert_allclose(outputs["predictions"].reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_exports_need_no_rows(iris):
+    """A pickled estimator does not hold the rows that it was fitted to."""
+    X, y = iris
+    for model in (QuantizedNetworkClassifier(**FAST), QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "none"})):
+        model.fit(X, y)
+        before = to_c(model).header, to_c(model).source
+        model = pickle.loads(pickle.dumps(model))
+        assert not hasattr(model, "result_")
+        assert (to_c(model).header, to_c(model).source) == before
+        check_exports(describe(model), X, model.predict(X), bits=False)
+
+
 def test_frames_with_categories_and_holes(mixed):
     frame, label = mixed
     description = check(QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(frame, label), frame)
@@ -94,7 +168,7 @@ def test_frames_with_categories_and_holes(mixed):
         [StandardScaler()],
         [MinMaxScaler(clip=True), RobustScaler()],
         [SimpleImputer(strategy="median"), MaxAbsScaler()],
-        [StandardScaler(), ThresholdEncoder(2), SupervisedScaler()],
+        [StandardScaler(), ThresholdEncoder(2)],
         ["passthrough", VarianceThreshold(0.3), TableEncoder("both")],
         [make_pipeline(StandardScaler(with_mean=False), None)],
     ],

@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
-from qsdp.encoding import SupervisedScaler, TableEncoder, ThresholdEncoder
+from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
 from qsdp.export._integer_model import integer_model
@@ -201,6 +201,29 @@ def test_regressors(iris):
     check_model(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 3]), X[:, :2])
 
 
+def test_metadata_name_columns_and_classes(iris):
+    """A graph with the single input X says which column is which."""
+    frame = pd.DataFrame(iris[0], columns=["width", "a b", "é", "d"])
+    names = np.array(["no", "so", "yes"])
+    model = to_onnx(QuantizedNetworkClassifier(**FAST).fit(frame, names[iris[1]]))
+    assert [one.name for one in model.graph.input] == ["X"]
+    assert properties(model) == {
+        "unit": [1.0] * 3,
+        "columns": list(frame),
+        "classes": names.tolist(),
+        "decision": "argmax",
+    }
+    label = np.array(properties(model)["classes"])[run(model, {"X": iris[0]})["scores"].argmax(axis=1)]
+    np.testing.assert_array_equal(label, run(model, {"X": iris[0]})["label"])
+    table, y = mixed_table()
+    about = properties(to_onnx(QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(table, y)))
+    assert about["columns"] == list(table)
+    assert about["categories"] == {"town": ["Oslo", "Paris", "Rome", None], "old": [False, True]}
+    assert (about["classes"], about["decision"]) == (["no", "yes"], "sign")
+    regressor = to_onnx(QuantizedNetworkRegressor(**NUMBERS).fit(iris[0][:, :2], iris[0][:, 2:]))
+    assert properties(regressor) == {"unit": [1.0, 1.0], "columns": ["x0", "x1"], "decision": "none"}
+
+
 @pytest.mark.parametrize("encoding", ["thresholds", "both"])
 def test_text_and_holes(encoding):
     frame, y = mixed_table()
@@ -218,7 +241,7 @@ def test_text_and_holes(encoding):
     [
         [MinMaxScaler(clip=True), RobustScaler()],
         [SimpleImputer(strategy="median"), StandardScaler()],
-        [StandardScaler(), ThresholdEncoder(2), SupervisedScaler()],
+        [StandardScaler(), ThresholdEncoder(2)],
     ],
     ids=str,
 )
@@ -238,7 +261,7 @@ def test_files(iris, tmp_path):
         training.model(result, TrainingOptions()).save(tmp_path / "model.qsdp")
         model = load_exportable(tmp_path / "model.qsdp")
         exported = FORMATS["onnx"].export(model, "model")
-        graph = onnx.load_from_string(exported.contents[".onnx"])
+        graph = onnx.load_from_string(exported.contents["model.onnx"])
         found = run(graph, onnx_inputs(model, frame[list("abcd")]))
         np.testing.assert_array_equal(found["label"], model.predict(table))
         assert ("probabilities" in found) == (loss == "cross_entropy")
@@ -263,7 +286,7 @@ def test_inside_of_pipelines_of_skl2onnx(iris, dtype):
         make_pipeline(StandardScaler(), PCA(3), QuantizedNetworkClassifier(**FAST)),
         make_pipeline(PCA(2), QuantizedNetworkClassifier(**{**NUMBERS, "encoding": "thresholds"})),
         QuantizedNetworkClassifierCV(betas=2, cv=2, **{name: FAST[name] for name in FAST if name != "beta"}),
-        make_pipeline(TableEncoder("both"), SupervisedScaler(), LogisticRegression()),
+        make_pipeline(TableEncoder("both"), LogisticRegression()),
         make_pipeline(ThresholdEncoder(3), LogisticRegression()),
     ]
     for model in models:

@@ -142,7 +142,7 @@ def test_inputs_are_cut_to_their_bits():
 def test_format_of_the_command_line():
     network = random_network(np.random.default_rng(0), 5, 3, None, shared=True)
     exported = FORMATS["qonnx"].export(network, "network")
-    assert exported.contents[".onnx"] == to_qonnx(network).SerializeToString()
+    assert exported.contents["network.onnx"] == to_qonnx(network).SerializeToString()
     assert ("outputs", "outputs") in exported.facts
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,39 @@ def test_words_of_columns_are_the_bits_of_the_encoding(people: tuple[Any, pd.Dat
     age = verilog.words.words[0]
     assert f"columns[0 +: {age.width}], {age.missing + 1} to {-age.missing - 1}: age, scale {steps}" in verilog.source
     assert "city, 0 Bern, 1 Oslo, 2 Rome" in verilog.source
+
+
+def test_units_and_names_are_macros(people: tuple[Any, pd.DataFrame, VerilogSource]) -> None:
+    model, X, verilog = people
+    values = dict(re.findall(r"^`define PEOPLE_(\w+) (.*)$", verilog.source, re.MULTILINE))
+    assert float(values["UNIT"]) == verilog.unit
+    assert float(values["ERROR"]) == verilog.error.max()
+    assert (values["WIDTH"], values["OUTPUTS"]) == (str(verilog.width), str(verilog.model.n_outputs))
+    assert [values[f"CLASS_{k}"] for k in range(3)] == [f'"{label}"' for label in model.classes_]
+    assert [values[f"COLUMN_{k}"] for k in range(2)] == [f'"{name}"' for name in X]
+    assert [values[f"BIT_{k}"] for k in range(verilog.model.n_bits)] == [f'"{name}"' for name in verilog.model.names]
+    alone = re.findall(r"^`define NET_(\w+) ", to_verilog(network("single"), name="net").source, re.MULTILINE)
+    assert alone == ["WIDTH", "OUTPUTS", "UNIT", "ERROR"]
+
+
+@needs_icarus
+def test_macros_are_verilog(people: tuple[Any, pd.DataFrame, VerilogSource], tmp_path: Path) -> None:
+    model, _, verilog = people
+    verilog.write(tmp_path)
+    show = 'module show; initial $display("%s %s %e", `PEOPLE_CLASS_2, `PEOPLE_BIT_0, `PEOPLE_UNIT); endmodule'
+    (tmp_path / "show.v").write_text(show)
+    command = ["iverilog", "-g2001", "-Wall", "-o", "show", "people.v", "show.v"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    shown = subprocess.run(["vvp", "-n", "show"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith(f"{model.classes_[2]} {verilog.model.names[0]} ")
+    assert float(shown.split()[-1]) == pytest.approx(verilog.unit, rel=1e-6)
+
+
+def test_infinite_entries_are_cut(people: tuple[Any, pd.DataFrame, VerilogSource]) -> None:
+    _, X, verilog = people
+    assert verilog.words is not None
+    ends, far = (X.head(2).assign(age=[-one, one]) for one in (np.inf, 1e9))
+    np.testing.assert_array_equal(verilog.words.columns(ends), verilog.words.columns(far))
 
 
 def test_scales_of_columns() -> None:

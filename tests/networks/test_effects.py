@@ -158,6 +158,10 @@ def test_table_and_importances():
     assert effects.output(1).table() == effects.table(1)
     assert np.array_equal(effects.output(1).contributions(X), effects.contributions(X)[:, 1])
     assert effects.output(1).outputs == ("high",)
+    assert effects.table("high") == effects.table(1)
+    assert Effects.of(form, X).outputs == ("output 0", "output 1")
+    with pytest.raises(InvalidInputError, match="output must be its number, from 0, or one of 'low', 'high'; got 'lo'"):
+        effects.output("lo")
     assert effects.table(0)[0].name == " * ".join(effects.table(0)[0].columns)
 
 

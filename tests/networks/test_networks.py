@@ -528,3 +528,21 @@ def test_activations_by_name_and_by_coefficients() -> None:
 def test_bad_alpha_of_vectors(alpha: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"\balpha\b"):
         BilinearNetwork(GOOD, GOOD, alpha)
+
+
+def test_the_converse_of_theorem_1_takes_more_values() -> None:
+    """Errata 2b: x1^2 - x2^2 is a binary bilinear network, and no network of weights -1 and +1 with sigma(t) = t^2."""
+    network = BilinearNetwork([[1, 1]], [[1, -1]], [1.0])
+    np.testing.assert_array_equal(network.quadratic_form, np.diag([1.0, -1.0]))
+    np.testing.assert_array_equal(network.to_polynomial().Q, [[0, 1], [1, 0]])
+    forms = np.array([np.outer(q, q).ravel() for q in ([1, 1], [1, -1])], dtype=float).T
+    residual = np.linalg.lstsq(forms, network.quadratic_form.ravel(), rcond=None)[1]
+    np.testing.assert_allclose(residual, 2.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("M", [1, 2, 5])
+def test_mapped_networks_have_all_integers_up_to_m(M: int) -> None:
+    rng = np.random.default_rng(M)
+    U, V = 2 * rng.integers(0, M + 1, (2, 200, 4)) - M
+    mapped = BilinearNetwork(U, V, rng.standard_normal(200), levels=M + 1).to_polynomial("3m")
+    np.testing.assert_array_equal(np.unique(mapped.Q), np.arange(-M, M + 1))

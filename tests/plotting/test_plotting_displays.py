@@ -6,6 +6,7 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -98,6 +99,17 @@ def test_objective_tends_to_the_limit(name, request):
     assert display.limit > result.certificate.lower_bound
     assert set(display.limit_.get_ydata()) == {display.limit}
     assert display.band_ is None
+
+
+def test_objective_from_statistics_instead_of_rows(result):
+    problem = result.problem
+    statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
+    on_statistics = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
+    relaxation = replace(result.relaxation, problem=on_statistics)
+    other = replace(result, problem=on_statistics, relaxation=relaxation)
+    displays = [ObjectiveDisplay.from_result(one, sizes=[20], n_draws=1) for one in (result, other)]
+    assert displays[1].limit == pytest.approx(displays[0].limit, rel=1e-9)
+    np.testing.assert_allclose(displays[1].objectives, displays[0].objectives, rtol=1e-9)
 
 
 def test_objective_of_refined_networks_has_no_limit(result):
@@ -586,3 +598,32 @@ def test_labels_do_not_leave_the_figure(classifier, result, name):
             assert extent.y0 >= box.y0 - 1
             assert extent.x1 <= box.x1 + 1
             assert extent.y1 <= box.y1 + 1
+
+
+def test_regions_of_data_frames_and_of_missing_entries():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 3))
+    labels = X[:, 0] * X[:, 1] > 0.0
+    X[::7, 0] = X[::5, 2] = np.nan
+    kinds = [*["low"] * 31, *["high"] * 28, None]
+    model = qsdp.QuantizedNetworkClassifier(n_neurons=20, random_state=0, tol=1e-2)
+    make = {"resolution": 12}
+    pandas_frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=pd.Categorical(kinds))
+    polars_frame = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(pl.Series("kind", kinds, dtype=pl.Categorical))
+    for frame in (pandas_frame, polars_frame):
+        display = DecisionRegionDisplay.from_estimator(model.fit(frame, labels), frame, labels, **make)
+        assert display.names == ("a", "b")
+        # The mesh holds the other columns at the median and at the most frequent category.
+        corner = pd.DataFrame({"a": display.xx0[:1, 0], "b": display.xx1[:1, 0]})
+        corner = corner.assign(c=np.nanmedian(X[:, 2]), kind="low")
+        expected = model.predict(corner if frame is pandas_frame else pl.DataFrame(corner.to_dict("list")))
+        assert bool(display.response[0, 0]) == bool(expected[0])
+        # Only the samples that have both values are drawn.
+        drawn = sum(np.isfinite(points.get_offsets().filled(np.nan)).all(axis=1).sum() for points in display.points_)
+        assert drawn == np.isfinite(X[:, 0]).sum()
+    display = DecisionRegionDisplay.from_estimator(model.fit(X, labels), X, labels, **make)
+    width = np.nanmax(X[:, 0]) - np.nanmin(X[:, 0])
+    assert display.xx0.min() == pytest.approx(np.nanmin(X[:, 0]) - 0.1 * width)
+    X[:, 1] = np.nan
+    with pytest.raises(InvalidInputError, match="column 'column 1' of X must have a number to be plotted"):
+        DecisionRegionDisplay.from_estimator(model, X, labels, **make)

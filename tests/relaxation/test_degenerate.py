@@ -1,6 +1,7 @@
 """Data that degenerate: every loss, several outputs and a lift, by each of this package's solvers, against Clarabel."""
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -161,6 +162,18 @@ def test_rows_of_all_sizes_end_with_a_bound(X, loss, solver):
 
 def test_the_remedy_without_beta_is_a_beta() -> None:
     rng = np.random.default_rng(0)
-    problem = qsdp.TrainingProblem(rng.standard_normal((10, 6)), rng.standard_normal(10), beta=0.0)
-    with pytest.warns(qsdp.QSDPWarning, match="valid but loose: take a beta above 0"):
-        assert qsdp.solve_relaxation(problem).lower_bound == pytest.approx(0, abs=1e-9)
+    problem = qsdp.TrainingProblem(rng.standard_normal((30, 3)), rng.standard_normal(30), beta=0.0, loss="absolute")
+    with pytest.warns(qsdp.QSDPWarning, match="with beta=0 a bound takes a dual vector.*choose a beta above 0"):
+        relaxation = qsdp.solve_relaxation(problem)
+    assert 0.0 < relaxation.lower_bound <= relaxation.objective
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
+def test_data_that_are_fitted_exactly_need_no_warning(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    # 21 quadratic functions of 10 rows fit any targets: the optimum is zero, of which no gap is a small share.
+    problem = qsdp.TrainingProblem(rng.standard_normal((10, 6)), rng.standard_normal(10), beta=0.0, loss=loss)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        relaxation = qsdp.solve_relaxation(problem)
+    assert relaxation.lower_bound <= relaxation.objective <= 1e-6

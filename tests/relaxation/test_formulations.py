@@ -1,5 +1,7 @@
 """The programs as CVXPY problems: equivalent forms, independent implementations, size of the problem."""
 
+import re
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -84,10 +86,39 @@ def test_unsolved_formulation_has_no_values():
 
 @pytest.mark.parametrize("build", [qsdp.build_full, qsdp.build_two_block, qsdp.build_polynomial])
 def test_formulations_print_their_variables(build):
-    text = str(build(random_problem(0, 3, 5)))
-    assert "minimize" in text
-    assert "yhat" in text
-    assert "rho" in text
+    built = build(random_problem(0, 3, 5))
+    assert "yhat" in str(built)
+    assert "rho" in str(built)
+
+
+@pytest.mark.parametrize("loss", sorted(SCALAR_LOSSES))
+@pytest.mark.parametrize("build", [qsdp.build_full, qsdp.build_two_block, qsdp.build_polynomial])
+def test_programs_print_names_and_not_the_data(build, loss):
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal((200, 40)), rng.uniform(1.0, 2.0, 200)
+    for activation, levels in ((None, 2), ("relu", 3)):
+        y = np.sign(X[:, 0] * X[:, 1])
+        options = {"loss": loss, "activation": activation, "levels": levels, "sample_weight": weights}
+        built = build(qsdp.TrainingProblem(X, y, beta=0.1, **options))
+        text = str(getattr(built, "problem", built))
+        assert len(text) < 1000
+        assert {"minimize", "yhat", "rho", "X", "y", "weights"} <= set(re.findall("[a-z]+|X", text))
+
+
+def test_formulations_summarise_sizes_and_say_how_to_solve():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12, 4))
+    problem = qsdp.TrainingProblem(X, X[:, :2], beta=0.1)
+    built = {form: qsdp.build_relaxation(problem, form=form) for form in ("full", "two-block")}
+    for form, size in (("full", "2 matrices 8 x 8"), ("two-block", "4 matrices 4 x 4")):
+        text = str(built[form])
+        equations = 2 * (12 + (8 if form == "full" else 4))
+        assert f"{equations} equations; {size} positive semidefinite" in text
+        assert 'problem.solve(solver="SCS")' in text
+        assert len(text) < 600
+        assert len(repr(built[form])) < 100
+        assert f"form={form!r}" in repr(built[form])
+        assert "<table" in built[form]._repr_html_()
 
 
 def test_unknown_names_are_refused():

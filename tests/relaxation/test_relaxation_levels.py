@@ -265,6 +265,41 @@ def test_a_bilinear_problem_of_other_levels_and_matching_beta_keeps_everything()
     assert qsdp.solve_relaxation(moved.problem).objective == pytest.approx(cheaper.objective, rel=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["squared", "hinge", "logistic"])
+@pytest.mark.parametrize("M", [2, 3, 7])
+def test_bilinear_levels_are_the_binary_problem_at_a_smaller_beta(M: int, loss: str) -> None:
+    several, binary = (
+        random_problem(3, 4, 25, loss, beta=beta, levels=levels) for beta, levels in ((0.7, M + 1), (0.7 / M, 2))
+    )
+    relaxed = [qsdp.solve_relaxation(one, tol=1e-6) for one in (several, binary)]
+    # The method's iterates round differently unless M is a power of two.
+    assert relaxed[0].objective == pytest.approx(relaxed[1].objective, rel=1e-10)
+    assert relaxed[0].lower_bound == pytest.approx(relaxed[1].lower_bound, rel=1e-10)
+    proven = [qsdp.column_generation(one, tol=1e-6) for one in (several, binary)]
+    assert np.all(np.abs(proven[0].network.U) == M)
+    assert proven[0].objective == pytest.approx(proven[1].objective, rel=1e-12)
+    assert proven[0].lower_bound == pytest.approx(proven[1].lower_bound, rel=1e-12)
+    # The network of one is M times that of the other, with the same objective and certificate.
+    small = proven[1].network
+    large = qsdp.BilinearNetwork(M * small.U, M * small.V, small.alpha / M**2, levels=M + 1)
+    assert several.objective(large) == pytest.approx(binary.objective(small), rel=1e-13)
+    bounds = [qsdp.certify(*pair, bound_type="exact").lower_bound for pair in ((large, several), (small, binary))]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("M", [2, 3])
+def test_levels_of_a_lift_are_larger_columns_and_not_a_smaller_beta(M: int) -> None:
+    several = random_problem(3, 3, 25, beta=0.7, levels=M + 1, activation="relu_like")
+    price = 0.7 * several.dimension / (several.n_features + 1)
+    options = {"activation": several.activation}
+    scaled = qsdp.TrainingProblem(M * several.X, several.y, beta=price, **options)
+    smaller = qsdp.TrainingProblem(several.X, several.y, beta=0.7 / M, **options)
+    optimum, same, other = (qsdp.column_generation(one, tol=1e-9) for one in (several, scaled, smaller))
+    assert np.all(np.abs(optimum.network.U[:, :-1]) == M)
+    assert optimum.objective == pytest.approx(same.objective, rel=1e-10)
+    assert abs(optimum.objective - other.objective) > 1e-3 * other.objective
+
+
 @pytest.mark.parametrize("bad", [1, 129, 0, 2.5, "3", True, 2.0])
 def test_bad_levels_are_refused(bad: Any) -> None:
     relaxation = qsdp.solve_relaxation(random_problem(6, 3, 15))

@@ -385,7 +385,12 @@ def test_extreme_prices(loss, beta):
         assert relaxation.relative_gap <= 1e-6
     if beta == 0.0:
         assert told[-1].objective < 0.7 * told[0].objective
-        assert relaxation.lower_bound < 1e-6 * told[0].objective + 1e-9
+        least = global_optimum(problem).upper
+        assert relaxation.lower_bound <= least * (1.0 + 1e-9)
+        # Losses with kinks are bounded if the method stops close enough, and the cross-entropy if no probability is
+        # nearly zero.
+        exempt = problem.loss.coupled or not problem.loss.smooth
+        assert relaxation.lower_bound >= least * (1.0 - 1e-6) or exempt
 
 
 def test_auto_turns_to_splitting_where_the_other_method_stalls():
@@ -393,7 +398,10 @@ def test_auto_turns_to_splitting_where_the_other_method_stalls():
     problem = qsdp.TrainingProblem(X * [1e-6, 1.0, 1e3, 1e6], y, beta=0.1)
     # Terms of 1e12 cancel in the dual matrix: the solver ends at a gap of 1.5 percent, and the allowance of the bound
     # for the rounding of these terms, there and where the bound is checked (`feasible_scale`), adds 3.6.
-    with pytest.warns(qsdp.QSDPWarning, match="solver 'splitting' .*valid but loose"):
+    with pytest.warns(
+        qsdp.QSDPWarning,
+        match=r"lower bound is valid .*: the columns of X differ in scale by a factor of \d+",
+    ):
         relaxation = qsdp.solve_relaxation(problem, tol=1e-4)
     assert relaxation.solver == "splitting"
     assert relaxation.relative_gap < 6.4e-2

@@ -37,13 +37,13 @@ def network(m: int, d: int, outputs: int | None, activation: object = None, seed
 @pytest.mark.parametrize(("count", "floats", "memory"), [(10, 3, 9), (10, 3, 1), (1, 5, 100), (9, 0, 4), (12, 2, 8)])
 def test_blocks_cover_everything_once(count, floats, memory, monkeypatch):
     monkeypatch.setattr(parallel, "WORK_FLOATS", memory)
-    slices = list(parallel.blocks(count, floats))
+    slices = list(parallel.chunks(count, floats))
     assert [i for one in slices for i in range(count)[one]] == list(range(count))
     assert all((one.stop - one.start) * floats <= memory or one.stop - one.start == 1 for one in slices)
 
 
 def test_no_blocks_of_nothing():
-    assert list(parallel.blocks(0, 3)) == []
+    assert list(parallel.chunks(0, 3)) == []
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])

@@ -15,10 +15,9 @@ from qsdp._utils import bars
 from qsdp._utils.bars import Bars
 from qsdp._utils.parallel import CountedParallel
 from qsdp._utils.progress import SILENT, Stages, _share, progress
-from qsdp.baselines import BackpropClassifier, TrainedLayer, quantize_layers
+from qsdp.baselines import TrainedLayer, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
-from qsdp.model_selection import ValidationSearch
 from qsdp.refinement.fixed_width import train_fixed_width
 from qsdp.relaxation.incumbent import Progress as Told
 
@@ -132,12 +131,6 @@ LONG = {
     "layers": (
         lambda **show: quantize_layers([TrainedLayer(FORM)], X, 20, random_state=0, **show),
         ["layers", "solve", "shape", "sample", "certify"], "",
-    ),
-    "search": (
-        lambda **show: ValidationSearch(
-            BackpropClassifier(3, n_epochs=2), {"beta": [0.1, 1.0]}, random_state=0, **show
-        ).fit(X, np.sign(Y)),
-        ["search"], "2 candidates",
     ),
 }  # fmt: skip
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import Claim, paired_claim
+from benchmarks.experiments import _bits as sizes
 from benchmarks.experiments._common import TARGET, Records, by, grouped, timed, unfolded, where
 from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy._models import (
@@ -23,11 +25,10 @@ from benchmarks.experiments.accuracy._models import (
     relaxed_forms,
     trees,
 )
+from benchmarks.experiments.accuracy._rounding import PRECISIONS
 from qsdp import QuantizedNetworkClassifier
-from qsdp.bench import Claim, Table, paired_claim
-from qsdp.bench._grid import BUDGET, InteriorSearch
-from qsdp.bench.uci import bits as sizes
-from qsdp.bench.uci.rounding import PRECISIONS
+from qsdp.baselines._budget import BUDGET, InteriorSearch
+from qsdp.bench import Table
 
 DEFAULT, TRAINED = "default", "straight-through"
 

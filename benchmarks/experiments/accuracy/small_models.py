@@ -4,6 +4,12 @@ The sets, splits, validation folds and standardised columns are those of the UCI
 `QuantizedNetworkClassifier()`, whose encoding is "auto", the same with `encoding="standard"` (other parameters are
 defaults), and networks of other sizes drawn from their solutions. The rivals are in `_models.py`; `qsdp.bench.uci.bits`
 defines the bits of a model.
+
+Series: "default" is encoding "auto", "standard" the other encoding; with a number, its networks of as many neurons per
+output; "relaxed", the quadratic form of its relaxation; "i bits", a model rounded to i bits. No constant column is
+appended to the inputs of our classifiers, whose default activation has a constant part. Betas are "auto", chosen on the
+validation folds, as are the hyper-parameters of all rivals. Splits are stratified, 80/20, ten of small sets, three of
+large ones, one of "adult". Seconds are CPU time of one thread, of the fit with its choices.
 """
 
 from __future__ import annotations
@@ -13,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import REPETITIONS, Claim, exact, paired_claim
+from benchmarks.experiments import _bits as sizes
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import (
     TARGET,
@@ -27,8 +35,8 @@ from benchmarks.experiments._common import (
 from benchmarks.experiments._summary import summary
 from benchmarks.experiments.accuracy._equal_bits import rounded
 from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
-from qsdp.bench import REPETITIONS, Claim, Record, Table, exact, paired_claim
-from qsdp.bench.uci import bits as sizes
+from benchmarks.versions import ESTIMATORS
+from qsdp.bench import Record, Table
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
 
@@ -213,6 +221,8 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
     return "\n".join(rows)
 
 
+#: Methods of which records name the versions.
+MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(
     __name__,
     "Accuracy against bits",

@@ -1,10 +1,48 @@
 """The UCI suite of the package, `qsdp bench --suite uci`, whose results are stored here."""
 
+from benchmarks._report import Study
+from benchmarks._verdicts import Claim, exact, not_measured, paired_claim
 from benchmarks.experiments._common import Records, kilobits, table_row
-from qsdp.bench.uci import EXPERIMENT
-from qsdp.bench.uci.report import shared_splits
+from benchmarks.versions import ESTIMATORS, versions_of
+from qsdp.bench.uci import EXPERIMENT as SUITE
+from qsdp.bench.uci.report import means, shared_splits
 
 __all__ = ["EXPERIMENT", "quotes"]
+
+_PAPER, _BEYOND = "Bartan, Pilanci, Figure", "Beyond Bartan, Pilanci"
+_TRAINED = "trained by backpropagation and then quantized"
+_MATCHED = "networks trained in float and matched by polished ones"
+_HIGHER = "have a higher test accuracy than"
+_POLISHED = f"polished networks of 250 neurons {_HIGHER}"
+#: Source, method with the claimed higher test accuracy, method it is compared with, and the claim.
+_PAIRS = (
+    (f"{_PAPER}s 2, 3 and 5", "qsdp-250", "backprop-rounded", f"sampled networks {_HIGHER} networks {_TRAINED}"),
+    (f"{_PAPER} 6", "qsdp-250", "relu-rounded", f"sampled networks {_HIGHER} ReLU networks {_TRAINED}"),
+    (_BEYOND, "backprop-matched", "straight-through", f"{_MATCHED} {_HIGHER} straight-through ones"),
+    (_BEYOND, "qsdp-polish", "straight-through-refitted", f"{_POLISHED} straight-through ones, refitted"),
+    (_BEYOND, "qsdp-polish", "logistic-rounded", f"{_POLISHED} logistic regression of 8 bits a weight"),
+    (_BEYOND, "qsdp-polish", "tree", f"{_POLISHED} a decision tree"),
+)
+
+
+def claims(records: Records) -> list[Claim]:
+    """Return the claims with their verdicts."""
+    certified = [record.measured for record in records if record.measured["lower_bound"] is not None]
+    holds = [one["lower_bound"] <= one["objective"] * (1.0 + 1e-9) for one in certified]
+    statement = "the relaxation bounds the training objective of every quantized network from below."
+    bound = exact("Theory: Bartan, Pilanci, section 3 (on the suite)", statement, holds)
+    return [bound, *(_pair_claim(records, *pair) for pair in _PAIRS)]
+
+
+def _pair_claim(records: Records, source: str, ours: str, theirs: str, words: str) -> Claim:
+    """Compare two methods on the splits with measurements of both."""
+    methods, splits = shared_splits([record for record in records if record.case["method"] in {ours, theirs}])
+    statement = f"{words}; here on the sets of the suite."
+    if len(methods) < 2:
+        return not_measured(source, statement, f"{ours} and {theirs} have no set in common")
+    first, second = (means(splits, name, lambda one: one["test"]) for name in (ours, theirs))
+    return paired_claim(source, statement, first, second, names=(ours, theirs))
+
 
 #: Methods in the README's row, and their names there.
 QUOTED = {
@@ -35,3 +73,6 @@ def quotes(records: Records) -> dict[str, str]:
     )
     what = f"{numbers}, 250 neurons of ±1 weights, mean test accuracy and bits"
     return {"methods": table_row(what, "; ".join(cells))}
+
+
+EXPERIMENT = Study(**{**vars(SUITE), "methods": versions_of(*ESTIMATORS, "distillation", "backprop"), "claims": claims})

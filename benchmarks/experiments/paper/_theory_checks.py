@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigvalsh, svdvals
+from scipy.linalg import eigvalsh, orth, svdvals
 
 import qsdp
 from qsdp.column_generation import column_generation
@@ -22,11 +23,15 @@ ACTIVATIONS: dict[str, tuple[float, float, float]] = {
 
 
 def reduction(case: dict[str, Any]) -> dict[str, Any]:
-    """Compare the predictions of networks before and after mapping them by Theorem 1 and Appendix C."""
+    """Compare the predictions of networks before and after mapping them by Theorem 1 and Appendix C.
+
+    `values` counts the different first-layer weights of the mapped networks; `outside` is how far the bilinear networks
+    are from the span of all neurons of M + 1 levels.
+    """
     rng = np.random.default_rng(case["seed"])
     levels, activation, m, d = case["levels"], ACTIVATIONS[case["activation"]], 20, 5
     lifted = activation != ACTIVATIONS["quadratic"]
-    forth, back, printed, neurons = [], [], [], []
+    forth, back, printed, neurons, counts, outside = [], [], [], [], [], []
     for _ in range(case["networks"]):
         X, alpha = rng.standard_normal((50, d)), rng.standard_normal(m)
         weights = rng.integers(0, levels, (3, m, d)) * 2 - (levels - 1)
@@ -38,6 +43,8 @@ def reduction(case: dict[str, Any]) -> dict[str, Any]:
         mapped = bilinear.to_polynomial("3m")
         back.append(_distance(mapped.predict(X), bilinear.predict(X)))
         neurons.append(mapped.n_neurons / m)
+        counts.append(len(np.unique(mapped.Q)))
+        outside.append(_distance_from_span(bilinear.predict(X), X, levels, activation))
         if levels == 2:
             # The appendix states the coefficients for neurons whose last entries are one.
             signs = last[0] * last[1] if lifted else np.ones((m, 1))
@@ -45,7 +52,26 @@ def reduction(case: dict[str, Any]) -> dict[str, Any]:
             rows, weight = np.vstack([(u + v) // 2, u, v]), alpha * signs[:, 0]
             plain = qsdp.PolynomialNetwork(rows, np.concatenate([weight, -weight, -weight]), activation)
             printed.append(_distance(plain.predict(X), bilinear.predict(X)))
-    return {"forth": max(forth), "back": max(back), "neurons": max(neurons), "printed": _median(printed)}
+    return {
+        "forth": max(forth),
+        "back": max(back),
+        "neurons": max(neurons),
+        "values": max(counts),
+        "outside": max(outside),
+        "printed": _median(printed),
+    }
+
+
+def optima(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the optimum of (24) beside that of (12), both proven, for sigma = t^2 on Gaussian data."""
+    rng = np.random.default_rng(case["seed"])
+    X, y = rng.standard_normal((case["n"], case["d"])), 2.0 * rng.standard_normal(case["n"])
+    problem = qsdp.TrainingProblem(X, y, beta=case["beta"], activation="quadratic", levels=case["levels"])
+    measured: dict[str, Any] = {}
+    for name in ("bilinear", "polynomial"):
+        certificate = column_generation(problem, neurons=name, tol=1e-8, random_state=0, time_limit=20.0).certificate
+        measured[name] = {"optimum": certificate.objective, "bound": certificate.lower_bound}
+    return measured
 
 
 def shaping(case: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +169,13 @@ def _distance(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.abs(first - second).max() / np.abs(second).max())
 
 
+def _distance_from_span(values: np.ndarray, X: np.ndarray, levels: int, activation: tuple[float, ...]) -> float:
+    """Return the relative distance of values from the span of sigma(X q) over all q of the levels."""
+    grid = np.array(list(itertools.product(range(1 - levels, levels, 2), repeat=X.shape[1])), dtype=float)
+    basis = orth(np.polyval(activation, X @ grid.T))
+    return float(np.linalg.norm(values - basis @ (basis.T @ values)) / np.linalg.norm(values))
+
+
 def _norm(matrix: np.ndarray) -> float:
     return float(svdvals(matrix)[0])
 
@@ -153,6 +186,7 @@ def _median(numbers: list[float]) -> float | None:
 
 CHECKS = {
     "reduction": reduction,
+    "optima": optima,
     "shaping": shaping,
     "concentration": concentration,
     "constants": constants,

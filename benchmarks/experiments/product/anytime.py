@@ -12,6 +12,9 @@ column and 26 outputs; and MNIST pooled to 14 x 14 pixels, ten outputs. Betas ar
 Cutting planes: column generation with default settings, and without cuts, on problems whose relaxation is far below
 every network: planted targets with noise, labels of smooth curves (neighbouring inputs are correlated, as in sonar
 echoes), ionosphere and spambase. A curve's bounds are proven at their times; objectives are of the restricted problem.
+
+Series are the solvers "auto", "interior", "splitting" and "low-rank", the networks, and column generation with and
+without cuts. Letters, pooled images and the problems of cutting planes have a constant column. All rows train.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ from unittest import mock
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments import draw
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, grouped, timed, where
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, processor_clock
-from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.cuts import CuttingPlanes
 
@@ -278,4 +281,6 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "processor seconds", "certified gap", "xy", height=3.0)
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "encoding")
 EXPERIMENT = experiment_in(__name__, "At any time", "Targets of the package: something usable in time, stronger bounds")

@@ -13,6 +13,8 @@ One thread; seconds are CPU time, of the fastest of several calls. The networks 
                          the proven bound needs, g++ compiles it; outputs are compared for 1000 inputs
     encrypted            TenSEAL evaluates one input at a time: medians, bytes, and errors beside their worst-case
                          bound
+
+No column is appended, and nothing is trained, so there is no beta.
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
 from benchmarks.experiments._process import installed
-from qsdp.bench import Claim, exact
+from benchmarks.versions import ESTIMATORS
 from qsdp.export import EncryptedClient, encrypted, onnx_inputs, to_onnx, to_qonnx
 
 COLUMNS, NEURONS = 30, (100, 500, 2500)
@@ -286,4 +289,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Models where they run", "Targets of the package: exported models")

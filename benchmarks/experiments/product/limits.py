@@ -7,6 +7,8 @@ The data are random, with n rows and d columns. Every case runs in its own proce
     memory   peak of resident memory, counted from when the data are in memory: of a relaxation with a time limit of
              ten seconds, a network of 100 neurons and its certificate, or of another function on a random network of
              100 neurons with the same limit
+
+Series are the calls, named by function and option. No column is appended; betas are 1 to 1000, as the tables show.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
-from qsdp.bench import Claim, exact
 from qsdp.relaxation.memory import least_memory
 
 LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
@@ -204,4 +206,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "certificates")
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package")

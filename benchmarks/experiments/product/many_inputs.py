@@ -15,6 +15,8 @@ which is not timed. Every case runs in its own process; its peak memory includes
                 serves every class, with 64-bit weights). The network of all pixels starts from the pooled one, with
                 the weight of a 2 x 2 block for each of its pixels, and is polished further. The number of sweeps is
                 fixed, not the time, so that load on the machine changes no result; seconds are CPU time.
+
+Only pooled images have a column of ones.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, table_row, timed, where
 from benchmarks.experiments._data import images, pooled, targets_of, with_constant
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps
-from qsdp.bench import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.reductions import Reductions
@@ -260,4 +262,6 @@ def quotes(records: Records) -> dict[str, str]:
     return found
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation", "sampling", "refinement", "encoding")
 EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

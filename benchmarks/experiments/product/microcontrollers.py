@@ -6,6 +6,10 @@ floating-point unit (arm-none-eabi-gcc -Os, qemu-system-arm: instructions). Flas
 firmware, with floating-point routines, minus those of firmware that predicts nothing. Classes on the device are
 compared with the model's. Requires m2cgen, emlearn and Debian's gcc-avr avr-libc simavr gcc-arm-none-eabi
 libnewlib-arm-none-eabi qemu-system-arm.
+
+Series are named by model, exporter and width of the integer columns. Each set has one split. No constant column is
+appended to the inputs of our classifiers, whose default activation has a constant part; betas are "auto". There are no
+seconds: cycles and instructions per row take their place.
 """
 
 from __future__ import annotations
@@ -26,10 +30,11 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 import qsdp
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid
 from benchmarks.experiments._data import Split
 from benchmarks.experiments._process import installed
-from qsdp.bench import Claim, exact
+from benchmarks.versions import ESTIMATORS
 from qsdp.export import to_c
 
 PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
@@ -219,4 +224,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Code for microcontrollers", "Targets of the package: exported models")

@@ -2,6 +2,10 @@
 
 One case trains 25 starts of one network (five on all images) as one batched computation, for the largest number of
 epochs. Scores after 5, 10 and 20 epochs come from the same runs.
+
+Series are the output layers "linear", "qnn" and "rpqnn" after a hidden layer of sigmoids, started by fan-in or with
+deviation 0.01. The training images are drawn from MNIST, all 10000 test images are predicted, pixels are in [0, 1].
+There are biases and no other constant column, and no penalty. No seconds are shown.
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._verdicts import REPETITIONS, Claim, compare, judged, within
 from benchmarks.experiments._common import Records, experiment_in, grid, over_sets
 from benchmarks.experiments._data import images
 from benchmarks.experiments.quadratic.nonlinear_cluster import train_starts
 from qsdp.baselines.quadratic import QuadraticNetworkClassifier
-from qsdp.bench import REPETITIONS, Claim, Record, compare, judged, within
+from qsdp.bench import Record
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 HEADS = ("linear", "qnn", "rpqnn")
@@ -134,4 +139,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
+#: Methods of which records name the versions.
+MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

@@ -11,6 +11,8 @@ wall clock on an idle machine. One-thread solvers are the mixing method (coordin
 method of SDPLR (low-rank factors, an augmented Lagrangian and SciPy's L-BFGS), both written in NumPy in `_peers.py`,
 and the conic solvers through CVXPY on the dual program, which has n variables. Each process has 150 seconds of CPU time
 and is stopped after that.
+
+Series are the solvers. Matrices of graphs have no rows to split, no columns to append and no beta.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, small, table_row, where
 from benchmarks.experiments._process import available_gib, in_own_process, processor_clock
 from benchmarks.experiments.solvers._peers import climbed, inner, inner_cutnorm, missing
 from benchmarks.experiments.solvers.solvers import LEVEL, LIMIT, PATIENCE, THREADS, faster_claim, intervals_claim
-from qsdp.bench import Claim, exact
 
 GRAPHS = ("mcp100", "mcp124-1", "G1")
 SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")
@@ -172,4 +174,6 @@ def quotes(records: Records) -> dict[str, str]:
     return {"graph": table_row(what, f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}")}
 
 
+#: Methods of which records name the versions.
+MEASURED = ("relaxation",)
 EXPERIMENT = experiment_in(__name__, "Bounds of quadratic forms over sign vectors", "Targets of the package")

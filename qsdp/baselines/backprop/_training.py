@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._estimator import CheckedSettings, checked
 from qsdp.baselines._history import Callback, History, train_epochs
@@ -271,7 +271,7 @@ class GradientTraining(ABC):
             layers = self.layers()
             penalty = float(self.penalty(*layers)) * self.units.factor
             width = self.values_a_neuron * self.m
-            parts = [self.outputs(self._X[rows], *layers).cpu().numpy() for rows in blocks(len(self._X), width)]
+            parts = [self.outputs(self._X[rows], *layers).cpu().numpy() for rows in chunks(len(self._X), width)]
         return np.concatenate(parts).astype(np.float64), penalty
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Rows, Summarized, Summary, format_count
 from qsdp._utils.validation import (
     FloatArray,
@@ -65,7 +65,7 @@ class TwoLayerNetwork(Summarized, ReadOnlyArrays, ABC):
         """Return the outputs of shape (n,) or (n, C); work memory does not depend on n."""
         X = check_matrix("X", X, n_columns=self.n_inputs)
         outputs = np.empty((len(X), *self.alpha.shape[1:]))
-        for rows in blocks(len(X), max(self.n_inputs, 2 * self.n_neurons)):
+        for rows in chunks(len(X), max(self.n_inputs, 2 * self.n_neurons)):
             outputs[rows] = self._outputs(X[rows])
         return outputs
 

@@ -18,7 +18,7 @@ from qsdp._utils.validation import (
     check_numbers,
     own,
 )
-from qsdp.activations import relu
+from qsdp.baselines._activations import relu
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, TrainedLayer

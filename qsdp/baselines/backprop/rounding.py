@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.parallel import blocks
+from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
 from qsdp.problem import check_levels
@@ -93,7 +93,7 @@ def round_to_levels(W: Any, levels: int = 2, *, scale: str = "neuron") -> Roundi
     unit = float(np.abs(rows).max()) or 1.0
     sizes = np.abs(rows) / unit
     levels_of, scales = np.empty(rows.shape, dtype=np.int8), np.empty(len(rows))
-    for some in blocks(len(rows), rows.shape[1] * max(1, M // 2)):
+    for some in chunks(len(rows), rows.shape[1] * max(1, M // 2)):
         levels_of[some], scales[some] = _nearest(sizes[some], M)
     left = float(np.linalg.norm(sizes - scales[:, None] * levels_of))
     whole = float(np.linalg.norm(sizes))

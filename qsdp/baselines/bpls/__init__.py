@@ -7,7 +7,7 @@ Networks", arXiv:2401.06699, 2024; with repairs where the printed algorithms are
 
 from __future__ import annotations
 
-from qsdp.activations import (
+from qsdp.baselines._activations import (
     ELU,
     INVERTIBLE,
     Identity,

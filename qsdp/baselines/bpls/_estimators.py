@@ -10,7 +10,7 @@ import numpy as np
 
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
-from qsdp.activations import Identity, InvertibleActivation, Softmax, get_invertible
+from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
 from qsdp.baselines._estimator import (
     Baseline,
     BaselineClassifier,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.activations import InvertibleActivation
+from qsdp.baselines._activations import InvertibleActivation
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.lifting import append_constant
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers
-from qsdp.activations import Activation, get_differentiable
+from qsdp.baselines._activations import Activation, get_differentiable
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.quadratic.families import Evaluated, Family, get_family
 from qsdp.baselines.quadratic.maps import Parameters, check_symmetric

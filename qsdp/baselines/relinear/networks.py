@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
-from qsdp.activations import Identity, get_differentiable
+from qsdp.baselines._activations import Identity, get_differentiable
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
 from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError, InvalidTypeError

@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
-from qsdp.activations import DIFFERENTIABLE, Identity, InvertibleActivation, Softmax, get_differentiable, get_invertible
+from qsdp.baselines._activations import (
+    DIFFERENTIABLE,
+    Identity,
+    InvertibleActivation,
+    Softmax,
+    get_differentiable,
+    get_invertible,
+)
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, check_hidden, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer

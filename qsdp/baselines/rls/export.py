@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from qsdp._utils.validation import FloatArray
-from qsdp.activations import DIFFERENTIABLE
+from qsdp.baselines._activations import DIFFERENTIABLE
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.baselines.rls._collector import forward_inputs
 from qsdp.baselines.rls._maps import LayerMaps, excluded_names, layers_of

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.linalg import get_blas_funcs
 
 from qsdp._utils.validation import warn
-from qsdp.activations import DIFFERENTIABLE
+from qsdp.baselines._activations import DIFFERENTIABLE
 from qsdp.baselines._history import DivergedError
 from qsdp.baselines.rls._settings import RLSSettings
 from qsdp.losses import LOSSES

@@ -86,7 +86,9 @@ class RLS(torch.optim.Optimizer):
     Notes
     -----
     Zhang, Song, Zhou, Ou, Deng, Yang: Revisiting recursive least squares for training deep neural networks (2021),
-    algorithms 1-3 and section V. With ``ratio=0`` this is `torch.optim.SGD`.
+    algorithms 1-3 and section V. With ``ratio=0`` this is `torch.optim.SGD`. For `forgetting` below 1, the default
+    ``trace_guard=True`` changes the printed update: P is scaled before a step whenever its mean eigenvalue exceeds
+    `initial_inverse`. ``trace_guard=False`` is the update as printed.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench._grid import Folds, InteriorSearch
+from qsdp.baselines._budget import Folds, InteriorSearch
 from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, plain_bits, tree_bits
 from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.bench.uci.rounding import PRECISION, RoundedLogistic
@@ -29,11 +29,11 @@ from qsdp.bench.uci.trained import (
     StraightThrough,
 )
 from qsdp.certificates import Certificate
-from qsdp.distributed import Rows
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
 from qsdp.result import QSDPResult
+from qsdp.statistics.collections import Rows
 
 __all__ = ["METHODS", "UCIMethod"]
 

@@ -1,4 +1,4 @@
-"""Tables, ranks and claims computed from the measurements."""
+"""Tables and ranks computed from the measurements."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scipy import stats
 
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._experiment import Record, Table
-from qsdp.bench._verdicts import Claim, exact, holm, not_measured, paired_claim, percent
+from qsdp.bench._report import holm, percent
 from qsdp.bench.uci.data import SETS
 from qsdp.bench.uci.methods import METHODS
 
-__all__ = ["claims", "shared_splits", "tables"]
+__all__ = ["means", "shared_splits", "tables"]
 
 Records = Sequence[Record]
 #: Measurements of one method; `Splits` has those of every method, by set and seed.
@@ -27,20 +27,6 @@ _COSTS: tuple[Callable[[Measured], float], ...] = (
     lambda one: float(one["bits"]),
     lambda one: float(one["fit_cpu_seconds"]),
     lambda one: 1e6 * float(one["predict_seconds"]) / int(one["n_test"]),
-)
-_PAPER, _BEYOND = "Bartan, Pilanci, Figure", "Beyond Bartan, Pilanci"
-_TRAINED = "trained by backpropagation and then quantized"
-_MATCHED = "networks trained in float and matched by polished ones"
-_HIGHER = "have a higher test accuracy than"
-_POLISHED = f"polished networks of 250 neurons {_HIGHER}"
-#: Source, method with the claimed higher test accuracy, method it is compared with, and the claim.
-_PAIRS = (
-    (f"{_PAPER}s 2, 3 and 5", "qsdp-250", "backprop-rounded", f"sampled networks {_HIGHER} networks {_TRAINED}"),
-    (f"{_PAPER} 6", "qsdp-250", "relu-rounded", f"sampled networks {_HIGHER} ReLU networks {_TRAINED}"),
-    (_BEYOND, "backprop-matched", "straight-through", f"{_MATCHED} {_HIGHER} straight-through ones"),
-    (_BEYOND, "qsdp-polish", "straight-through-refitted", f"{_POLISHED} straight-through ones, refitted"),
-    (_BEYOND, "qsdp-polish", "logistic-rounded", f"{_POLISHED} logistic regression of 8 bits a weight"),
-    (_BEYOND, "qsdp-polish", "tree", f"{_POLISHED} a decision tree"),
 )
 
 
@@ -57,15 +43,6 @@ def tables(records: Records) -> list[Table]:
     ]  # fmt: skip
 
 
-def claims(records: Records) -> list[Claim]:
-    """Return the claims with their verdicts."""
-    certified = [record.measured for record in records if record.measured["lower_bound"] is not None]
-    holds = [one["lower_bound"] <= one["objective"] * (1.0 + 1e-9) for one in certified]
-    statement = "the relaxation bounds the training objective of every quantized network from below."
-    bound = exact("Theory: Bartan, Pilanci, section 3 (on the suite)", statement, holds)
-    return [bound, *(_pair_claim(records, *pair) for pair in _PAIRS)]
-
-
 def shared_splits(records: Records) -> tuple[list[str], Splits]:
     """Return the methods that have records, and the splits that all of them have, in the suite's order of sets."""
     splits: Splits = {}
@@ -75,7 +52,7 @@ def shared_splits(records: Records) -> tuple[list[str], Splits]:
     return methods, {split: found for split, found in splits.items() if len(found) == len(methods)}
 
 
-def _means(splits: Splits, method: str, what: Callable[[Measured], float]) -> dict[str, float]:
+def means(splits: Splits, method: str, what: Callable[[Measured], float]) -> dict[str, float]:
     """Return the mean of a measurement over the splits of each set."""
     values: dict[str, list[float]] = {}
     for (name, _), found in splits.items():
@@ -84,27 +61,17 @@ def _means(splits: Splits, method: str, what: Callable[[Measured], float]) -> di
     return {name: round(float(np.mean(own)), 12) for name, own in values.items()}
 
 
-def _pair_claim(records: Records, source: str, ours: str, theirs: str, words: str) -> Claim:
-    """Compare two methods on the splits with measurements of both."""
-    methods, splits = shared_splits([record for record in records if record.case["method"] in {ours, theirs}])
-    statement = f"{words}; here on the sets of the suite."
-    if len(methods) < 2:
-        return not_measured(source, statement, f"{ours} and {theirs} have no set in common")
-    first, second = (_means(splits, name, lambda one: one["test"]) for name in (ours, theirs))
-    return paired_claim(source, statement, first, second, names=(ours, theirs))
-
-
 def _summary(records: Records) -> Table:
     """Return the table of mean ranks, accuracies and costs of the methods over their common splits."""
     methods, splits = shared_splits(records)
-    scores = {name: np.array(list(_means(splits, name, lambda one: one["test"]).values())) for name in methods}
+    scores = {name: np.array(list(means(splits, name, lambda one: one["test"]).values())) for name in methods}
     sets = list(dict.fromkeys(name for name, _ in splits))
     ranks: dict[str, float] = {}
     p_values: dict[str, float] = {}
     reference = "one"
     if len(methods) > 1 and len(sets) > 1:
-        means = stats.rankdata([-scores[name] for name in methods], axis=0).mean(axis=1)
-        ranks = dict(zip(methods, means.tolist(), strict=True))
+        mean_ranks = stats.rankdata([-scores[name] for name in methods], axis=0).mean(axis=1)
+        ranks = dict(zip(methods, mean_ranks.tolist(), strict=True))
         # The reference is the best of qsdp's methods, if there are any, else the best of all.
         reference = min(ranks, key=lambda name: (not name.startswith("qsdp"), ranks[name]))
         others = [name for name in methods if name != reference]
@@ -112,7 +79,7 @@ def _summary(records: Records) -> Table:
         p_values = dict(zip(others, adjusted, strict=True))
     rows = []
     for name in sorted(methods, key=lambda method: ranks.get(method, 0.0)):
-        costs = [list(_means(splits, name, what).values()) for what in _COSTS]
+        costs = [list(means(splits, name, what).values()) for what in _COSTS]
         geometric = [float(stats.gmean(np.maximum(one, 1e-12))) if one else None for one in costs]
         gaps = [found[name]["relative_gap"] for found in splits.values()]
         accuracy = 100.0 * scores[name].mean() if splits else None

@@ -14,7 +14,7 @@ from qsdp._utils.validation import check_choice, check_integer
 from qsdp.bench._experiment import Case, Experiment
 from qsdp.bench.uci.data import LARGE, SETS, prepare, split_cases, validation_splits
 from qsdp.bench.uci.methods import METHODS
-from qsdp.bench.uci.report import claims, tables
+from qsdp.bench.uci.report import tables
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["EXPERIMENT", "N_SEEDS", "run", "uci_experiment"]
@@ -30,7 +30,8 @@ _PROTOCOL = (
     "accuracy inside the training part, on the same folds for all methods (five up to 500 rows, three up to 2000, "
     "beyond that one held-out fifth); then a fit to the whole training part. Betas of the relaxation: nine, down to a "
     "ten-thousandth of the largest useful one; learning rates and beta of trained networks: three times three, and "
-    "more where the best lies at an edge. Test rows play no part. One thread. The certificate bounds the training "
+    "more where the best lies at an edge. Test rows play no part. Series are the methods by name; bilinear networks "
+    "have a constant column. Seconds of fits are CPU time of one thread. The certificate bounds the training "
     "objective of every network with the same levels, beta and loss; for trained networks it is made afterwards, "
     "outside their time. Real numbers count 32 bits and thresholds of trees 16, levels the logarithm of their number, "
     "a column of a split that of the number of columns, the shape of a tree a bit a node; means and deviations of "
@@ -106,9 +107,8 @@ def uci_experiment(
         cases=cases,
         run=run,
         tables=tables,
-        claims=claims,
         version=2,
-        extra={"Protocol": _PROTOCOL},
+        description=_PROTOCOL,
     )
 
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from qsdp import baselines
 from qsdp._utils.validation import FloatArray
-from qsdp.bench._grid import BUDGET, Budget
+from qsdp.baselines._budget import BUDGET, Budget
 from qsdp.bench.uci.bits import REAL, plain_bits
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill

@@ -21,25 +21,25 @@ ENCODINGS = {
 
 def encode_features(spec: UCISpec, rows: ParsedRows, encoding: str) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the feature matrix and the names of its columns."""
-    blocks: list[FloatArray] = []
+    encoded: list[FloatArray] = []
     names: list[str] = []
     for feature in spec.features:
         fields = rows.columns[feature]
         if feature not in spec.categorical:
             numbers = np.array([_number(rows, feature, index) for index in range(len(fields))])
-            blocks.append(np.where(np.isnan(numbers), np.nanmedian(numbers), numbers))
+            encoded.append(np.where(np.isnan(numbers), np.nanmedian(numbers), numbers))
             names.append(feature)
             continue
         values = sorted(set(fields))
         rank = {value: position for position, value in enumerate(values)}
         ranks = np.array([rank[value] for value in fields])
         if encoding == "rank":
-            blocks.append(ranks.astype(np.float64))
+            encoded.append(ranks.astype(np.float64))
             names.append(feature)
         else:
-            blocks.append(np.eye(len(values))[ranks])
+            encoded.append(np.eye(len(values))[ranks])
             names.extend(f"{feature}={value}" for value in values)
-    return np.column_stack(blocks), tuple(names)
+    return np.column_stack(encoded), tuple(names)
 
 
 def encode_target(spec: UCISpec, rows: ParsedRows) -> AnyArray:

@@ -13,7 +13,8 @@ from unittest.mock import patch
 import pytest
 
 import qsdp
-from qsdp.bench import Claim, Record, Results, run_experiment
+from benchmarks._verdicts import Claim
+from qsdp.bench import Record, Results, run_experiment
 from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
 

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from quadratic_reference import Counted, LoopLayer, TorchNetwork, counted, plain, random_layer, random_network, since
 
-from qsdp.baselines.quadratic import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
-from qsdp.baselines.quadratic.maps import COUPLINGS
-from qsdp.exceptions import InvalidInputError
-from qsdp.quadratic_theory import (
+from benchmarks.quadratic_theory import (
     count_cached,
     count_operations,
     count_parameters,
@@ -18,6 +15,9 @@ from qsdp.quadratic_theory import (
     printed_extra_operations,
     printed_total_operations,
 )
+from qsdp.baselines.quadratic import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
+from qsdp.baselines.quadratic.maps import COUPLINGS
+from qsdp.exceptions import InvalidInputError
 
 BCE = LOSSES["binary_cross_entropy"]
 

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
+from benchmarks.quadratic_theory import classify_conic
 from qsdp.baselines.quadratic import (
     FAMILIES,
     LOSSES,
@@ -26,7 +27,6 @@ from qsdp.baselines.quadratic import (
 )
 from qsdp.datasets import make_xor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_theory import classify_conic
 
 Logistic, Network = QuadraticLogisticRegression, QuadraticNetworkClassifier
 both = pytest.mark.parametrize("estimator", [Logistic, Network], ids=["logistic", "network"])

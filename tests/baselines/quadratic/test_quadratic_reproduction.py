@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import qsdp
+from benchmarks.quadratic_theory import classify_conics, separate
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, QuadraticNetworkClassifier
 from qsdp.datasets import make_nonlinear_clusters, split_digits
-from qsdp.quadratic_theory import classify_conics, separate
 
 
 @functools.lru_cache(maxsize=2)

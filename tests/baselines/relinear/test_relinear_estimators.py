@@ -20,12 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
+from benchmarks.quadratic_theory import polynomial_pieces
 from qsdp import QSDPWarning
 from qsdp.baselines._history import train_epochs
 from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, training
 from qsdp.baselines.relinear.training import Plan, plan_after_transfer, plan_of_stages
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_theory import polynomial_pieces
 
 Classifier, Regressor = ReLinearClassifier, ReLinearRegressor
 both = pytest.mark.parametrize("estimator", [Classifier, Regressor], ids=["classifier", "regressor"])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.quadratic_theory import family_dimension, resnet_parameters
 from qsdp.baselines import AffineForm
 from qsdp.baselines.relinear import (
     QResNet,
@@ -23,7 +24,6 @@ from qsdp.baselines.relinear import (
     transfer_weights,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_theory import family_dimension, resnet_parameters
 
 STARTED = ["fan", "fan_compact", "parabolic", "poly2"]
 

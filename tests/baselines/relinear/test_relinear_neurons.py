@@ -11,12 +11,12 @@ from relinear_reference import fan_backward, fan_forward, value
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.quadratic_theory import layer_jacobian
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.quadratic import get_family
 from qsdp.baselines.relinear import CompactConv2d, FanConv2d, FanLinear, SquareActivationLinear
 from qsdp.baselines.relinear.neurons import CONVOLUTIONS, FAMILIES, QuadraticLinear
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.quadratic_theory import layer_jacobian
 
 QUADRATIC = sorted(set(FAMILIES) - {"linear"})
 STARTED = sorted(set(QUADRATIC) - {"square_act"})

@@ -375,6 +375,21 @@ def test_trace_guard_scales_before_the_step():
     np.testing.assert_allclose(state.P, twin.P, atol=1e-15)
 
 
+def test_trace_guard_is_not_the_printed_update_where_inputs_are_forgotten():
+    """Errata B-E18: the default differs from the printed update for lambda < 1, and only there."""
+    rng = np.random.default_rng(0)
+    inputs, gradients = rng.standard_normal((20, 3)) * [1.0, 0.1, 0.0], rng.standard_normal((20, 3, 1))
+    for forgetting in (1.0, 0.9):
+        thetas = []
+        for guard in (True, False):
+            settings, theta = RLSSettings(forgetting=forgetting, trace_guard=guard), np.ones((3, 1))
+            state = LayerState.initial(3, settings)
+            for x, G in zip(inputs, gradients, strict=True):
+                update_layer(theta, state, G, x, settings)
+            thetas.append(theta)
+        assert np.allclose(*thetas, rtol=1e-12) == (forgetting == 1.0)
+
+
 def test_lost_definiteness_is_reset_with_a_warning():
     state, theta = LayerState(-np.eye(2)), np.ones((2, 1))
     with pytest.warns(QSDPWarning, match="layer 7 was not positive definite after 0 steps"):

@@ -1,0 +1,34 @@
+"""Versions of the methods that experiments measure.
+
+Every record names those of its methods, and is stale when one of them is raised. Raise a number with a change after
+which the method can return something else than rounding explains, or takes clearly more or less time or memory. A
+change of one experiment alone raises its own `version` instead.
+"""
+
+from __future__ import annotations
+
+METHODS = {
+    "relaxation": 1,  # solve_relaxation with all solvers, paths, bounds and the inner problem
+    "sampling": 1,  # shaping of the covariance and sampling
+    "refinement": 1,  # refit, polish, train_fixed_width
+    "column_generation": 1,  # with pricing
+    "certificates": 1,
+    "statistics": 1,  # one pass over the rows, in parts or by Dask
+    "encoding": 1,
+    "estimators": 1,  # what they choose by default
+    "distillation": 1,
+    "export": 1,
+    "backprop": 1,  # of qsdp.baselines, with straight-through and ReLU networks, as all below
+    "bpls": 1,
+    "quadratic": 1,
+    "relinear": 1,
+    "rls": 1,
+}
+
+#: What the estimators run by default.
+ESTIMATORS = ("relaxation", "sampling", "refinement", "encoding", "estimators")
+
+
+def versions_of(*names: str) -> dict[str, int]:
+    """Return the current versions of methods by name."""
+    return {name: METHODS[name] for name in names}

@@ -1,0 +1,117 @@
+"""One budget for all methods in a comparison: training time, and candidate values of hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from qsdp._utils.validation import FloatArray
+from qsdp.baselines._choice import Choice, choose
+
+__all__ = ["BUDGET", "Budget", "InteriorSearch", "chosen_by"]
+
+#: Pairs of training rows and held-out rows.
+Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Training limits and search limits that every method has; all grids start with as many values."""
+
+    #: For training by gradients, which stops if the held-out samples have not improved for `patience` epochs.
+    n_epochs: int = 300
+    patience: int = 50
+    validation_fraction: float = 0.2
+    #: Number of additional combinations of hyper-parameters, tried if the choice lies at an edge of the grid.
+    n_more: int = 12
+    #: Smallest and largest values of hyper-parameters.
+    limits: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {"learning_rate": (1e-4, 10.0), "beta": (1e-4, 1e4)}
+    )
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Parameters for estimators of `qsdp.baselines` that are trained by automatic differentiation."""
+        return {name: getattr(self, name) for name in ("n_epochs", "patience", "validation_fraction")}
+
+    def fit(self, estimator: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
+        """Return an estimator fitted to all samples.
+
+        Estimators of `qsdp.baselines` hold out samples only in searches. Here they train on all samples for all epochs
+        and keep the network with the smallest objective. Stopping at the best epoch of the search is often too early.
+        """
+        if getattr(estimator, "validation_fraction", 0.0):
+            estimator = clone(estimator).set_params(validation_fraction=0.0, patience=None)
+        return clone(estimator).fit(X, y)
+
+    def choose(self, grid: Mapping[str, Sequence[float]], score: Callable[[dict[str, float]], float]) -> Choice:
+        """Return the interior choice from a grid, within these limits."""
+        return choose(grid, score, limits=self.limits, n_more=self.n_more)
+
+
+BUDGET = Budget()
+
+
+def chosen_by(
+    measures: Mapping[str, Callable[[Any, FloatArray, npt.NDArray[Any]], float]],
+    estimator: Any,
+    grid: Mapping[str, Sequence[float]],
+    X: FloatArray,
+    y: npt.NDArray[Any],
+    folds: Folds,
+    budget: Budget = BUDGET,
+) -> dict[str, Choice]:
+    """Return the interior choice for each of several measures, averaged over folds; one fit serves all measures.
+
+    ``measure(model, X, y)`` scores a fitted model on held-out rows; larger is better.
+    """
+    known: dict[tuple[float, ...], dict[str, float]] = {}
+
+    def scores(values: dict[str, float]) -> dict[str, float]:
+        key = tuple(values.values())
+        if key not in known:
+            found = []
+            for rows, held in folds:
+                model = clone(estimator).set_params(**values).fit(X[rows], y[rows])
+                found.append([measure(model, X[held], y[held]) for measure in measures.values()])
+            known[key] = dict(zip(measures, np.mean(found, axis=0).tolist(), strict=True))
+        return known[key]
+
+    def by(name: str) -> Choice:
+        return budget.choose(grid, lambda values: scores(values)[name])
+
+    return {name: by(name) for name in measures}
+
+
+class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifier with hyper-parameters chosen by accuracy on folds, each between neighbours that were tried.
+
+    Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`, by its own
+    `fit_whole` if it has one.
+    """
+
+    def __init__(self, estimator: Any, grid: Mapping[str, Sequence[float]], folds: Folds, budget: Budget = BUDGET):
+        self.estimator = estimator
+        self.grid = grid
+        self.folds = folds
+        self.budget = budget
+
+    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> InteriorSearch:
+        """Choose hyper-parameters, then fit to all samples; networks trained by gradients as in `Budget.fit`."""
+        measures = {"score": lambda model, rows, labels: float(model.score(rows, labels))}
+        self.choice_ = chosen_by(measures, self.estimator, self.grid, X, y, self.folds, self.budget)["score"]
+        self.best_params_ = self.choice_.best
+        best = clone(self.estimator).set_params(**self.best_params_)
+        self.best_estimator_ = best.fit_whole(X, y) if hasattr(best, "fit_whole") else self.budget.fit(best, X, y)
+        self.classes_ = self.best_estimator_.classes_
+        return self
+
+    def predict(self, X: FloatArray) -> npt.NDArray[Any]:
+        """Return the labels predicted by the best estimator."""
+        labels: npt.NDArray[Any] = self.best_estimator_.predict(X)
+        return labels

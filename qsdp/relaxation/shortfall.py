@@ -1,0 +1,97 @@
+"""Warnings of relaxations that were not solved to the requested tolerance: the cause, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray, warn
+from qsdp.relaxation.solution import Relaxation
+
+__all__ = ["WILD_RATIO", "falls_short", "ratio_of_scales", "warn_of_gaps", "warn_of_shortfall"]
+
+#: Multiple of the tolerance up to which a gap needs no action. Twice or half as much makes no difference: gaps of
+#: solvers that end early are either within a few tolerances or far beyond.
+_NEGLIGIBLE = 10.0
+
+#: Ratio of column deviations beyond which standardising is suggested.
+WILD_RATIO = 100.0
+
+
+def falls_short(relaxation: Relaxation, tol: float) -> bool:
+    """Return whether the certified gap is so much larger than requested that users should know."""
+    if relaxation.status == "optimal" or relaxation.relative_gap <= _NEGLIGIBLE * tol:
+        return False
+    # Data that a quadratic function fits exactly have the optimum zero, of which every gap is a large share.
+    problem = relaxation.problem
+    return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value(np.zeros_like(problem.y))
+
+
+def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
+    """Warn if a relaxation falls short of the tolerance, unless the user's callback ended the solve.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+    tol : float
+    solver : str
+        The solver as requested, which may be "auto".
+    """
+    if not falls_short(relaxation, tol) or relaxation.solver_status == "stopped by the callback":
+        return
+    warn(
+        f"the certified relative gap of the relaxation is {relaxation.relative_gap:.2g}, above tol={tol:g}, and its "
+        f"lower bound is valid but not tight: {_cause(relaxation, solver)}"
+    )
+
+
+def warn_of_gaps(path: Sequence[Relaxation], tol: float, solver: str) -> None:
+    """Warn once of the relaxations of a path that fall short of the tolerance, and say why the worst one does."""
+    short = [one for one in path if falls_short(one, tol) and one.solver_status != "stopped by the callback"]
+    if short:
+        worst = max(short, key=lambda relaxation: relaxation.relative_gap)
+        warn(
+            f"{len(short)} of {len(path)} betas have a certified relative gap above tol={tol:g}, at most "
+            f"{worst.relative_gap:.2g} at beta={worst.problem.beta:g}; their lower bounds are valid but not tight. "
+            f"There, {_cause(worst, solver)}"
+        )
+
+
+def _cause(relaxation: Relaxation, solver: str) -> str:
+    """Return the cause of a gap and the next step."""
+    name, status, problem = relaxation.solver, relaxation.solver_status, relaxation.problem
+    if status == "interrupted":
+        return "the solve was interrupted"
+    if status == "time limit":
+        return "the time limit ended the solve; allow more with time_limit"
+    if problem.beta == 0.0:
+        return (
+            "with beta=0 a bound takes a dual vector orthogonal to all quadratic functions of the data, and the solver "
+            "came only near one; choose a beta above 0"
+        )
+    # A solver that stalls or takes too many iterations is then a symptom.
+    ratio = ratio_of_scales(problem.map.X) if hasattr(problem.map, "X") else 1.0
+    if ratio > WILD_RATIO:
+        return f"the columns of X differ in scale by a factor of {ratio:.0f}; standardise them"
+    if status == "iteration limit":
+        more = f"allow more with max_iter of qsdp.solve_relaxation, or try {_other(name, solver)}"
+        return f"solver {name!r} reached its limit of iterations; {more}"
+    reason = "cannot improve it in floating point" if status == "stalled" else f"ended with status {status!r}"
+    return f"solver {name!r} {reason}; try {_other(name, solver)}"
+
+
+def _other(name: str, solver: str) -> str:
+    """Return the argument that chooses another solver."""
+    return f"solver={'auto' if solver != 'auto' else 'splitting' if name != 'splitting' else 'scs'!r}"
+
+
+def ratio_of_scales(X: FloatArray) -> float:
+    """Return the largest ratio of the standard deviations of two columns that vary, or one."""
+    # Divide first, so that squares of extreme values stay finite; later checks refuse such values.
+    largest = float(np.abs(X).max()) or 1.0
+    varying = X.max(axis=0) > X.min(axis=0)
+    deviations = np.std(X[:, varying] / largest, axis=0)
+    # A scaler turns a constant column into rounding errors, which do not count as a column of small scale.
+    deviations = deviations[deviations > 1e-6 * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
+    return float(deviations.max() / deviations.min()) if deviations.size else 1.0

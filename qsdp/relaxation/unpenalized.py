@@ -1,0 +1,116 @@
+r"""Dual vectors of problems without a penalty.
+
+For ``beta = 0`` a dual vector is feasible if no neuron has a pricing value, that is, if :math:`M_\nu = 0`: it is
+orthogonal to every quadratic function of the data that networks can represent, and these are all of them. The optimum
+is that of the convex fit of such a function, for the squared loss the sum of squares that least squares leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from qsdp._utils.memory import main_memory
+from qsdp._utils.numeric import EPS
+from qsdp._utils.validation import FloatArray
+from qsdp.losses import DataFit
+from qsdp.relaxation.instance import LinearInstance
+
+__all__ = ["orthogonal_dual", "vanishes"]
+
+#: Corrections of a dual vector: the second removes the rounding of the first, the others what leaving the domain costs.
+_CORRECTIONS = 4
+
+#: Distance from the ends of the conjugate's domain, relative to the largest multiplier, from which an entry may move.
+_INSIDE = 1e-8
+
+#: Pricing values of at most this multiple of the worst-case rounding of their matrix are zero as far as floats tell.
+_ROUNDINGS = 2.0
+
+
+def vanishes(uppers: FloatArray, roundings: FloatArray) -> bool:
+    """Return whether matrices with pricing values of at most `uppers` are zero up to the rounding of their sums."""
+    return bool(np.all(uppers <= _ROUNDINGS * roundings))
+
+
+def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | None:
+    r"""Return a dual vector near `nu` with :math:`M_\nu = 0` up to rounding, or None if it is out of reach.
+
+    The smallest correction in the metric of the sample weights is subtracted. If `nu` is minus the gradient of the
+    squared loss at any quadratic function, this gives the optimal dual vector. Entries at an end of the conjugate's
+    domain, such as those of samples beyond the margin of a hinge loss, stay there.
+
+    Parameters
+    ----------
+    instance : LinearInstance
+    nu : ndarray in the shape of the target
+        In the domain of the conjugate.
+    """
+    n, p = instance.map.n_rows, instance.size * (instance.size + 1) // 2
+    # Features, their free rows and the orthogonal factor are held at once.
+    if 3 * 8 * n * p > main_memory():
+        return None
+    features = instance.map.features()
+    norms = np.linalg.norm(features, axis=0)
+    features = features[:, norms > 0.0] / norms[norms > 0.0]
+    weights = instance.fit.weights
+    roots = np.ones(n) if weights is None else np.sqrt(weights)
+    masks = _free(instance.fit, nu).reshape(n, -1).T
+    # Coupled outputs share their free rows.
+    factors = [_Factor.of(features, mask, roots) for mask in (masks[:1] if instance.loss.coupled else masks)]
+    factors *= len(masks) // len(factors)
+    for _ in range(_CORRECTIONS):
+        images = features.T @ nu.reshape(n, -1)
+        corrections = [factor.preimage(image) for factor, image in zip(factors, images.T, strict=True)]
+        nu = instance.fit.project(nu - np.stack(corrections, axis=1).reshape(nu.shape))
+    return nu if np.all(np.isfinite(nu)) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Factor:
+    """Factorisation of the weighted features of some rows, of full rank: ``features[rows, chosen] = Q R / roots``."""
+
+    rows: npt.NDArray[np.intp]
+    roots: FloatArray
+    Q: FloatArray
+    R: FloatArray
+    chosen: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, features: FloatArray, mask: npt.NDArray[np.bool_], roots: FloatArray) -> _Factor:
+        rows = np.flatnonzero(mask)
+        weighted = features[rows] * roots[rows, None]
+        factors: Any
+        factors = scipy.linalg.qr(weighted, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
+        Q, R, order = factors
+        sizes = np.abs(np.diagonal(R))
+        # Products of columns that depend on others up to rounding constrain nothing further.
+        rank = int(np.sum(sizes > max(weighted.shape) * EPS * sizes.max(initial=0.0)))
+        return cls(rows, roots, Q[:, :rank], R[:rank, :rank], order[:rank])
+
+    def preimage(self, image: FloatArray) -> FloatArray:
+        """Return the smallest correction, zero outside the rows, whose products with the features are `image`."""
+        correction = np.zeros(len(self.roots))
+        if len(self.chosen):
+            solved = scipy.linalg.solve_triangular(self.R, image[self.chosen], trans="T", check_finite=False)
+            correction[self.rows] = self.roots[self.rows] * (self.Q @ solved)
+        return correction
+
+
+def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which entries can move both ways inside the conjugate's domain; all outputs of a sample if coupled."""
+    step = _INSIDE * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
+    # Coupled outputs move along directions that keep their sum.
+    directions = np.eye(nu.shape[1]) - 1.0 / nu.shape[1] if fit.loss.coupled else np.ones((1, 1))
+    free = np.ones(nu.shape, dtype=bool)
+    for direction in directions:
+        for sign in (-1.0, 1.0):
+            moved = nu + sign * step * (direction if fit.loss.coupled else 1.0)
+            free &= np.abs(fit.project(moved) - moved) <= 0.1 * step
+    if fit.loss.coupled:
+        free[~free.all(axis=1)] = False
+    return free

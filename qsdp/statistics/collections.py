@@ -1,0 +1,296 @@
+"""Dask arrays and data frames as chunks of rows, which are processed where they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.arrays import check_device
+from qsdp._utils.validation import check_sample_weight
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError, QSDPError, SolverError
+from qsdp.statistics.batches import check_finite
+from qsdp.statistics.sample import RowSample
+
+__all__ = ["RowChunks", "Rows", "is_collection", "map_rows"]
+
+#: Number of results that one task merges. It waits for all of them and holds two at a time.
+_FAN = 8
+
+
+def is_collection(value: Any) -> bool:
+    """Return whether a value is a Dask array, data frame or series; Dask need not be installed."""
+    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of data and targets with their sample weights.
+
+    Attributes
+    ----------
+    X : ndarray or data frame of shape (k, d)
+    y : ndarray of shape (k,) or (k, C)
+    weights : ndarray of shape (k,) or None
+        None means that each weight is one.
+    """
+
+    X: Any
+    y: npt.NDArray[Any]
+    weights: npt.NDArray[Any] | None
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any = None, *, missing: bool = True) -> Rows:
+        """Check the lengths and numbers of a chunk, and return its rows of positive weight."""
+        check_finite("X", X, missing=missing)
+        check_finite("y", y)
+        target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X))
+        if len(target) != len(X):
+            raise InvalidInputError(f"y must have {len(X)} rows, as X has; got {len(target)}")
+        return cls(X, target, weights).counting
+
+    @property
+    def counting(self) -> Rows:
+        """The rows of positive weight."""
+        if self.weights is None or np.all(self.weights > 0.0):
+            return self
+        return self.take(np.flatnonzero(self.weights > 0.0))
+
+    @property
+    def repetitions(self) -> npt.NDArray[Any]:
+        """The positive weights, or ones if there are no weights."""
+        return np.ones(len(self)) if self.weights is None else self.weights[self.weights > 0.0]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, indices: Iterable[int]) -> Rows:
+        """Return the rows with these indices."""
+        from sklearn.utils import _safe_indexing
+
+        chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.intp)
+        return Rows(
+            _safe_indexing(self.X, chosen), self.y[chosen], None if self.weights is None else self.weights[chosen]
+        )
+
+    def stacked(self, other: Rows) -> Rows:
+        """Return these rows followed by other rows."""
+        if hasattr(self.X, "iloc"):
+            from dask.dataframe.dispatch import concat
+
+            X = concat([self.X, other.X])
+        else:
+            X = np.concatenate([self.X, other.X])
+        weights = None if self.weights is None or other.weights is None else np.append(self.weights, other.weights)
+        return Rows(X, np.concatenate([self.y, other.y]), weights)
+
+
+class RowChunks:
+    """Chunks of rows of Dask collections.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d), or dask data frame
+        Data; chunk lengths need not be known.
+    y : dask array of shape (n,) or (n, C), or dask series or data frame
+        Targets, with the same number and lengths of chunks of rows as X.
+    sample_weight : dask array or series of shape (n,), optional
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        An argument is not such a collection, or has another number of chunks.
+    """
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        parts = {"X": X, "y": y} | ({} if sample_weight is None else {"sample_weight": sample_weight})
+        columns = {name: _row_chunks(name, part) for name, part in parts.items()}
+        for name, chunks in columns.items():
+            if len(chunks) != len(columns["X"]):
+                raise InvalidInputError(
+                    f"{name} must have as many chunks of rows as X, {len(columns['X'])}; got {len(chunks)} (arrays "
+                    "made of columns of a file may have other chunks than its frame: give frames and series)"
+                )
+        self._chunks = list(zip(*columns.values(), strict=True))
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def check_device(self, device: object) -> None:
+        """Check the argument `device` on a worker, before any work.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidInputError, UnavailableSolverError
+            As in `SufficientStatistics`.
+        """
+        if device is not None:
+            _computed(_delayed()(check_device)(device), "")
+
+    def lengths(self, kept: str = "") -> list[int]:
+        """Return the number of rows of each chunk; `kept` is as in `reduced`."""
+        delayed = _delayed()
+        lengths: list[int] = _computed(delayed(list)([delayed(len)(chunk[0]) for chunk in self._chunks]), kept)
+        return lengths
+
+    def reduced(
+        self,
+        work: Callable[..., Any],
+        merge: Callable[[Sequence[Any]], Any],
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        kept: str = "",
+    ) -> Any:
+        """Merge the results of ``work(number, X, y[, sample_weight])`` on some chunks in a tree of tasks.
+
+        Parameters
+        ----------
+        work : callable
+            Function of a chunk. If it raises an invalid-input error of this package, the message gets the chunk number.
+        merge : callable
+            Function of a list of results, which it must not modify, as tasks may be repeated.
+        start, stop : int
+            First chunk, and the chunk after the last one.
+        kept : str
+            Text about earlier work, appended to the error message if Dask stops.
+
+        Raises
+        ------
+        SolverError
+            The scheduler or all workers were lost.
+        """
+        delayed = _delayed()
+        some = enumerate(self._chunks[start:stop], start)
+        layer = [delayed(_named)(work, number, *chunk) for number, chunk in some]
+        while len(layer) > 1:
+            layer = [delayed(merge)(layer[k : k + _FAN]) for k in range(0, len(layer), _FAN)]
+        return _computed(layer[0], kept)
+
+    def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Yield the result of `work` chunk by chunk; only one is transferred at a time, and empty ones are skipped."""
+        for number, chunk in enumerate(self._chunks):
+            parts = _computed(_delayed()(_named)(work, number, *chunk), "")
+            if len(parts[0]):
+                yield parts
+
+    def sample(self, size: int, seed: int, *, missing: bool) -> tuple[Rows, int]:
+        """Return a uniform sample of the rows of positive weight, in order, and the number of all such rows.
+
+        Parameters
+        ----------
+        size, seed : int
+        missing : bool
+            Whether entries of X may be missing (NaN).
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such row, or a chunk has other numbers that are not finite. The message then names the chunk.
+        """
+        found: RowSample[Rows] = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
+        if found.rows is None or not found.seen:
+            raise InvalidInputError("X must have at least one row of positive weight; got none")
+        return found.rows, found.seen
+
+
+def map_rows(
+    function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike, n_columns: int | None = None
+) -> Any:
+    """Apply a function to the rows of a Dask collection, and return a collection with the same chunks.
+
+    Parameters
+    ----------
+    function : callable
+        Function of a chunk of at least one row. It returns a value for each row, or `n_columns` values for each row.
+    X : dask array of shape (n, d), or dask data frame
+    dtype : dtype
+        Data type of the values.
+    n_columns : int, optional
+        Number of values for each row; by default, the result is one-dimensional.
+
+    Returns
+    -------
+    dask array, or dask series or data frame with the index of X
+    """
+    shape = (0,) if n_columns is None else (0, n_columns)
+    of_chunk = partial(_of_chunk, function, np.empty(shape, dtype))
+    if hasattr(X, "numblocks"):
+        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        if n_columns is None:
+            return X.map_blocks(of_chunk, dtype=dtype, drop_axis=1, meta=np.empty(shape, dtype))
+        return X.map_blocks(of_chunk, dtype=dtype, chunks=(X.chunks[0], (n_columns,)), meta=np.empty(shape, dtype))
+    return X.map_partitions(partial(_with_index, of_chunk), meta=_with_index(of_chunk, X._meta))
+
+
+def _of_chunk(function: Callable[[Any], npt.NDArray[Any]], empty: npt.NDArray[Any], chunk: Any) -> npt.NDArray[Any]:
+    return function(chunk) if len(chunk) else empty
+
+
+def _with_index(function: Callable[[Any], npt.NDArray[Any]], part: Any) -> Any:
+    import pandas as pd
+
+    values = function(part)
+    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values, index=part.index)
+
+
+def _delayed() -> Any:
+    try:
+        from dask import delayed
+    except ImportError:
+        raise MissingPackageError(
+            'Dask collections need Dask: pip install "dask[array,dataframe]" distributed'
+        ) from None
+    return delayed
+
+
+def _row_chunks(name: str, collection: Any) -> list[Any]:
+    _delayed()
+    if not hasattr(collection, "to_delayed"):
+        raise InvalidTypeError(f"{name} must be a Dask array or data frame; got {type(collection).__name__}")
+    numblocks = getattr(collection, "numblocks", None)
+    if numblocks is None:
+        # Full optimisation would fuse chunks of files, and more of them for a series than for a frame of many columns.
+        simple = collection.simplify() if hasattr(collection, "simplify") else collection
+        return list(simple.to_delayed(optimize_graph=False))
+    if len(numblocks) == 2 and numblocks[1] > 1:
+        collection = collection.rechunk({1: -1})
+    return list(collection.to_delayed().ravel())
+
+
+def _named(work: Callable[..., Any], number: int, *chunk: Any) -> Any:
+    """Return the result of `work` on a chunk, as a task on a worker; errors name the chunk number."""
+    try:
+        return work(number, *chunk)
+    except (InvalidInputError, InvalidTypeError) as error:
+        raise type(error)(f"chunk {number} of rows: {error}") from None
+
+
+def _computed(value: Any, kept: str) -> Any:
+    try:
+        return value.compute()
+    except QSDPError:
+        raise
+    except Exception as error:  # Dask raises many kinds of errors if the cluster is lost
+        reason = str(error).split("\n", 1)[0] or "no reason given"
+        raise SolverError(f"Dask stopped with {type(error).__name__}: {reason}{kept}") from error
+
+
+def _sampled(
+    size: int, seed: int, missing: bool, number: int, X: Any, y: Any, sample_weight: Any = None
+) -> RowSample[Rows]:
+    sample: RowSample[Rows] = RowSample(size, seed)
+    if len(X):
+        sample.add(Rows.of(X, y, sample_weight, missing=missing), [number])
+    return sample
+
+
+def _merged_samples(parts: Sequence[RowSample[Rows]]) -> RowSample[Rows]:
+    total: RowSample[Rows] = RowSample(parts[0].size, parts[0].seed)
+    for part in parts:
+        total.merge(part)
+    return total

@@ -1,0 +1,76 @@
+"""Records name the versions of what they measure, and the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from qsdp.bench import Experiment, Record, Results, describe_machine, run_experiment
+from qsdp.bench._report import _machines, footing
+
+ROOTS = Experiment(
+    "roots",
+    "Roots",
+    "Heron",
+    lambda quick: [{"n": 4}, {"n": 9}],
+    lambda case: {"root": case["n"] ** 0.5},
+    lambda records: [],
+    methods={"sampling": 1},
+)
+
+
+def test_records_of_other_versions_of_the_methods_are_stale_and_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    assert Results("roots", 1).state(ROOTS) == ""
+    run_experiment(ROOTS, path, verbose=False, limit=1, about={"commit": "a", "note": "beside a build"})
+    assert Results.load(path).state(ROOTS) == "current"
+    raised = replace(ROOTS, methods={"sampling": 2}, run=lambda case: {"root": -(case["n"] ** 0.5)})
+    assert Results.load(path).state(raised) == "1 of 1 stale"
+    assert "1 of 2 cases. 1 records are of other versions of the methods." in footing(raised, Results.load(path))
+    # What is missing comes before what is stale, which counts until it is measured again.
+    run_experiment(raised, path, verbose=False, limit=1)
+    both = Results.load(path)
+    assert [(record.case["n"], record.measured["root"], record.machine) for record in both.records] == [
+        (4, 2.0, 0),
+        (9, -3.0, 1),
+    ]
+    assert both.state(raised) == "1 of 2 stale"
+    results, _ = run_experiment(raised, path, verbose=False)
+    assert results.state(raised) == Results.load(path).state(raised) == "current"
+    assert sorted(record.measured["root"] for record in Results.load(path).records) == [-3.0, -2.0]
+    assert len(results.stale(replace(raised, methods={}))) == 2, "a method is no longer measured"
+
+
+def test_nothing_but_versions_makes_records_stale(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    run_experiment(ROOTS, path, verbose=False)
+    other = replace(ROOTS, title="Square roots", run=lambda case: {"root": 1.0})
+    assert Results.load(path).state(other) == "current"
+
+
+def test_machines_that_differ_in_the_date_alone_are_the_same() -> None:
+    results, machine = Results("roots", 1), {**describe_machine(), "methods": {"sampling": 1}}
+    others = [{**machine, "date": "2000-01-01"}, {**machine, "methods": {"sampling": 2}}, {**machine, "note": "alone"}]
+    assert [results.add_machine(one) for one in (machine, *others, machine)] == [0, 0, 1, 2, 0]
+
+
+def test_a_page_names_a_machine_once_with_all_its_dates_and_commits() -> None:
+    machine = {**describe_machine(), "commit": "a", "date": "2026-01-02", "note": ""}
+    later = {**machine, "commit": "b", "date": "2026-01-05", "note": "beside a build"}
+    records = [Record({"n": n}, {}, 0.1, machine=min(n, 1)) for n in range(3)]
+    results = Results("roots", 1, records=records, machines=[machine, later])
+    (text,) = _machines(results)
+    assert text.count(machine["processor"]) == 1
+    assert text.endswith("2026-01-02 to 2026-01-05, commits a, b, **2 cases beside a build**")
+    versions = {**machine["versions"], "numpy": "0.0"}
+    assert (
+        len(_machines(Results("roots", 1, records=records, machines=[machine, {**later, "versions": versions}]))) == 2
+    )
+
+
+def test_the_machine_is_described() -> None:
+    found: dict[str, Any] = describe_machine()
+    assert found["versions"]["qsdp"]
+    assert found["threads"] >= 1
+    assert "blas" in found["blas"].lower() or found["blas"] == "unknown"

@@ -1,0 +1,57 @@
+"""Claims of experiments: each has a row on the page before anything is measured, and says if cases are missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks._report import Study, claims_of, markdown_of
+from benchmarks._verdicts import Claim, exact
+from qsdp.bench import Record, Results
+
+main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
+
+
+@pytest.mark.parametrize("name", main.topics())
+def test_every_experiment_names_its_claims_before_anything_is_measured(name: str) -> None:
+    claims = main.module_of(name).EXPERIMENT.claims([])
+    assert claims, "no claim at all"
+    for claim in claims:
+        assert claim.statement
+        assert claim.source
+    assert any(claim.verdict == "not measured" for claim in claims)
+    assert not [claim for claim in claims if claim.verdict in {"supported", "contradicted", "inconclusive"}]
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    return [{"n": n} for n in range(6)]
+
+
+def claims(records: list[Record]) -> list[Claim]:
+    right = all(record.measured["square"] == record.case["n"] ** 2 for record in records)
+    return [exact("Euclid", "squares are squares", [right] if records else [], f"{len(records)}")]
+
+
+SQUARES = Study("squares", "Squares", "Euclid", cases, lambda case: {}, lambda records: [], claims=claims)
+
+
+def squares(count: int) -> Results:
+    records = [Record({"n": n}, {"square": n**2}, 0.1) for n in range(count)]
+    machine = {"processor": "abacus", "cores": 1, "python": "3", "versions": {}, "date": "2026-01-01"}
+    return Results("squares", 1, records=records, machines=[machine])
+
+
+def test_claims_from_a_part_of_the_cases_say_so() -> None:
+    assert [claim.judged for claim in claims_of(SQUARES, squares(4))] == ["supported (4 of 6 cases so far)"]
+    assert "| supported (4 of 6 cases so far) | exact | 4 |" in markdown_of(SQUARES, squares(4))
+    assert [claim.judged for claim in claims_of(SQUARES, squares(6))] == ["supported"]
+    unsaid = replace(SQUARES, claims=lambda records: [Claim("Euclid", "primes", "not measured", "", "not yet")])
+    assert [claim.judged for claim in claims_of(unsaid, squares(4))] == ["not measured"]
+
+
+def test_a_page_has_claims_and_the_figure() -> None:
+    text = markdown_of(SQUARES, squares(6), "squares.png")
+    assert "| Euclid | squares are squares | supported | exact | 6 |  |" in text
+    assert "![Squares](squares.png)" in text

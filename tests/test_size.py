@@ -1,0 +1,45 @@
+"""The count of lines, clocks, numbers and tests of shapes (`.ci/size.py`)."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).resolve().parent.parent / ".ci" / "size.py"
+pytestmark = pytest.mark.skipif(not PATH.is_file(), reason="the source package has no .ci")
+
+SOURCE = '''
+"""The deadline, 7 and 8."""
+SIDES, _SHARE = (3, 0.2), 0.1
+NAMES = {"a": "b"}
+_BY_NAME = {"a": 1.5}
+
+
+class Rule:
+    size: int = 9
+    name: str = "a"
+
+
+_RULE = ARule(6, share=0.3, name="a")
+
+
+def _inside(deadline: Deadline, k: int = 7, n: int = 1) -> float:
+    if deadline.over and array.ndim == 2:
+        return 12.0 * k + 1.0
+    return problem.vector
+
+
+def outside(limit: int, k: int = 7) -> None:
+    later = lambda seconds: 0.7
+'''
+
+
+def test_counts_follow_their_rules() -> None:
+    spec = importlib.util.spec_from_file_location("size", PATH)
+    size = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(size)
+    found = size.counts(SOURCE)
+    assert found == {
+        **{"lines": len(SOURCE.splitlines()), "clocked": 2, "clock lines": 3, "shapes": 2},
+        **{"constants": 3, "fields": 3, "defaults": 1, "literals": 2, "numbers": 9},
+    }
