@@ -261,9 +261,16 @@ class TrainingOptions(Options):
         return Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE)
 
     def refinement_deadline(self, deadline: Deadline) -> Deadline:
-        """Return the deadline of a refinement that begins now: the call's, or a default without a time limit."""
-        unasked = self.time_limit is None and self.refine in LIMITED
-        return Deadline.after(REFINEMENT_TIME) if unasked else deadline
+        """Return the deadline of a refinement that begins now: the call's, or a default without a time limit.
+
+        A refinement among `LIMITED` gets at least half of the limit, even if a long step before it took more than that.
+        """
+        if self.refine not in LIMITED:
+            return deadline
+        if self.time_limit is None:
+            return Deadline.after(REFINEMENT_TIME)
+        half = 0.5 * self.time_limit
+        return deadline if deadline.left >= half else Deadline(half)
 
     def problem(
         self,

@@ -609,6 +609,20 @@ def test_what_precedes_a_refinement_ends_at_half_of_the_limit(monkeypatch: pytes
     assert qsdp.pipeline._before_refinement(deadline, TrainingOptions(time_limit=10.0)) is deadline
 
 
+def test_a_refinement_gets_half_of_the_limit_even_after_a_long_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    options = TrainingOptions(refine="polish", time_limit=10.0)
+    deadline = options.deadline()
+    now = 103.0
+    assert options.refinement_deadline(deadline) is deadline
+    now = 117.0
+    assert options.refinement_deadline(deadline).left == pytest.approx(5.0)
+    assert TrainingOptions(refine="refit", time_limit=10.0).refinement_deadline(deadline).over
+    endless = TrainingOptions(refine="polish", time_limit=np.inf)
+    assert endless.refinement_deadline(endless.deadline()).left == np.inf
+
+
 @pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 @pytest.mark.parametrize("refine", ["none", "refit", "polish", "exact"])
 @pytest.mark.parametrize("n_neurons", [None, 20])

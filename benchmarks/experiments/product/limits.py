@@ -1,9 +1,9 @@
-"""How well every function keeps its time limit and its memory bound, over solvers and problem sizes.
+"""By how much every function exceeds its time limit, and how much memory it takes, over solvers and problem sizes.
 
 The data are random, with n rows and d columns. Every case runs in its own process with one thread.
 
-    time     wall time against `time_limit`: a limit is kept if the call takes at most 1.1 times the limit plus half
-             a second, whatever step it was in; the certified gap reached in that time is recorded too
+    time     wall time beyond `time_limit`, the excess. A limit is checked between iterations, what runs is finished,
+             and a certificate follows; the certified gap reached in that time is recorded too
     memory   peak of resident memory, counted from when the data are in memory: of a relaxation with a time limit of
              ten seconds, a network of 100 neurons and its certificate, or of another function on a random network of
              100 neurons with the same limit
@@ -27,7 +27,8 @@ from benchmarks.experiments._common import TARGET, Records, experiment_in, grid,
 from benchmarks.experiments._process import begin_peak, in_own_process, peak
 from qsdp.relaxation.memory import least_memory
 
-LIMITS, SHARE, MORE = (1.0, 10.0, 60.0), 1.1, 0.5
+#: Time limits in seconds, and by how much a call may take longer: once the limit and some seconds.
+LIMITS, MORE = (0.5, 5.0, 60.0), 2.0
 OWN = ("interior", "splitting", "low-rank")
 #: For memory: time limit in seconds of every function, and rows, columns, loss and beta of the relaxations.
 SECONDS = 10.0
@@ -47,7 +48,7 @@ SIZES = (
 OTHERS = ("polish", "refit", "certify exact", "certify verified", "column_generation")
 LARGE = ((1_000_000, 60, 1000.0), (200, 3000, 1.0))
 
-KEPT = (TARGET, "Every call ends within 1.1 times its time limit and half a second.")
+KEPT = (TARGET, "No call takes longer than twice its time limit and two seconds.")
 BOUNDED = (TARGET, "... with a lower bound that is not above its objective.")
 SMALL = (TARGET, "A solve takes at most 100 MiB, ten copies of the n rows and 32 matrices of the side d of its inputs.")
 OTHER = (
@@ -154,6 +155,7 @@ def seconds_of(case: dict[str, Any], problem: qsdp.TrainingProblem) -> dict[str,
     found, seconds = timed(lambda: CALLS[case["call"]](problem, case["limit"]), time.monotonic)
     return {
         "seconds": seconds,
+        "excess": max(0.0, seconds - case["limit"]),
         "objective": float(found.objective),
         "lower_bound": float(found.lower_bound),
         "relative_gap": float(found.relative_gap),
@@ -195,7 +197,7 @@ def claims(records: Records) -> list[Claim]:
         return {", ".join(map(str, tuple(r.case.values())[1:])): holds(r) for r in group}
 
     timed, memory = where(records, kind="time"), where(records, kind="memory")
-    kept = by_case(timed, lambda r: r.measured["seconds"] <= SHARE * r.case["limit"] + MORE)
+    kept = by_case(timed, lambda r: r.measured["excess"] <= r.case["limit"] + MORE)
     bounded = by_case(timed, lambda r: r.measured["lower_bound"] <= r.measured["objective"])
     needed = len(TIMED) * len(LIMITS)
     return [
@@ -208,4 +210,4 @@ def claims(records: Records) -> list[Claim]:
 
 #: Methods of which records name the versions.
 MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "certificates")
-EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package")
+EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package", version=2)
