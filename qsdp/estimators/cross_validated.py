@@ -199,7 +199,8 @@ class _CrossValidated:
         with progress(options.verbose) as stages:
             with stages.stage("solve") as bar:
                 relaxation = path.only(int(best)).solve(options.n_jobs, bar, deadline=deadline.fraction(0.5))[0]
-            return sample_from(relaxation, options, rng, deadline)
+            # Half of the time left after the folds and the path is for a refinement.
+            return sample_from(relaxation, options, rng, deadline.fraction(1.0))
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted except for its network."""

@@ -80,11 +80,6 @@ class LinearInstance:
         return self.map.size
 
     @property
-    def pass_operations(self) -> float:
-        """Floating-point operations of the matrices of a dual vector, or of the predictions of a point."""
-        return 2.0 * self.n_blocks * self.map.n_rows * float(self.size) ** 2
-
-    @property
     def dual_radius(self) -> float:
         r"""Largest :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector: :math:`\beta D` if tight."""
         return 0.5 * self.penalty
