@@ -390,7 +390,7 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
         over = property(lambda self: True)
 
-        def share(self, part: float) -> Deadline:
+        def fraction(self, part: float) -> Deadline:
             return self
 
     monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Ended)

@@ -257,7 +257,7 @@ TAKEN_BY_SKLEARN = {"digits as text"}
 
 #: What the encoding has bits for, or scales.
 ENCODED = {
-    *("nan", "None inside", "frame of words", "frame with missing", "frame of categories"),
+    *("nan", "None inside", "words", "frame of words", "frame with missing", "frame of categories"),
     *("too large", "too small", "too large a column"),
 }
 

@@ -74,7 +74,9 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self, X: FloatArray, targets: FloatArray, lambdas: Sequence[float]
     ) -> list[tuple[FloatArray, FloatArray]]:
         """Return coefficients and constants for each penalty weight, and set `monomials_` by these rows."""
-        self.monomials_ = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler(copy=False))
+        monomials = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler(copy=False))
+        # Arrays, whatever the global configuration says.
+        self.monomials_ = monomials.set_output(transform="default")
         phi, constant = self.monomials_.fit_transform(X), targets.mean(axis=0)
         values, vectors = eigh(phi.T @ phi)
         products = vectors.T @ (phi.T @ (targets - constant))
