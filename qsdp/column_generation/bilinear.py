@@ -93,7 +93,7 @@ def bilinear_part(
     pricing = _BilinearPricing(problem, rng, deadline, tol, None if dual is None else np.atleast_2d(dual.z), floor)
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed" and not deadline.over:
-        seeds.append(_sampled(relaxation, k, rng))
+        seeds.append(_sampled(relaxation, k, rng, deadline))
     if seeds:
         nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(nu, seeds))
@@ -127,9 +127,9 @@ def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) ->
     return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
 
 
-def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
+def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator, deadline: Deadline) -> BilinearNetwork:
     """Return a network sampled from a relaxation, for output `k` or for all outputs."""
-    covariance = shape_covariance(relaxation, method="adaptive")
+    covariance = shape_covariance(relaxation, method="adaptive", time_limit=deadline.fraction(0.5).time_limit)
     if k is not None:
         covariance = covariance[k]
     return sample_network(covariance, max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1), rng)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.symmetric import lower_factor
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
@@ -18,7 +19,7 @@ Blocks = FloatArray | None
 
 
 def repair(
-    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
+    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True, cheap: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
@@ -26,8 +27,9 @@ def repair(
     nothing grows. The negative eigenvalues of ``V + Z`` and ``V - Z`` are clipped, ``rho`` is set to the largest
     diagonal entry of V, and the diagonal is padded to it. Unless `stretch` is False, everything is rescaled by the
     non-negative factor that minimises the objective along the ray. Blocks that are missing, of another shape or not
-    finite give the zero point. Z and V, of shape (C, N, N), are symmetric, and every ``[[V, Z], [Z, V]]`` is positive
-    semidefinite with constant diagonal `rho`, of shape (C,).
+    finite give the zero point. If `cheap`, as after a time limit, the diagonal is padded by its rounding, and eigenvalues
+    are computed only where triangular factors show that this is not enough. Z and V, of shape (C, N, N), are symmetric,
+    and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (C,).
     """
     shape = (instance.n_blocks, instance.size, instance.size)
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)
@@ -38,7 +40,8 @@ def repair(
         return Z_even, V_even, rho
     for k in range(instance.n_blocks):
         if np.any(Z[k]):
-            Z_even[k], V_even[k], rho[k] = _repair_block(Z[k], 0.5 * (V[k] + W[k]))
+            repaired = _padded_block(Z[k], 0.5 * (V[k] + W[k])) if cheap else None
+            Z_even[k], V_even[k], rho[k] = repaired or _repair_block(Z[k], 0.5 * (V[k] + W[k]))
     if not stretch or not np.any(rho > 0.0):
         return Z_even, V_even, rho
     scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
@@ -68,6 +71,20 @@ def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
     rho = float(V.diagonal().max())
     np.fill_diagonal(V, rho)
     return 0.5 * (A - B), V, rho
+
+
+def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float] | None:
+    """Return the block with a padded diagonal if no eigenvalue is below rounding, else None."""
+    Z, V = _symmetric(Z), _symmetric(V)
+    rho = float(V.diagonal().max())
+    rho += 2.0 * len(V) * EPS * rho
+    np.fill_diagonal(V, rho)
+    try:
+        for M in (V + Z, V - Z):
+            scipy.linalg.cholesky(M, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    return Z, V, rho
 
 
 def project_psd(M: FloatArray) -> FloatArray:
