@@ -474,7 +474,7 @@ class _Sampling:
         """
         options, needed = self.options, n_neurons
 
-        def goes_on(network: BilinearNetwork) -> bool:
+        def continues(network: BilinearNetwork) -> bool:
             nonlocal needed
             needed = self._needed(n_neurons, network, settled=False)
             return needed == n_neurons
@@ -486,7 +486,7 @@ class _Sampling:
         self.networks.append(network)
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
-                trial = Trial(_TRIED_SWEEPS, goes_on) if tries else None
+                trial = Trial(_TRIED_SWEEPS, continues) if tries else None
                 network = refined(network, self.relaxation.problem, options, self.rng, self.limit, self.kept, trial)
             self.networks.append(network)
         return network, needed

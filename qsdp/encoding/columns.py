@@ -99,19 +99,21 @@ def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
 
 
 def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the columns that a mask, numbers or names choose."""
-    given = np.asarray(chosen)
-    if given.ndim != 1 or given.dtype.kind not in "biuUTO":
+    """Resolve a column selection (boolean mask, indices or names) to a boolean mask."""
+    selection = np.asarray(chosen)
+    if selection.ndim != 1 or selection.dtype.kind not in "biuUTO":
         raise InvalidTypeError(
-            f"categorical_features must be 'from_dtype' or a mask, numbers or names of columns; got {chosen!r:.60}"
+            f"categorical_features must be 'from_dtype' or a boolean mask, indices or names of columns; got {chosen!r:.60}"
         )
-    if given.dtype.kind == "b":
-        if len(given) != len(names):
-            raise InvalidInputError(f"categorical_features must have {len(names)} entries as a mask; got {len(given)}")
-        return given
+    if selection.dtype.kind == "b":
+        if len(selection) != len(names):
+            raise InvalidInputError(
+                f"categorical_features must have {len(names)} entries as a mask; got {len(selection)}"
+            )
+        return selection
     mask = np.zeros(len(names), dtype=np.bool_)
     positions = {name: position for position, name in enumerate(names)}
-    for one in given.tolist():
+    for one in selection.tolist():
         position = positions.get(one) if isinstance(one, str) else one
         if not isinstance(position, int) or not 0 <= position < len(names):
             raise InvalidInputError(f"categorical_features names {one!r:.60}, which is not a column of X")

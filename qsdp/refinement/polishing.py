@@ -45,10 +45,10 @@ _SMALL_DATA = 2**17
 
 @dataclass(frozen=True)
 class Trial:
-    """A decision after some sweeps whether to go on, based on the better of the polished and the initial network."""
+    """Early-stopping test after the first sweeps, applied to the better of the polished and the initial network."""
 
     sweeps: int
-    goes_on: Callable[[BilinearNetwork], bool]
+    continues: Callable[[BilinearNetwork], bool]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -232,7 +232,7 @@ def improve(
                         callback(count, value)
                     if trial is not None and count == trial.sweeps:
                         best.offer(run.network())
-                        if not trial.goes_on(best.network):
+                        if not trial.continues(best.network):
                             return best.network
                 best.offer(run.network())
     except KeyboardInterrupt:

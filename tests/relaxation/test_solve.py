@@ -316,7 +316,7 @@ class TestRegistry:
 
     @pytest.mark.parametrize(
         ("settings_", "message"),
-        [({"callback": print}, "takes no callback"), ({"device": "cuda"}, "takes no device")],
+        [({"callback": print}, "does not support callback"), ({"device": "cuda"}, "does not support device")],
     )
     def test_what_solvers_through_cvxpy_do_not_take(self, settings_, message):
         with pytest.raises(SolverError, match=message):
@@ -362,7 +362,7 @@ class TestRegistry:
         assert parameters["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
 
     def test_limit_a_solver_does_not_take_is_refused(self):
-        with pytest.raises(SolverError, match="takes no time_limit"):
+        with pytest.raises(SolverError, match="does not support time_limit"):
             qsdp.solve_relaxation(random_problem(0, 2, 4), solver="cvxopt", time_limit=1.0)
 
     @pytest.mark.parametrize("solver", ["scs", "clarabel", "cvxopt"])
