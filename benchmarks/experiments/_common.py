@@ -31,7 +31,7 @@ What = str | Callable[[Record], Any]
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study:
     """Return the experiment of a module, with its name, docstring and functions cases, run, tables, claims and plot.
 
-    The module's `MEASURED` names the methods of `benchmarks.versions` whose versions its records name.
+    The module's `MEASURED` lists the methods of `benchmarks.versions` whose versions are stored with its records.
 
     Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
     inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes

@@ -2,13 +2,14 @@
 
 The data are random, with n rows and d columns. Every case runs in its own process with one thread.
 
-    time     wall time against `time_limit`: a limit is kept if the call takes at most 1.1 times the limit plus half
-             a second, whatever step it was in; the certified gap reached in that time is recorded too
+    time     wall time against `time_limit`: a limit is respected if the call takes at most 1.1 times the limit plus
+             half a second, whatever step it was in; the certified gap reached in that time is recorded too
     memory   peak of resident memory, counted from when the data are in memory: of a relaxation with a time limit of
              ten seconds, a network of 100 neurons and its certificate, or of another function on a random network of
              100 neurons with the same limit
 
-Series are the calls, named by function and option. No column is appended; betas are 1 to 1000, as the tables show.
+The series are the calls, named after function and option. No column is appended; betas are 1 to 1000, as the tables
+show.
 """
 
 from __future__ import annotations
@@ -206,6 +207,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "certificates")
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package")
