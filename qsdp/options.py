@@ -135,7 +135,7 @@ class TrainingOptions(Options):
         share whose relaxation, solved coarsely, has the smallest loss on held-out samples.
         """,
         _check_beta,
-        "Regularisation: a number >= 0, a share of the largest useful one such as 5%, or auto; larger values give simpler networks.",
+        "Regularisation: a number >= 0, a share of the largest useful beta such as 5%, or auto; larger is simpler.",
     )
     loss: str | Loss = option(
         "squared",

@@ -45,7 +45,8 @@ def fit(
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     encoding: flags.EncodingName = EstimatorOptions.encoding,
     weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with non-negative sample weights; excluded from the inputs.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with non-negative sample weights; excluded from the inputs."),
     ] = None,
     class_weight: Annotated[
         str | None,

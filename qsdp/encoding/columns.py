@@ -103,7 +103,8 @@ def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
     selection = np.asarray(chosen)
     if selection.ndim != 1 or selection.dtype.kind not in "biuUTO":
         raise InvalidTypeError(
-            f"categorical_features must be 'from_dtype' or a boolean mask, indices or names of columns; got {chosen!r:.60}"
+            f"categorical_features must be 'from_dtype' or a boolean mask, indices or names of columns; got "
+            f"{chosen!r:.60}"
         )
     if selection.dtype.kind == "b":
         if len(selection) != len(names):

@@ -215,7 +215,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadl
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Chunks have several times as many rows as the factor, since each QR includes the factor again.
-    for rows in chunks(len(Y), max(k, problem.size), least=4 * k):
+    for rows in chunks(len(Y), max(k, problem.size), minimum=4 * k):
         deadline.check()
         values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))

@@ -79,9 +79,10 @@ def solve_relaxation(
         operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
         1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each
         is chosen only if its estimated cost is below 1/16 of that of the interior-point method (2/3 in coarse solves),
-        unless samples far outnumber matrix entries. If the chosen solver will take long and the loss has no kinks, low rank is tried first with a
-        twentieth or a tenth of its operations, and at most three tenths of a `time_limit`: on correlated columns it is
-        often many times as fast. If the interior-point method runs out of digits, "auto" also tries splitting.
+        unless samples far outnumber matrix entries. If the chosen solver will take long and the loss has no kinks, low
+        rank is tried first with a twentieth or a tenth of its operations, and at most three tenths of a `time_limit`:
+        on correlated columns it is often many times as fast. If the interior-point method reaches the limits of
+        floating-point precision, "auto" also tries splitting.
     tol : float, default=1e-6
         > 0. This package's solvers stop at this certified relative gap, for every output. For the others, it is
         their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again

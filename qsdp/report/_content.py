@@ -134,8 +134,8 @@ def _confusion(rows: ScoredRows, classes: Sequence[str]) -> list[Block]:
         ("class", rows.name, "recall", "precision"),
         each,
         numbers=frozenset({1, 2, 3}),
-        caption="Recall: the share of a class that is predicted as such. Precision: the share of predictions of a class "
-        "that are correct.",
+        caption="Recall: the share of a class that is predicted as such. "
+        "Precision: the share of predictions of a class that are correct.",
         folded=len(classes) > _CLASSES,
     )
     if len(classes) <= _CLASSES:

@@ -337,7 +337,11 @@ def test_reductions_of_other_data_are_not_used(other: dict[str, Any]) -> None:
         ({"time_limit": -1.0}, InvalidInputError, "time_limit must be"),
         ({"callback": 3}, InvalidTypeError, "callback must be"),
         ({"n_jobs": 0}, InvalidInputError, "n_jobs must be"),
-        ({"solver": "scs", "callback": lambda progress: None, "betas": [1.0]}, SolverError, "does not support callback"),
+        (
+            {"solver": "scs", "callback": lambda progress: None, "betas": [1.0]},
+            SolverError,
+            "does not support callback",
+        ),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:

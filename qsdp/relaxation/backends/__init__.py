@@ -177,7 +177,9 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
     }
     for name, refused in given.items():
         if refused:
-            return f"solver {backend.name!r} does not support {name}" + ("; use max_iter" if name == "time_limit" else "")
+            return f"solver {backend.name!r} does not support {name}" + (
+                "; use max_iter" if name == "time_limit" else ""
+            )
     if backend.certified and settings.form != "two-block":
         return f"solver {backend.name!r} supports only form='two-block'; got form={settings.form!r}"
     return None

@@ -76,7 +76,8 @@ class Backend:
         For methods of this package: returns about how many floating-point operations an instance takes to a tolerance,
         or infinity if memory does not suffice. "auto" compares these.
     unfit : callable or None
-        Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without it, `cones` alone decides.
+        Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without this function, `cones`
+        alone decides.
     """
 
     name: str
