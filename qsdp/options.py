@@ -157,8 +157,8 @@ class TrainingOptions(Options):
         2,
         "int",
         """Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Bilinear networks of
-        any width gain nothing: M + 1 levels at beta are binary ones at beta / M. Levels are for activations with a
-        linear or constant part, and for a fixed number of neurons.
+        any width gain nothing: M + 1 levels at beta are binary ones at beta / M. Levels are useful for activations
+        with a linear or constant part, and for a fixed number of neurons.
         """,
         lambda name, value: check_levels(value, name),
         "Number of values of a first-layer weight, 2 (binary) to 128.",
@@ -200,8 +200,8 @@ class TrainingOptions(Options):
         f"""
         Seconds, > 0, for the whole call, at least half of them for a refinement by "polish" or "exact". None: no limit
         for the relaxation, {REFINEMENT_TIME:.0f} seconds for such a refinement. Infinity: no limit at all. The limit is
-        checked between iterations; what runs is finished, and its best result so far is used. Then the certificate is
-        computed, which is still valid.
+        checked between iterations; the current step is finished, and its best result so far is used. Then the
+        certificate is computed, which is still valid.
         """,
         _check_time_limit,
         f"Time limit of the whole fit; by default {REFINEMENT_TIME:.0f} for --refine polish and exact.",

@@ -43,7 +43,7 @@ def as_table(X: Any) -> Any:
 
 
 def is_missing(entry: Any) -> bool:
-    """Return whether an entry is missing: None, NaN of any numeric type, or the mark of pandas or of NumPy's times."""
+    """Return whether an entry is missing: None, NaN of any numeric type, or a marker of pandas or of NumPy's times."""
     if isinstance(entry, Decimal):
         # Comparisons of signalling NaNs raise.
         return entry.is_nan()
@@ -53,7 +53,7 @@ def is_missing(entry: Any) -> bool:
 
 
 def is_symbolic(column: Any) -> bool:
-    """Return whether a column holds symbols by its type, or by its entries if the type does not tell.
+    """Return whether a column holds symbols by its type, or by its entries if the type does not decide it.
 
     In a column of objects, every hashable entry that is not a number, a time or missing is a symbol.
     """
@@ -210,7 +210,7 @@ def _symbol(entry: Any, name: str) -> Any:
 
 
 def _number_as_symbol(entry: Any) -> float | int | str:
-    """Return a number as a float; as an integer if the float would be another one; as text if it is infinite."""
+    """Return a number as a float, as an integer if the float would differ, or as text if it is infinite."""
     number = _float(entry)
     if not math.isfinite(number):
         return str(entry)
@@ -227,8 +227,8 @@ def _unknown(entry: Any, name: str) -> InvalidTypeError:
         what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a day"
     if what:
         return InvalidTypeError(
-            f"column {name!r} of X holds {what}, such as {entry!s:.60}: a network takes numbers, such as {numbers}, "
-            "or categories, if the column is declared categorical"
+            f"column {name!r} of X holds {what}, such as {entry!s:.60}: convert them to numbers, such as {numbers}, "
+            "or declare the column categorical"
         )
     # The checks of scikit-learn recognise the error by these words.
     return InvalidTypeError(

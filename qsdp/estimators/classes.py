@@ -51,7 +51,7 @@ def check_class_targets(y: npt.NDArray[Any]) -> None:
 
 
 def check_labels(y: Any) -> None:
-    """Raise if labels are missing, or cannot be sorted, as text among numbers cannot."""
+    """Raise if labels are missing or cannot be sorted, such as text mixed with numbers."""
     if isinstance(y, list):
         entries = y
     elif (

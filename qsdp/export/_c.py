@@ -180,10 +180,10 @@ def to_c(
 
     Notes
     -----
-    The header has a macro for each column of numbers, which converts an entry as `IntegerModel.columns` does: what is
-    beyond the integers of a column, or infinite, becomes the largest of its sign, and nan stands for a missing entry.
-    Units, bounds, and names of columns and classes are macros, too. The code compiles without a warning with
-    ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``.
+    The header has a macro for each column of numbers, which converts an entry as `IntegerModel.columns` does: numbers
+    beyond the integers of a column, including infinities, become the largest integer of their sign, and nan stands for
+    a missing entry. Units, bounds, and names of columns and classes are macros, too. The code compiles without a
+    warning with ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``.
 
     ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
     header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
@@ -264,7 +264,7 @@ def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
         + ("." if model.inputs is None else f", or within {upper}_ROUNDING where columns were rounded."),
     ]
     if model.network.n_outputs > 1:
-        facts.append("These macros are lists in braces, with a number for each output, to initialise arrays.")
+        facts.append("These macros are initialisers of arrays, with a number for each output.")
     decision = {
         "none": [],
         "sign": [f"{name}_class is 1 where the output is > 0, else 0."],
@@ -287,8 +287,8 @@ def _input_facts(model: IntegerModel, name: str) -> list[str]:
         low, high = model.input_range
         return [f"Inputs are integers from {low} to {high}; others may overflow."]
     facts = [
-        "A column of numbers is the nearest integer to scale times the entry, see the macros. They cut what is larger",
-        f"than {model.inputs.most} in magnitude, also infinity.",
+        "A column of numbers is the nearest integer to scale times the entry, see the macros. They clip entries larger",
+        f"than {model.inputs.most} in magnitude, including infinity.",
     ]
     if model.inputs.fills is not None or any(one.kind == "missing" for one in model.inputs.bits):
         facts.append(f"A missing entry is {name.upper()}_MISSING; the macros convert nan to it.")
@@ -334,4 +334,4 @@ def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
     # The model itself does not clip such a column.
     values = (one for one in model.description.encoding.expressions if one.position == position and not one.is_bit)
     unlimited = any(one.low is None for one in values)
-    return f", cut at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")
+    return f", clipped at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")

@@ -159,7 +159,7 @@ def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
     """Return the ends of a column of numbers: the limits of its inputs, or a little beyond its thresholds."""
     mask = inputs.numbers.column == position
     if mask.any():
-        # Beyond these the code cuts entries, also those that the model itself does not cut.
+        # Beyond these the code clips entries, even where the model itself does not.
         low, width = inputs.numbers.low[mask], inputs.numbers.width[mask]
         return int(low.max()), int((low + width).min())
     above = [bits.value[bits.column == position].tolist() for bits in inputs.bits if bits.kind == "above"]

@@ -96,7 +96,8 @@ def polish(
     restarts : int, default=0
         Number of times that a random share of the best network's weights is perturbed and the network polished again.
     time_limit : float, optional
-        Seconds, > 0, checked before every evaluation of the loss; what runs is finished, and the result evaluated.
+        Seconds, > 0, checked before every evaluation of the loss; the current step is finished, and the result is
+        evaluated.
     random_state : int, Generator, RandomState or None
         Used for restarts, and for neurons whose second-layer weight is zero.
     callback : callable, optional

@@ -136,7 +136,7 @@ def _free(
     network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar, deadline: Deadline
 ) -> BilinearNetwork:
     if _compressible(network, problem):
-        # A factor that would take more than half of the time is given up.
+        # A factor that would take more than half of the time is abandoned.
         with suppress(TimeOver):
             factor = _triangular_factor(network, problem, deadline.fraction(0.5))
             return network_of(problem, *_compressed(network, problem, factor, deadline))

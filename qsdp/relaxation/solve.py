@@ -93,8 +93,8 @@ def solve_relaxation(
         Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
     max_iter : int, optional
     time_limit : float, optional
-        Seconds, > 0. It is checked between iterations; what runs is finished, then the point is repaired and the bound
-        is computed, which takes about as long as an iteration.
+        Seconds, > 0. It is checked between iterations; the current step is finished, then the point is repaired and the
+        bound is computed, which takes about as long as an iteration.
     verbose : bool or int, default=False
         Show a progress bar on standard error, or in the notebook: objective and gap for this package's solvers,
         finished outputs for others.
@@ -341,7 +341,7 @@ def _warn_of_zero(problem: TrainingProblem) -> None:
         "X": "X is all zeros (did centring remove constant columns?)",
         "y": "y is all zeros (are all targets equal, and centred?)",
     }
-    remedy = why[empty[0]] if empty else "choose a smaller beta, below qsdp.beta_max(problem), to get one that predicts"
+    remedy = why[empty[0]] if empty else "choose a smaller beta, below qsdp.beta_max(problem), to get a nonzero network"
     warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
 
 

@@ -237,7 +237,7 @@ def test_solver_that_claims_success_too_early_is_asked_again(monkeypatch):
 
 
 def test_warning_names_the_gap_when_the_solver_stops_early():
-    message = r"above tol=1e-06, .*bound is valid .* reached its limit of iterations; allow more with max_iter"
+    message = r"above tol=1e-06, .*bound is valid .* reached its iteration limit; allow more with max_iter"
     with pytest.warns(qsdp.QSDPWarning, match=message):
         qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), max_iter=2)
 
