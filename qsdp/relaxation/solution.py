@@ -254,8 +254,8 @@ def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: floa
     minus_gradient = -instance.fit.gradient(point.prediction)
     if in_time:
         return instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
-    # A solver's bound rises late: the gradient at its last point often proves a bound several times as high. The weights
-    # of the solver belong to another dual vector.
+    # A solver's bound rises late: the gradient at its last point often proves a bound several times as high. The
+    # weights of the solver belong to another dual vector.
     return max(dual, instance_bound(instance, [minus_gradient], exhaustive=False), key=lambda bound: bound.value)
 
 
