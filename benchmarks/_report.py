@@ -72,17 +72,17 @@ def markdown_of(
 
 def summary_of(by_name: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], link: Callable[[str], str]) -> str:
     """Return the summary page of all experiments, from claims and titles by name, with links to their pages."""
-    placed = [(name, claim) for name, claims in by_name.items() for claim in claims]
-    parts = [f"# Results\n\n{_SUMMARY}", _counts([claim for _, claim in placed])]
+    named_claims = [(name, claim) for name, claims in by_name.items() for claim in claims]
+    parts = [f"# Results\n\n{_SUMMARY}", _counts([claim for _, claim in named_claims])]
     for paper in PAPERS:
-        own = [(name, claim) for name, claim in placed if claim.kind == "paper" and claim.family == paper]
-        if own:
-            parts.append(f"## {paper}\n{_claims_table(own, link, paper)}")
-    theory = [(name, claim) for name, claim in placed if claim.kind == "theory"]
+        group = [(name, claim) for name, claim in named_claims if claim.kind == "paper" and claim.family == paper]
+        if group:
+            parts.append(f"## {paper}\n{_claims_table(group, link, paper)}")
+    theory = [(name, claim) for name, claim in named_claims if claim.kind == "theory"]
     if theory:
         parts.append(f"## {KINDS['theory'].capitalize()}\n{_claims_table(theory, link, THEORY)}")
     targets = {name: [claim for claim in claims if claim.kind == "target"] for name, claims in by_name.items()}
-    rows = [(f"[{titles[name]}]({link(name)})", *_verdicts(own)) for name, own in targets.items() if own]
+    rows = [(f"[{titles[name]}]({link(name)})", *_verdicts(group)) for name, group in targets.items() if group]
     if rows:
         parts.append(f"## {KINDS['target'].capitalize()}\n{markdown_table(('experiment', *VERDICTS), rows)}")
     return "\n\n".join(parts) + "\n"
@@ -91,12 +91,13 @@ def summary_of(by_name: Mapping[str, Sequence[Claim]], titles: Mapping[str, str]
 def _counts(claims: Sequence[Claim]) -> str:
     """Return a table of the numbers of claims by verdict and kind, papers first."""
     papers = [claim for claim in claims if claim.kind == "paper"]
-    groups = {paper: own for paper in PAPERS if (own := [claim for claim in papers if claim.family == paper])}
+    groups = {paper: group for paper in PAPERS if (group := [claim for claim in papers if claim.family == paper])}
     groups[f"**all {KINDS['paper']}**"] = papers
     groups |= {f"**{KINDS[kind]}**": [c for c in claims if c.kind == kind] for kind in ("target", "theory")}
     kinds = ("statistical", "exact")
     rows = [
-        (name, *_verdicts(own), *(sum(c.basis == kind for c in own) for kind in kinds)) for name, own in groups.items()
+        (name, *_verdicts(group), *(sum(c.basis == kind for c in group) for kind in kinds))
+        for name, group in groups.items()
     ]
     return markdown_table(("", *VERDICTS, *kinds), rows)
 
@@ -105,30 +106,30 @@ def _verdicts(claims: Sequence[Claim]) -> list[str]:
     """Return the number of claims with each verdict, and how many of them have missing cases."""
     counts = []
     for verdict in VERDICTS:
-        found = [claim for claim in claims if claim.verdict == verdict]
-        early = sum(bool(claim.so_far) for claim in found)
-        counts.append(str(len(found)) + (f" ({early} so far)" if early else ""))
+        matching = [claim for claim in claims if claim.verdict == verdict]
+        early = sum(bool(claim.so_far) for claim in matching)
+        counts.append(str(len(matching)) + (f" ({early} so far)" if early else ""))
     return counts
 
 
-def _claims_table(placed: Iterable[tuple[str, Claim]], link: Callable[[str], str], prefix: str) -> str:
+def _claims_table(named_claims: Iterable[tuple[str, Claim]], link: Callable[[str], str], prefix: str) -> str:
     """Return a table of claims, with one row for claims that differ only in a case."""
     groups: dict[str, list[tuple[str, Claim]]] = {}
-    for name, claim in placed:
+    for name, claim in named_claims:
         groups.setdefault(claim.group or f"{name}: {claim.source}: {claim.statement}", []).append((name, claim))
     rows = []
-    for own in groups.values():
-        places: dict[str, dict[str, None]] = {}
-        for name, claim in own:
-            places.setdefault(name, {})[claim.source.removeprefix(prefix).removeprefix(", ")] = None
-        where = ", ".join(f"[{', '.join(sources)}]({link(name)})" for name, sources in places.items())
-        claims = [claim for _, claim in own]
+    for group in groups.values():
+        sources_by_name: dict[str, dict[str, None]] = {}
+        for name, claim in group:
+            sources_by_name.setdefault(name, {})[claim.source.removeprefix(prefix).removeprefix(", ")] = None
+        where = ", ".join(f"[{', '.join(sources)}]({link(name)})" for name, sources in sources_by_name.items())
+        claims = [claim for _, claim in group]
         kinds = ", ".join(dict.fromkeys(claim.basis for claim in claims if claim.basis))
         numbers = [claim.number if claim.basis else claim.why for claim in claims]
-        said, verdicts = claims[0].statement, claims[0].judged
+        statement, verdicts = claims[0].statement, claims[0].judged
         if len(claims) > 1:
             counts = Counter(claim.verdict for claim in claims)
-            said, verdicts = claims[0].group, ", ".join(f"{counts[one]} {one}" for one in VERDICTS if counts[one])
+            statement, verdicts = claims[0].group, ", ".join(f"{counts[one]} {one}" for one in VERDICTS if counts[one])
             numbers = [f"{claim.case}: {number}" for claim, number in zip(claims, numbers, strict=True)]
-        rows.append((where, said, verdicts, kinds, "; ".join(numbers)))
+        rows.append((where, statement, verdicts, kinds, "; ".join(numbers)))
     return markdown_table(("where", "claim", "verdict", "kind", "number"), rows)

@@ -225,12 +225,12 @@ def _exact(
             continue
         results = []
         for k, column in enumerate(output_columns(inside)):
-            own = deadline.fraction(1.0 / remaining)
+            limit = deadline.fraction(1.0 / remaining)
             remaining -= 1
-            if not own.over:
+            if not limit.over:
                 shift = None if z is None else z[k]
                 M = problem.adjoint(column)
-                results.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
+                results.append(oracle.prove(M, max_atoms=0, time_limit=limit.time_limit, shift=shift))
                 bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
         if len(results) == problem.n_outputs and all(result.trees and result.trees[0].leaves for result in results):
             finished = all(result.exact for result in results)

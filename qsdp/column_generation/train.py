@@ -125,9 +125,9 @@ def column_generation(
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, deadline, rng, history, partial(report, part=0))
             for number, one in enumerate(ones):
-                own = deadline.fraction(1.0 / (len(ones) - number))
+                portion = deadline.fraction(1.0 / (len(ones) - number))
                 k = number if problem.separable else None
-                parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, partial(report, part=number)))
+                parts.append(bilinear_part(one, k, relaxation, start, tol, portion, rng, partial(report, part=number)))
                 if parts[-1].status == "interrupted":
                     deadline.expire()
     return _joined(problem, parts, history, deadline, tol)

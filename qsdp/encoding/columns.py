@@ -224,7 +224,7 @@ def _unknown(entry: Any, name: str) -> InvalidTypeError:
     elif isinstance(entry, datetime.time):
         what, numbers = "times of day", "seconds since midnight"
     elif isinstance(entry, (datetime.date, np.datetime64)) or type(entry).__name__ == "NaTType":
-        what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a day"
+        what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a fixed date"
     if what:
         return InvalidTypeError(
             f"column {name!r} of X holds {what}, such as {entry!s:.60}: convert them to numbers, such as {numbers}, "

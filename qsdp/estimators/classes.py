@@ -84,7 +84,7 @@ def _check_sortable(labels: list[Any]) -> None:
         kinds = " and ".join(sorted({type(label).__name__ for label in labels}))
         raise InvalidInputError(
             f"labels of y must be text, numbers or other objects that can be sorted; got {kinds}, such as "
-            f"{labels[0]!r:.60}: use text instead, [str(label) for label in y]"
+            f"{labels[0]!r:.60}; use text instead: [str(label) for label in y]"
         )
 
 

@@ -303,7 +303,9 @@ def _column_macros(model: IntegerModel, name: str) -> str:
         return ""
     upper, lines = name.upper(), []
     columns = model.description.encoding.columns
-    for position, (column, own) in enumerate(zip(columns, identifiers(one.name for one in columns), strict=True)):
+    for position, (column, identifier) in enumerate(
+        zip(columns, identifiers(one.name for one in columns), strict=True)
+    ):
         scale = model.inputs.scales[position]
         about = f"Column {position}, {column.name}: "
         if column.categories is not None:
@@ -316,7 +318,7 @@ def _column_macros(model: IntegerModel, name: str) -> str:
             lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}."]))
             divisor, factor = factor_of(scale)
             times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
-            lines.append(f"#define {upper}_FIXED_{own}(entry) {name}_round((entry) {times})")
+            lines.append(f"#define {upper}_FIXED_{identifier}(entry) {name}_round((entry) {times})")
     if any(model.inputs.scales):
         types = {"column": column_type(model), "name": name, "upper": upper, "most": model.inputs.most}
         lines.append("\n" + templates.ROUND.substitute(types))
@@ -327,9 +329,9 @@ def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
     """Return the text on where a column is clipped; empty unless the column is a number among the inputs."""
     assert model.description.encoding is not None
     numbers = inputs.numbers
-    own = numbers.column == position
-    low, high = numbers.low[own], (numbers.low + numbers.width)[own]
-    if not own.any():
+    mask = numbers.column == position
+    low, high = numbers.low[mask], (numbers.low + numbers.width)[mask]
+    if not mask.any():
         return ""
     # The model itself does not clip such a column.
     values = (one for one in model.description.encoding.expressions if one.position == position and not one.is_bit)

@@ -88,7 +88,7 @@ _LABELS = Template("""\
 
 
 def example_source(model: IntegerModel, name: str) -> str:
-    """Return the program for the model in the files of a name."""
+    """Return the program that checks the exported files called `name`."""
     rows = example_rows(model)
     outputs, total = model.outputs(rows), output_type(model)
     wide = total == "int64_t"
@@ -182,5 +182,5 @@ def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
 
 
 def _table(rows: IntArray) -> str:
-    """Return rows of integers as the entries of a table of two dimensions."""
+    """Return rows of integers as the entries of a two-dimensional array."""
     return "\n".join(f"    {initializer(map(bare, row))}," for row in rows.tolist())

@@ -217,7 +217,7 @@ class _FixedWidthSearch:
     def run(
         self, initial: list[BilinearNetwork], restarts: int, relaxation: Relaxation, bar: ProgressBar
     ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
-        """Polish all starts, exchange neurons of the best ones, then kick the very best.
+        """Polish all starts, exchange neurons of the best ones, then perturb the best network of all.
 
         Returns the best network, its objective and those of the polished starts.
         """

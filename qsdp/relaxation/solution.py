@@ -169,8 +169,8 @@ def finish(
     too, but further candidates are tried only if it is larger than `tol`.
     """
     parts = [
-        _finish_part(part, own, solver, tol, stretch=stretch, certified=certified)
-        for part, own in zip(scaled.parts, scaled.divided(raw), strict=True)
+        _finish_part(part, solved, solver, tol, stretch=stretch, certified=certified)
+        for part, solved in zip(scaled.parts, scaled.divided(raw), strict=True)
     ]
     if len(parts) == 1 and not scaled.problem.separable:
         return parts[0]

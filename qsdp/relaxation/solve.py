@@ -260,8 +260,8 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
         return raw
     Z, V = raw.Z.copy(), raw.V.copy()
     for k in missing:
-        own = slice(None) if len(parts) == 1 else slice(k, k + 1)
-        Z[own], V[own] = along_gradient(parts[k])
+        output = slice(None) if len(parts) == 1 else slice(k, k + 1)
+        Z[output], V[output] = along_gradient(parts[k])
     return replace(raw, Z=Z, V=V, W=V)
 
 

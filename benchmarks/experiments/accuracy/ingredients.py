@@ -76,8 +76,8 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def model_of(variant: str, seed: int) -> QuantizedNetworkClassifier:
-    own = VARIANTS[variant][1]() if variant in VARIANTS else {}
-    return QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **own})
+    changes = VARIANTS[variant][1]() if variant in VARIANTS else {}
+    return QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **changes})
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:

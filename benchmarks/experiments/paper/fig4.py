@@ -110,8 +110,8 @@ def plot(records: Records) -> Any:
         for (curve, m), group in grouped(unfolded(records, "points", "m"), "curve", "m").items():
             lines.setdefault(NAMES[curve], {})[m] = 100.0 * values(group, part)
         for curve, name in LINES.items():
-            if own := where(records, curve=curve):
-                lines[name] = dict.fromkeys(lines[NAMES[curve]], 100.0 * values(own, f"sdp_{part}").mean())
+            if group := where(records, curve=curve):
+                lines[name] = dict.fromkeys(lines[NAMES[curve]], 100.0 * values(group, f"sdp_{part}").mean())
     return draw.curves(panels, "neurons m", "accuracy [%], mean and deviation", "x")
 
 
@@ -121,7 +121,7 @@ def quotes(records: Records) -> dict[str, str]:
     if not (polished and proportional):
         return {}
     right, sampled = (
-        100 * np.mean([one.measured["points"][-1]["test"] for one in own]) for own in (polished, proportional)
+        100 * np.mean([one.measured["points"][-1]["test"] for one in group]) for group in (polished, proportional)
     )
     relaxed = 100 * values(polished, "sdp_test").mean()
     return {

@@ -106,16 +106,17 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         if (refusal := _refusal(BACKENDS[solver], instance, settings)) is not None:
             raise SolverError(refusal)
         return BACKENDS[solver]
-    own = [
+    candidates = [
         backend
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance, settings) is None
     ]
-    # No other back end then counts as cheaper, and predicting their operations takes a share of a small solve.
-    if own and own[0].name == INTERIOR.name and _operations(own[0], instance, settings) <= _NEGLIGIBLE:
-        return own[0]
-    if own:
-        return min(own, key=lambda backend: _expected(backend, instance, settings))
+    first = candidates[0] if candidates else None
+    # No other back end then counts as cheaper, and predicting their operations takes part of the time of a small solve.
+    if first is not None and first.name == INTERIOR.name and _operations(first, instance, settings) <= _NEGLIGIBLE:
+        return first
+    if candidates:
+        return min(candidates, key=lambda backend: _expected(backend, instance, settings))
     # Looking for packages and licences takes longer than a small solve.
     reasons = {name: _refusal(other, instance, settings) or missing(other) for name, other in BACKENDS.items()}
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
