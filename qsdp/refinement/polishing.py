@@ -107,7 +107,7 @@ def polish(
         in joblib; None means one. Without a time limit, the result does not depend on it.
     device : str, optional
         Torch device for the products of batches of neurons with the data or with their Gram matrix, such as "cuda";
-        None means NumPy on the processor. The network is usually the same, but moves decided by rounding may differ.
+        None means NumPy on the CPU. The network is usually the same, but moves decided by rounding may differ.
     verbose : bool or int, default=False
         Show objective and sweeps on standard error, or in the notebook.
 

@@ -162,7 +162,7 @@ def relaxation_path(
     n_jobs : int, optional
         Processes; see `solve_relaxation`.
     device : str, optional
-        Torch device for the heavy products; see `solve_relaxation`.
+        Torch device for the large matrix products; see `solve_relaxation`.
 
     Returns
     -------

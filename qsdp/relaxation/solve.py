@@ -108,9 +108,9 @@ def solve_relaxation(
         Solution of a problem with the same data, such as one with another beta, from which one of this package's
         solvers starts.
     device : str, optional
-        Torch device for the heavy products, such as "cuda"; None means NumPy on the processor. Used by "low-rank" and
+        Torch device for the large matrix products, such as "cuda"; None means NumPy on the CPU. Used by "low-rank" and
         "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
-        data; the cones stay on the processor). Every other solver refuses a device.
+        data; the cones stay on the CPU). Every other solver rejects a device.
 
     Returns
     -------

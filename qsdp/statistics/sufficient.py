@@ -64,8 +64,8 @@ class SufficientStatistics:
     encoding : str, optional
         Identifies how the rows were encoded, such as a digest of the encoder. Only equal encodings can be merged.
     device : str, optional
-        Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the processor.
-        The sums are kept on the processor, in memory and in files. The full matrix from a device takes the space
+        Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the CPU.
+        The sums are kept on the CPU, in memory and in files. The full matrix from a device takes the space
         of two more triangles there.
 
     Attributes

@@ -80,8 +80,8 @@ def test_text_stays_text(delimiter: str, entries: list[str | None]) -> None:
         (["1,234", "12"], "commas separate thousands or decimals; write 1234 or 1.234"),
         (["1.234.567", "3"], "points between thousands; write 1234.5"),
         (["1.234,5", "3"], "points between thousands; write 1234.5"),
-        (["01/02/2024", "03/02/2024"], "day and month are not told apart; write them as 2024-01-31"),
-        (["3.4.24", "5.4.24"], "day and month are not told apart"),
+        (["01/02/2024", "03/02/2024"], "day and month cannot be told apart; write them as 2024-01-31"),
+        (["3.4.24", "5.4.24"], "day and month cannot be told apart"),
     ],
 )
 def test_numbers_of_several_readings_are_refused(tmp_path: Path, column: list[str], reason: str) -> None:

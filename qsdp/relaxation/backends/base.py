@@ -33,7 +33,7 @@ class Settings:
     start : RawSolution or None
         Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
     device : str or None
-        Device for heavy products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
+        Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
     reductions : Reductions or None
         Gram matrices shared by solves with the same data, such as those of one path.
     effort : float
