@@ -237,7 +237,7 @@ def test_solver_that_claims_success_too_early_is_asked_again(monkeypatch):
 
 
 def test_warning_names_the_gap_when_the_solver_stops_early():
-    message = r"above tol=1e-06, .*bound is valid .* reached its iteration limit; allow more with max_iter"
+    message = r"above tol=1e-06, .*bound is valid: .* reached its iteration limit; allow more with max_iter"
     with pytest.warns(qsdp.QSDPWarning, match=message):
         qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), max_iter=2)
 
@@ -311,12 +311,12 @@ class TestRegistry:
 
     @pytest.mark.parametrize("solver", ["interior", "splitting", "low-rank"])
     def test_own_solvers_have_one_form(self, solver):
-        with pytest.raises(SolverError, match="form 'two-block' only"):
+        with pytest.raises(SolverError, match="supports only form='two-block'"):
             qsdp.solve_relaxation(random_problem(0, 2, 4), solver=solver, form="full")
 
     @pytest.mark.parametrize(
         ("settings_", "message"),
-        [({"callback": print}, "does not support callback"), ({"device": "cuda"}, "does not support device")],
+        [({"callback": print}, "does not support callback"), ({"device": "cuda"}, "does not support a device")],
     )
     def test_what_solvers_through_cvxpy_do_not_take(self, settings_, message):
         with pytest.raises(SolverError, match=message):
