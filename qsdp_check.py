@@ -38,10 +38,10 @@ it is at most sum(z) + dim(B) max(0, -smallest eigenvalue of Diag(z) - B).  A sh
 with an odd sum of entries and weights g >= 0: b'w is odd, (b'w)^2 >= 1, so w' B w <= w' (B + sum g b b') w - sum g, and
 the matrix B + sum g b b' takes the place of B, while the bound is less by sum g.
 
-Without a penalty, beta D = 0, the bound holds if M(nu) = 0.  Floats know M(nu) up to rounding only: it counts as zero
-if its tau is at most 8 times the allowance for rounding.  A network then gains at most tau sum_j |alpha_j| from what
-is left.  The bound is less by this number for the network of the file: it holds for all networks whose sum is no
-larger, and for others less tau times the excess.
+Without a penalty, beta D = 0, the bound holds if M(nu) = 0.  In floating point, M(nu) is known up to rounding only: it
+counts as zero if its tau is at most 8 times the allowance for rounding.  A network then gains at most tau sum_j
+|alpha_j| from what is left.  The bound is less by this number for the network of the file: it holds for all networks
+whose sum is no larger, and for others less tau times the excess.
 
 What is accepted.  The arithmetic is ordinary floating point; every step adds an allowance for its rounding: the
 worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms and for terms of l*.  If the
@@ -545,7 +545,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"{TOLERANCE:g}"
     )
     if limited:
-        print(f"     (less {value:.3g} for every unit of a larger sum: without a penalty, rounding has this price)")
+        print(f"     (less {value:.3g} for every unit by which the sum is larger, to allow for rounding)")
     return 0
 
 

@@ -4,7 +4,7 @@ Each is a file in the folder of its topic in `benchmarks/experiments/`. Its meas
 `benchmarks/results/NAME.json`. Tables, figures, `benchmarks/RESULTS.md`, `docs/results/` and the quotes in READMEs and
 some pages of the documentation (`_quotes.py`) are generated from these records, never written by hand. `run` continues
 where an earlier run stopped. A record names the versions of its experiment and of the methods it measures
-(`versions.py`): those of another version of the experiment do not count, and those of other versions of the methods
+(`versions.py`): those of another version of the experiment are ignored, and those of other versions of the methods
 are stale, which `list` reports and `run` measures again.
 """
 
@@ -111,7 +111,7 @@ def run(
     backend: Annotated[str | None, typer.Option(help="Of joblib: loky or threading.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Cases of this NAME=VALUE; of several names, all.")] = None,
-    note: Annotated[str, typer.Option(help="What else ran meanwhile; stored with the records.")] = "",
+    note: Annotated[str, typer.Option(help="What else ran at the same time; stored with the records.")] = "",
     out: Out = None,
 ) -> None:
     """Measure the cases that have no current record, and print tables and claims."""

@@ -1,4 +1,4 @@
-"""Commit of the sources that measure."""
+"""The git commit of the sources, which is stored with new records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ROOT = Path(__file__).resolve().parents[1]
 def commit() -> str:
     """Return the commit of the sources, with a plus if they have changed since; empty outside a repository."""
 
-    def said(*command: str) -> str:
+    def output_of(*command: str) -> str:
         return subprocess.run(["git", *command], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
         # `git describe --dirty` would lock the index, and leave the lock behind if it is killed.
-        changed = said("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
-        return said("rev-parse", "--short=12", "HEAD") + "+" * bool(changed)
+        changed = output_of("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+        return output_of("rev-parse", "--short=12", "HEAD") + "+" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -1,8 +1,8 @@
 """Versions of the methods that experiments measure.
 
-Every record names those of its methods, and is stale when one of them is raised. Raise a number with a change after
-which the method can return something else than rounding explains, or takes clearly more or less time or memory. A
-change of one experiment alone raises its own `version` instead.
+Every record names those of its methods, and is stale when one of them is raised. Raise a number together with a change
+after which the method can return results that differ by more than rounding, or needs clearly more or less time or
+memory. A change of one experiment alone raises its own `version` instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METHODS = {
     "rls": 1,
 }
 
-#: What the estimators run by default.
+#: Methods that the estimators run by default.
 ESTIMATORS = ("relaxation", "sampling", "refinement", "encoding", "estimators")
 
 

@@ -1,4 +1,4 @@
-"""The way of a call through the modules of qsdp: `python -m benchmarks.walk [CALL ...]`, all calls by default.
+"""The path of a call through the modules of qsdp: `python -m benchmarks.walk [CALL ...]`, all calls by default.
 
 Prints the modules in the order in which control first enters them, each with the number of its returns: how often
 control enters it again from another module of the library. Only calls between functions of qsdp in this thread count,
@@ -18,10 +18,10 @@ import qsdp
 
 
 def main() -> None:
-    """Print the ways of the calls that the command line names."""
+    """Print the paths of the calls named on the command line."""
     wanted = sys.argv[1:] or list(CALLS)
     if unknown := set(wanted) - set(CALLS):
-        raise SystemExit(f"{', '.join(sorted(unknown))}: not among {', '.join(CALLS)}")
+        raise SystemExit(f"unknown calls: {', '.join(sorted(unknown))}; choose from {', '.join(CALLS)}")
     for name in wanted:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -203,7 +203,7 @@ class QuadraticMap:
         d = self.X.shape[1]
 
         def rows(factor: float) -> cp.Constant:
-            # A program prints the name of a constant instead of its entries.
+            # A program prints a constant by its name instead of its entries.
             return cp.Constant(factor * self.X, name="X" if factor == 1.0 else f"({factor:g} X)")
 
         # Use one expression for all samples: compiling n scalar expressions would take far too long.

@@ -124,7 +124,7 @@ class TrainingOptions(Options):
         sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
-        "Neurons to sample, by default as few as match the relaxation; `qsdp resample` changes it later.",
+        "Number of neurons; by default as few as match the relaxation. `qsdp resample` changes it later.",
     )
     beta: float | str = option(
         0.1,
@@ -135,7 +135,7 @@ class TrainingOptions(Options):
         share whose relaxation, solved coarsely, has the smallest loss on held-out samples.
         """,
         _check_beta,
-        "Regularisation: a number >= 0, a share of the largest useful one such as 5%, or auto; larger is simpler.",
+        "Regularisation: a number >= 0, a share of the largest useful beta such as 5%, or auto; larger is simpler.",
     )
     loss: str | Loss = option(
         "squared",
@@ -157,11 +157,11 @@ class TrainingOptions(Options):
         2,
         "int",
         """Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Bilinear networks of
-        any width gain nothing: M + 1 levels at beta are binary ones at beta / M. Levels are for activations with a
-        linear or constant part, and for a fixed number of neurons.
+        any width gain nothing: M + 1 levels at beta are binary ones at beta / M. Levels are useful for activations
+        with a linear or constant part, and for a fixed number of neurons.
         """,
         lambda name, value: check_levels(value, name),
-        "Values of a first-layer weight, 2 (binary) to 128.",
+        "Number of values of a first-layer weight, 2 (binary) to 128.",
     )
     solver: str = option(
         "auto",
@@ -179,7 +179,7 @@ class TrainingOptions(Options):
         improves single bits at equal storage (`qsdp.polish`). "exact" continues until a network of any width is proven
         globally optimal, if the time limit allows (`qsdp.column_generation`).
         """,
-        "What follows the sampling: ",
+        "Refinement of the sampled network: ",
     )
     tol: float = option(
         1e-6,
@@ -192,7 +192,7 @@ class TrainingOptions(Options):
         "equal",
         ALLOCATIONS,
         "How neurons are divided among several outputs; see `qsdp.sample_network`.",
-        "Of neurons among outputs: ",
+        "How neurons are divided among outputs: ",
     )
     time_limit: float | None = option(
         None,
@@ -200,11 +200,11 @@ class TrainingOptions(Options):
         f"""
         Seconds, > 0, for the whole call, at least half of them for a refinement by "polish" or "exact". None: no limit
         for the relaxation, {REFINEMENT_TIME:.0f} seconds for such a refinement. Infinity: no limit at all. The limit is
-        checked between iterations; what runs is finished, and its best result so far is used. Then the certificate is
-        computed, which is still valid.
+        checked between iterations; the current step is finished, and its best result so far is used. Then the
+        certificate is computed, which is still valid.
         """,
         _check_time_limit,
-        f"For the whole fit; by default {REFINEMENT_TIME:.0f} for --refine polish and exact.",
+        f"Time limit of the whole fit; by default {REFINEMENT_TIME:.0f} for --refine polish and exact.",
     )
     n_jobs: int | None = option(
         None,
@@ -215,25 +215,25 @@ class TrainingOptions(Options):
         time limit ends the polish.
         """,
         lambda name, value: check_jobs(value, name),
-        "Processes that solve for several outputs.",
+        "Number of parallel processes for several outputs.",
     )
     device: str | None = option(
         None,
         "str or None",
         """
-        Device of torch, such as "cuda", for the heavy products of the relaxation (with `solver` "splitting",
+        Torch device, such as "cuda", for the large matrix products of the relaxation (with `solver` "splitting",
         "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections. None:
-        NumPy on the processor.
+        NumPy on the CPU.
         """,
         lambda name, value: check_device(value),
-        "Of torch, such as cuda, for heavy products; by default NumPy on the processor.",
+        "Torch device (for example cuda) for large matrix products; default: the CPU.",
     )
     random_state: RandomState = option(
         0,
         "int, Generator, RandomState or None",
         "Seed of the sampling and the polish; None draws a new one. The rest is deterministic.",
         _check_random_state,
-        "Of the held-out rows and the sampled neurons.",
+        "Random seed of the train/test split and of the sampling.",
     )
     verbose: bool | int = option(
         False,

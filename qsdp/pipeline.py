@@ -46,8 +46,8 @@ _EXACT = 1e-6
 #: Refinements whose networks may be better than a relaxation that ended early ("exact" has its own bounds).
 _JOINED = frozenset({"refit", "polish"})
 
-#: Sweeps of a polish that show whether this few neurons may suffice. After eight sweeps, neurons are as good as half as
-#: many after sixteen, and better later.
+#: Sweeps of a polish that show whether this few neurons may suffice. After eight sweeps, a network is as good as one of
+#: half the neurons after sixteen, and it is better later.
 _TRIED_SWEEPS = 8
 
 #: Passes that certify a network on rows in batches.
@@ -77,8 +77,8 @@ class QSDPResult(Summarized):
     exact : ColumnGenerationResult or None
         Result of the search for the global optimum, for ``refine="exact"``.
     kept : TrainingProblem or None
-        Problem of a sample, weighted to stand for all rows, if the certificate is for rows that are not held. It is
-        `problem` itself if the loss is not squared; passes over all rows have then certified the network.
+        Problem of a sample, weighted to stand for all rows, if the certificate is for rows that are not in memory. It
+        is `problem` itself if the loss is not squared; passes over all rows have then certified the network.
     """
 
     network: BilinearNetwork
@@ -141,7 +141,7 @@ class QSDPResult(Summarized):
         Raises
         ------
         InvalidInputError
-            The network was certified by passes over rows that are not held. A new network would need them as well.
+            The network was certified by passes over rows that are not in memory. A new network would need them as well.
         """
         if self.kept is self.problem:
             raise InvalidInputError(
@@ -413,7 +413,7 @@ def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline
 
 
 def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline:
-    """Return the deadline of what precedes a refinement: half of the limit is for one that was asked for."""
+    """Return the deadline of the stages before a refinement, which gets half of the limit if it is requested."""
     if options.refine not in LIMITED:
         return deadline
     return Deadline(max(0.0, 0.5 * (deadline.left - deadline.elapsed)), parent=deadline)
@@ -432,7 +432,7 @@ def _best_found(
 
 @dataclass
 class _Sampling:
-    """Draws networks from a covariance and refines them, unless by "exact"; `networks` are all networks so far."""
+    """Sampling of networks and their refinement (except "exact"); `networks` are all networks so far."""
 
     relaxation: Relaxation
     covariance: SignCovariance | list[SignCovariance]
@@ -474,7 +474,7 @@ class _Sampling:
         """
         options, needed = self.options, n_neurons
 
-        def goes_on(network: BilinearNetwork) -> bool:
+        def continues(network: BilinearNetwork) -> bool:
             nonlocal needed
             needed = self._needed(n_neurons, network, settled=False)
             return needed == n_neurons
@@ -486,7 +486,7 @@ class _Sampling:
         self.networks.append(network)
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
-                trial = Trial(_TRIED_SWEEPS, goes_on) if tries else None
+                trial = Trial(_TRIED_SWEEPS, continues) if tries else None
                 network = refined(network, self.relaxation.problem, options, self.rng, self.limit, self.kept, trial)
             self.networks.append(network)
         return network, needed

@@ -90,8 +90,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         None is the bilinear activation; otherwise :math:`\sigma(t) = a t^2 + b t + c`.
     levels : int, default=2
         Number M + 1 of values of a first-layer weight, 2 .. 128; 2 is binary. For the bilinear activation, M + 1 levels
-        at beta are the binary problem at beta / M, as optimal neurons only use -M and M. Levels are for activations
-        with a linear or constant part, where they act like columns multiplied by M, and for a fixed number of neurons.
+        at beta are the binary problem at beta / M, as optimal neurons only use -M and M. Levels are useful for
+        activations with a linear or constant part, where they act like columns multiplied by M, and for a fixed number
+        of neurons.
     sample_weight : array-like of shape (n,), optional
         Weights :math:`w_i` >= 0 of the samples, finite and not all zero; None gives every sample weight one. A row of
         weight k counts as k equal rows. `X`, `y` and `n_samples` do not include rows of weight zero.

@@ -165,7 +165,7 @@ def test_the_device_is_that_of_relaxation_and_polish(monkeypatch):
 
 def test_devices_of_training_are_refused_before_any_work(monkeypatch):
     monkeypatch.setattr("qsdp.options.check_device", lambda device: device)
-    with pytest.raises(SolverError, match="solver 'interior' takes no device"):
+    with pytest.raises(SolverError, match="solver 'interior' does not support a device"):
         qsdp.solve_and_sample(X, Y, solver="interior", device="there")
     monkeypatch.undo()
     monkeypatch.setattr("qsdp.pipeline.solve_relaxation", None)

@@ -1,15 +1,16 @@
 """Bits of a fitted model, with one function for each kind of model and the same rule for all.
 
-A real number takes 32 bits. A place on the axis of a column (a threshold, a mean, a deviation) takes 16. A choice among
-k items takes ceil(log2 k), which is one bit for a sign. The shape of a tree takes one bit per node. Weights rounded to
-integers, including networks' quadratic forms, take the Golomb-Rice code of each output and a byte for its parameter, or
-the bits they were rounded to if those are fewer. The order of neurons and redundant signs are not stored. Everything
-needed to get from a row to its class counts, except the names of classes and columns. Standardised columns cost float
-models nothing, since coefficients absorb means and deviations; they cost rounded linear models the deviations, since
-constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits already.
+A real number takes 32 bits. A position on the axis of a column (a threshold, a mean, a deviation) takes 16. A choice
+among k items takes ceil(log2 k), which is one bit for a sign. The shape of a tree takes one bit per node. Weights
+rounded to integers, including networks' quadratic forms, take the Golomb-Rice code of each output and a byte for its
+parameter, or the bits they were rounded to if those are fewer. The order of neurons and redundant signs are not stored.
+Everything needed to get from a row to its class counts, except the names of classes and columns. Standardised columns
+cost float models nothing, since coefficients absorb means and deviations; they cost rounded linear models the
+deviations, since constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits
+already.
 
 Comparisons of training methods at an equal number of neurons count the networks' neurons without a code (`plain_bits`),
-and no places of columns, which are the same for all.
+and no positions on columns, which are the same for all.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = [
     "weights_bits",
 ]
 
-#: Number of places (mean, deviation) that kinds of models need for a standardised column.
+#: Number of positions (mean, deviation) that kinds of models need for a standardised column.
 FLOAT, LINEAR, QUADRATIC = 0, 1, 2
 
 
@@ -54,7 +55,7 @@ def network_bits(network: BilinearNetwork) -> int:
 
 
 def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:
-    """Return the bits of an encoding: a place per threshold, `standardisation` places per standardised number."""
+    """Return the bits of an encoding: 16 per threshold, `standardisation` times 16 per standardised number."""
     places = {"value": standardisation, "above": 1}
     return PLACE * sum(places.get(expression.kind, 0) for expression in encoding.expressions)
 

@@ -31,21 +31,21 @@ What = str | Callable[[Record], Any]
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study:
     """Return the experiment of a module, with its name, docstring and functions cases, run, tables, claims and plot.
 
-    The module's `MEASURED` names the methods of `benchmarks.versions` whose versions its records name.
+    The module's `MEASURED` lists the methods of `benchmarks.versions` whose versions are stored with its records.
 
     Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
     inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes
     records and returns a figure, or None if there are too few.
     """
-    found = vars(sys.modules[module])
-    functions = {name: found[name] for name in ("cases", "run", "tables", "claims") if name in found}
-    shown = found.get("shown", list)
-    functions.setdefault("tables", lambda records: summary(shown(records), *found.get("KEYS", ())))
-    if "plot" in found:
-        functions["plot"] = draw.saved(found["plot"])
-    functions["methods"] = versions_of(*found["MEASURED"])
+    members = vars(sys.modules[module])
+    functions = {name: members[name] for name in ("cases", "run", "tables", "claims") if name in members}
+    shown = members.get("shown", list)
+    functions.setdefault("tables", lambda records: summary(shown(records), *members.get("KEYS", ())))
+    if "plot" in members:
+        functions["plot"] = draw.saved(members["plot"])
+    functions["methods"] = versions_of(*members["MEASURED"])
     named = {"name": module.rpartition(".")[2], "title": title, "source": source}
-    return Study(**{**named, "description": inspect.cleandoc(found["__doc__"] or ""), **functions, **changes})
+    return Study(**{**named, "description": inspect.cleandoc(members["__doc__"] or ""), **functions, **changes})
 
 
 def grid(**parameters: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Array libraries for heavy products: NumPy on the processor, or torch on a device.
+"""Array libraries for large matrix products: NumPy on the CPU, or torch on a device.
 
 Products take arrays of the library and return NumPy arrays in double precision. torch is imported only if a device is
 requested.

@@ -1,4 +1,4 @@
-"""Time limits: one cooperative clock, passed down and checked between the steps of whatever takes long."""
+"""Time limits: one cooperative deadline, passed down and checked between the steps of long computations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever ma
 class Deadline:
     """End of a time limit, created where the limit is an argument and passed down.
 
-    Work is not interrupted: what runs when the limit passes is finished, and whoever checks the deadline next stops.
+    Work is not interrupted: the step that runs when the limit passes is finished, and the next check stops the work.
 
     Parameters
     ----------
@@ -68,20 +68,20 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Whether no time is left."""
+        """Whether the deadline has passed."""
         return self.left == 0.0
 
     def check(self) -> None:
-        """Raise TimeOver if no time is left."""
+        """Raise TimeOver if the deadline has passed."""
         if self.over:
             raise TimeOver
 
     def fraction(self, part: float) -> Deadline:
-        """Return a deadline after a part of the time left."""
+        """Return a deadline after a fraction of the remaining time."""
         return Deadline(part * self.left, parent=self)
 
     def expire(self) -> None:
-        """Leave no time, as after an interrupt."""
+        """Expire the deadline, as after an interrupt."""
         self._limit = 0.0
 
 

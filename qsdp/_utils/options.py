@@ -28,8 +28,8 @@ class Option:
     description : str
         Lines of a docstring.
     check : callable
-        Called with the name under which a value was given, and the value. It raises one clear error, or returns the
-        value to use instead, such as an int for an integral float; None leaves the value as it is.
+        Called with the name and the value of the argument. It raises one clear error, or returns the value to use
+        instead, such as an int for an integral float; None leaves the value unchanged.
     summary : str
         The description in a few words, for the command line.
     """

@@ -23,12 +23,12 @@ WORK_FLOATS = 2**20
 Item = TypeVar("Item")
 
 
-def chunks(count: int, floats: int, least: int = 1, work: int | None = None) -> Iterator[slice]:
+def chunks(count: int, floats: int, minimum: int = 1, work: int | None = None) -> Iterator[slice]:
     """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array.
 
-    All slices but the last have `least` items or more, of any size. The array has `work` or WORK_FLOATS floats.
+    All slices but the last have `minimum` items or more, of any size. The array has `work` or WORK_FLOATS floats.
     """
-    step = max(least, (work or WORK_FLOATS) // max(1, floats))
+    step = max(minimum, (work or WORK_FLOATS) // max(1, floats))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 

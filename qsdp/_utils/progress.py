@@ -42,7 +42,7 @@ class ProgressBar:
         return self._report is not None
 
     def gap(self, one: _Gapped, part: int = 0, parts: int = 1) -> None:
-        """Show objective and gap of one part of several; the other parts are done or have not begun."""
+        """Show objective and gap of one part of several; the other parts are done or have not started."""
         self.measure(one.relative_gap, f"objective {one.objective:.6g}, gap {one.relative_gap:.1e}", part, parts)
 
     def measure(self, value: float, figures: str, part: int = 0, parts: int = 1) -> None:
@@ -76,7 +76,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, tol: float | None = None) -> Iterator[ProgressBar]:
-        """Show a stage while it runs; its bar shows only what it is told, and is full at the end."""
+        """Show a stage while it runs; its bar shows only reported progress, and is full at the end."""
         if self._display is None:
             yield NO_BAR
             return

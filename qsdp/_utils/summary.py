@@ -28,8 +28,8 @@ __all__ = [
 
 Rows = list[tuple[str, str]]
 
-#: Largest numbers of letters of a line, of lines of a value, of numbers in a list, and of names in a list.
-_LETTERS, _LINES, _NUMBERS, _NAMES = 120, 8, 5, 8
+#: Maximum numbers of characters in a line, lines in a value, numbers in a list, and names in a list.
+_CHARACTERS, _LINES, _NUMBERS, _NAMES = 120, 8, 5, 8
 
 _CELL = "padding:0.1em 0.8em 0.1em 0;text-align:left;vertical-align:top;border:none"
 
@@ -43,8 +43,8 @@ class Summary:
     title : str
         Name of its class.
     rows : list of (str, str)
-        Name and value of each fact, plain text of any length: the renderer escapes, wraps and, if it is longer than
-        eight lines, shortens.
+        Name and value of each fact, plain text of any length: the renderer escapes and wraps it, and truncates it after
+        eight lines.
     """
 
     title: str
@@ -52,20 +52,20 @@ class Summary:
 
     def text(self) -> str:
         """Return the title and indented, aligned lines for every fact."""
-        rows = [(_shortened(name), _wrapped(value)) for name, value in self.rows]
+        rows = [(_truncated(name), _wrapped(value)) for name, value in self.rows]
         width = max((len(name) for name, _ in rows), default=0)
         lines = [
             f"  {name if number == 0 else '':{width}}  {line}"
             for name, value in rows
             for number, line in enumerate(value)
         ]
-        return "\n".join([_shortened(self.title), *lines])
+        return "\n".join([_truncated(self.title), *lines])
 
     def html(self) -> str:
         """Return a heading and a table in the colours of the page around them, escaped, without scripts."""
         body = "".join(
             f'<tr style="background:none"><th scope="row" style="{_CELL};font-weight:normal;opacity:0.75">'
-            f'{_escaped(name)}</th><td style="{_CELL}">{_escaped(value, _LETTERS * _LINES)}</td></tr>'
+            f'{_escaped(name)}</th><td style="{_CELL}">{_escaped(value, _CHARACTERS * _LINES)}</td></tr>'
             for name, value in self.rows
         )
         return (
@@ -161,14 +161,14 @@ def format_count(n_neurons: int, n_inputs: int, n_outputs: int) -> str:
     return f"{n_neurons:,} neurons, {n_inputs} inputs{outputs}"
 
 
-def _shortened(value: str, most: int = _LETTERS) -> str:
-    return value if len(value) <= most else value[: most - 1] + "…"
+def _truncated(value: str, limit: int = _CHARACTERS) -> str:
+    return value if len(value) <= limit else value[: limit - 1] + "…"
 
 
 def _wrapped(value: str) -> list[str]:
-    """Return a value as at least one line; only a value of too many lines is shortened."""
-    return textwrap.wrap(value, _LETTERS, max_lines=_LINES, placeholder=" …", break_on_hyphens=False) or [""]
+    """Return a value as at least one line; only a value with too many lines is truncated."""
+    return textwrap.wrap(value, _CHARACTERS, max_lines=_LINES, placeholder=" …", break_on_hyphens=False) or [""]
 
 
-def _escaped(value: str, most: int = _LETTERS) -> str:
-    return html.escape(_shortened(value, most))
+def _escaped(value: str, limit: int = _CHARACTERS) -> str:
+    return html.escape(_truncated(value, limit))

@@ -159,10 +159,10 @@ def train_epochs(
                 if best is not None and _worth(best, measured[best]) > most:
                     record, state, most = history.n_epochs, kept, _worth(best, measured[best])
                 bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
-                told = callback is not None and callback(history) is True
+                stopped = callback is not None and callback(history) is True
                 if best is not None and patience is not None and history.n_epochs - record >= patience:
                     reason = "no improvement"
-                if told or isinstance(reason, str):
+                if stopped or isinstance(reason, str):
                     history.stopped = reason if isinstance(reason, str) else "callback"
                     break
         except KeyboardInterrupt:

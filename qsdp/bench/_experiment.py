@@ -56,11 +56,12 @@ class Experiment:
     run: Callable[[Case], Mapping[str, Any]]
     #: ``tables(records)`` returns tables, also for a part of the records.
     tables: Callable[[Sequence[Record]], Sequence[Table]]
-    #: Version, raised when cases or measurements mean something else; records of another version do not count.
+    #: Version, raised when the meaning of cases or measurements changes; records of other versions are ignored.
     version: int = 1
     #: Versions of the methods that are measured; records that name other versions are stale and measured again.
     methods: Mapping[str, int] = field(default_factory=dict)
-    #: Setting of the measurements, as Markdown: data and split, constant column, betas, clock and names of the series.
+    #: Setting of the measurements, as Markdown: data and split, constant column, betas, kind of time and names of
+    #: series.
     description: str = ""
     #: Further sections of the report, text by heading.
     extra: Mapping[str, str] = field(default_factory=dict)

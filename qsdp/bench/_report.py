@@ -19,7 +19,7 @@ __all__ = ["holm", "markdown_of", "markdown_table", "percent", "print_report"]
 def print_report(
     experiment: Experiment, results: Results, console: Console | None = None, more: Iterable[str] = ()
 ) -> None:
-    """Print tables, further lines, and the footing."""
+    """Print tables, further lines, and the footer."""
     console = console or Console()
     for table in _tables(experiment, results):
         drawn = RichTable(title=table.title, caption=table.note or None)
@@ -30,15 +30,15 @@ def print_report(
         console.print(drawn)
     for line in more:
         console.print(line, highlight=False, markup=False)
-    console.print(footing(experiment, results), style="dim", highlight=False)
+    console.print(footer(experiment, results), style="dim", highlight=False)
 
 
 def markdown_of(experiment: Experiment, results: Results, more: Iterable[str] = ()) -> str:
-    """Return the page of an experiment: description, footing, further parts, tables, and its further sections."""
+    """Return the page of an experiment: description, footer, further parts, tables, and its further sections."""
     parts = [f"# {experiment.title}", f"*{experiment.source}.*"]
     if experiment.description:
         parts.append(experiment.description)
-    parts += [footing(experiment, results), *more]
+    parts += [footer(experiment, results), *more]
     for table in _tables(experiment, results):
         parts.append(f"**{table.title}**")
         parts.append(markdown_table(table.headings, table.rows))
@@ -56,15 +56,14 @@ def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) ->
     return "\n".join(lines)
 
 
-def footing(experiment: Experiment, results: Results) -> str:
+def footer(experiment: Experiment, results: Results) -> str:
     """Return the number of measured cases and the machines."""
     cases = list(experiment.cases(results.quick))
     count, total = len(results.of(cases)), len(cases)
-    outdated = f" {results.outdated} records of another version do not count." if results.outdated else ""
+    outdated = f" {results.outdated} records of another version are ignored." if results.outdated else ""
     measured = f"{count} of {total} cases" if count else f"Not measured yet: none of {total} cases"
-    stale = (
-        f" {number} records are of other versions of the methods." if (number := len(results.stale(experiment))) else ""
-    )
+    n_stale = len(results.stale(experiment))
+    stale = f" {n_stale} records were measured with other versions of the methods." if n_stale else ""
     return f"{measured}{' (quick)' * results.quick}.{outdated}{stale} {'; '.join(_machines(results))}".rstrip()
 
 
@@ -116,6 +115,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def percent(shares: np.ndarray) -> str:
-    """Return the mean and deviation of shares in percent."""
+    """Return the mean and standard deviation of fractions in percent."""
     deviation = f" ± {100.0 * shares.std(ddof=1):.1f}" if len(shares) > 1 else ""
     return f"{100.0 * shares.mean():.1f}{deviation} %"

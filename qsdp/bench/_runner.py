@@ -62,7 +62,7 @@ def run_experiment(
     cases = list(experiment.cases(quick))
     results = load_results(experiment, path, quick)
     if quick and path.is_file() and not load_results(experiment, path).quick:
-        raise InvalidInputError(f"{path} holds a full run; a quick one needs a file of its own")
+        raise InvalidInputError(f"{path} holds a full run; a quick run needs another file")
     missing = [*results.missing(cases), *(record.case for record in results.stale(experiment))][:limit]
     here = {**describe_machine(), "methods": dict(experiment.methods), **(about or {})} if missing else {}
     failures: list[tuple[Case, str]] = []

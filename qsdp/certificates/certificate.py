@@ -47,9 +47,9 @@ class Certificate(Summarized, Gap):
     ----------
     lower_bound : float
         No network, of any width and with any weights, has a smaller objective. For ``beta = 0``, where the optimum is
-        the convex fit of a quadratic function, this holds up to rounding: for all networks whose second layers have
-        absolute sums of at most that of this network, and for others less the pricing values, which are near 1e-16 of
-        their terms, times the excess. A verified bound is 0 then.
+        the convex fit of a quadratic function, the bound allows for rounding only in networks whose second layers have
+        absolute sums no larger than that of this network; for others it is lower by the excess times the pricing
+        values, which are about 1e-16 of their terms. A verified bound is then 0.
     objective : float
         Objective (24) of the certified network.
     bound_type : {"sdp", "exact"}
@@ -107,7 +107,7 @@ class Certificate(Summarized, Gap):
         """
         if self.proof is None:
             raise InvalidInputError(
-                "a certificate without a proof cannot be saved; that of an estimator has one unless it was pickled "
+                "a certificate without a proof cannot be saved; an estimator loses its proof when it is pickled "
                 "without keep_data=True"
             )
         claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
@@ -230,9 +230,9 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: Sequence[float]) -
 def rounding_gain(
     problem: TrainingProblem, network: BilinearNetwork, nu: FloatArray, uppers: Sequence[float] | FloatArray
 ) -> float:
-    r"""Return how far rounding allows the network, and others of no larger weights, below the bound of `nu`.
+    r"""Return by how much rounding lets the network, and others with weights no larger, fall below the bound of `nu`.
 
-    Zero if there is a penalty, which pays for the pricing values. Without one, the pricing values of output k, at most
+    Zero if there is a penalty, since it covers the pricing values. Without one, the pricing values of output k, at most
     ``uppers[k]`` and their rounding, are not exactly zero, and each unit of :math:`\sum_j |\alpha_{jk}|` gains as much.
     """
     if problem.beta > 0.0:

@@ -74,9 +74,10 @@ def certify(
         start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. For ``beta = 0`` this
-        leaves 0, because no nonzero dual vector of floats is exactly orthogonal to all quadratic functions of the data;
-        "float" bounds are those of the convex fit of such a function, as least squares is for the squared loss. Other
-        losses can leave 0, too, if multipliers are too near the ends of their domain, as in nearly separable classes.
+        leaves a bound of 0, because no nonzero dual vector of floats is exactly orthogonal to all quadratic functions
+        of the data; "float" bounds are those of the convex fit of such a function (least squares, for the squared
+        loss). Other losses can also leave 0, if multipliers are too close to the ends of their domain, as with nearly
+        separable classes.
     time_limit : float, optional
         Seconds, > 0, checked between iterations of a relaxation that is solved here and during exact pricing; then the
         bound is computed. An unfinished maximum still has a valid bound, but the certificate's `bound_type` is then
@@ -115,7 +116,7 @@ def certify(
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked for besides a bound: exact pricing, verified arithmetic, an end in time, and a progress bar."""
+    """Options of a certificate: exact pricing, verified arithmetic, a deadline, and a progress bar."""
 
     exact: bool
     verified: bool
@@ -224,12 +225,12 @@ def _exact(
             continue
         results = []
         for k, column in enumerate(output_columns(inside)):
-            own = deadline.fraction(1.0 / remaining)
+            limit = deadline.fraction(1.0 / remaining)
             remaining -= 1
-            if not own.over:
+            if not limit.over:
                 shift = None if z is None else z[k]
                 M = problem.adjoint(column)
-                results.append(oracle.prove(M, max_atoms=0, time_limit=own.time_limit, shift=shift))
+                results.append(oracle.prove(M, max_atoms=0, time_limit=limit.time_limit, shift=shift))
                 bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
         if len(results) == problem.n_outputs and all(result.trees and result.trees[0].leaves for result in results):
             finished = all(result.exact for result in results)

@@ -13,19 +13,19 @@ __all__ = ["check_bilinear", "check_fits", "check_relaxation"]
 
 
 def check_bilinear(network: Any, name: str = "network") -> None:
-    """Raise `InvalidTypeError` with the way to a bilinear network unless `network` is one."""
+    """Raise `InvalidTypeError` unless `network` is bilinear; the message says how to get a bilinear one."""
     if isinstance(network, BilinearNetwork):
         return
-    held = next((one for one in ("network", "network_") if hasattr(network, one)), None)
-    way = ""
+    attribute = next((name for name in ("network", "network_") if hasattr(network, name)), None)
+    hint = ""
     if isinstance(network, PolynomialNetwork):
-        way = (
+        hint = (
             "; convert it with qsdp.from_polynomial, or prove a bound for polynomial networks with "
             "column_generation(problem, neurons='polynomial')"
         )
-    elif held is not None:
-        way = f"; pass its {held!r}"
-    raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}{way}")
+    elif attribute is not None:
+        hint = f"; pass its {attribute!r}"
+    raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}{hint}")
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:

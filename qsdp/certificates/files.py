@@ -85,9 +85,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 #: Message for objectives that depend on the order of sums.
 _UNCERTAIN = (
-    "this certificate cannot be saved: floats do not tell the objective of its network, {:.12g}, but to {:.3g}, "
-    "because its weights are large and cancel, and whoever checks it would find another one; bring the columns, or the "
-    "rows, of X to similar sizes"
+    "this certificate cannot be saved: the objective of its network, {:.12g}, is ill-conditioned (large weights that "
+    "cancel; known only to +-{:.3g}), so a checker would not reproduce it; rescale the columns, or the rows, of X to "
+    "similar sizes"
 )
 
 Claims = dict[str, Any]

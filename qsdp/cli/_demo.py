@@ -58,7 +58,7 @@ def demo(
     with stage(f"Training with {X.shape[1]} columns"):
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
         model = estimator(**{**given, "verbose": True}).fit(X, y)
-    with stage("A linear model beside it"):
+    with stage(f"Baseline: {'ridge' if numbers else 'logistic'} regression"):
         linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)
     kind = "ridge" if numbers else "logistic"

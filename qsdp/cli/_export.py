@@ -37,8 +37,9 @@ def export(
     """Write a model in a format that needs no Python.
 
     c: C99 of integers without library calls, as PATH.c and PATH.h; PATH.h explains the numbers. The code includes the
-    encoding of columns and the decision between classes. A network alone takes integers of 16 bits. With --example,
-    main.c beside them evaluates a few rows and exits with status 0 only if all outputs are those of Python.
+    encoding of columns and the decision between classes. The code of a network alone reads 16-bit integers. With
+    --example, a program main.c is added, which evaluates a few rows and exits with status 0 only if all outputs equal
+    those of Python.
 
     onnx: a graph from columns to labels and probabilities in double precision; for a network alone, one of integers.
 

@@ -42,10 +42,11 @@ def fit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file with a header line, or Parquet.")],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat it for more.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     encoding: flags.EncodingName = EstimatorOptions.encoding,
     weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of sample weights >= 0; it is no input.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with non-negative sample weights; excluded from the inputs."),
     ] = None,
     class_weight: Annotated[
         str | None,
@@ -75,7 +76,7 @@ def fit(
     ] = None,
     force: flags.Force = False,
     keep_partial: Annotated[
-        bool, typer.Option("--keep-partial", help="Save what an interrupted training has, too.")
+        bool, typer.Option("--keep-partial", help="Also save the model of an interrupted training run.")
     ] = False,
 ) -> None:
     """Train a network on a CSV or Parquet file, certify it and save it.

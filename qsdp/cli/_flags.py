@@ -29,7 +29,7 @@ def _flag(name: str, **settings: Any) -> Any:
 ENCODING_NAMES = (AUTO, *ENCODINGS)
 
 EncodingName = Annotated[
-    str, typer.Option(help=f"Of numbers: {' | '.join(ENCODING_NAMES)}; auto chooses on rows held out.")
+    str, typer.Option(help=f"Encoding of numbers: {' | '.join(ENCODING_NAMES)}; auto chooses on held-out rows.")
 ]
 Neurons = Annotated[int | None, _flag("n_neurons")]
 Beta = Annotated[str, _flag("beta", metavar="NUMBER | SHARE% | auto")]

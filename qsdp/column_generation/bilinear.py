@@ -35,20 +35,21 @@ _ENUMERATED = 35
 #: Neurons sampled from a relaxation, to start from.
 _SAMPLED = 500
 
-#: Most starts of a search near the current neurons, so that wide inputs have rounds as well.
+#: Maximum number of starts of a search near the current neurons, so that rounds stay short for many inputs.
 _NEAR = 10_000
 
-#: Random starts of the last search before a proof, which an atom found by it would save.
+#: Random starts of the last search before a proof; if it finds an atom, the proof is not needed.
 _MANY_STARTS = 20_000
 
-#: A proof that does not close the gap must promise to reduce it to this share, so many rounds after the last proof.
+#: A proof that does not close the gap is tried only if it is expected to leave at most this fraction of the gap, and
+#: this many rounds after the last proof.
 _PROMISE, _WAIT = 0.1, 10
 
-#: Share of the time left in which a proof beyond `_ENUMERATED` is tried. If it fails, it is tried again once neither
+#: Fraction of the remaining time for a first proof beyond `_ENUMERATED`. If it fails, it is tried again once neither
 #: columns nor cutting planes help.
 _TRIED = 0.2
 
-#: A round includes cutting planes if columns promise to leave no more than this share of the gap.
+#: A round includes cutting planes if columns are expected to leave at most this fraction of the gap.
 _REMAINS = 0.5
 
 
@@ -136,7 +137,7 @@ def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator, de
 
 
 class _BilinearPricing:
-    """Pricing of a master's dual vector: search for the largest values, and proof where that pays."""
+    """Pricing of a master's dual vector: search for the largest values, and proof where it is worthwhile."""
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class _BilinearPricing:
     ) -> None:
         self.problem, self.rng, self.deadline, self.tol, self.shifts = problem, rng, deadline, tol, shifts
         self.floor, self.oracle = floor, BilinearOracle(problem.size)
-        #: Whether no proof has been given up, and number of rounds since the last one.
+        #: Whether no proof has been abandoned, and the number of rounds since the last one.
         self._open, self._waited = True, 0
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
@@ -174,10 +175,10 @@ class _BilinearPricing:
             return self._prove(master, matrices, [0.0] * len(matrices), whole=True)
         self._waited += 1
         found = self._search(master, matrices, STARTS)
-        if self._pays(_promised(master, found), gap):
+        if self._is_worth_proving(_promised(master, found), gap):
             found = self._search(master, matrices, _MANY_STARTS)
         promised = _promised(master, found)
-        if self._pays(promised, gap):
+        if self._is_worth_proving(promised, gap):
             last = promised <= self.tol and self.floor.exhausted
             whole = last or self.problem.size <= _ENUMERATED
             return self._prove(master, matrices, [result.value for result in found], whole=whole)
@@ -185,10 +186,10 @@ class _BilinearPricing:
             self.floor.improve()
         return PricingResult.of(found)
 
-    def _pays(self, promised: float, gap: float) -> bool:
-        """Return whether to prove now that no pricing value exceeds those found, which would leave the gap `promised`.
+    def _is_worth_proving(self, promised: float, gap: float) -> bool:
+        """Return whether to prove that no pricing value exceeds those found, which would leave the gap `promised`.
 
-        After a proof that was given up, only one that leaves at most `tol` pays, once the floor is exhausted.
+        After an abandoned proof, another is tried only if it would leave at most `tol` and the floor is exhausted.
         """
         if self.deadline.over:
             return False
@@ -225,7 +226,7 @@ class _BilinearPricing:
     def _prove(
         self, master: Master, matrices: list[FloatArray], incumbents: list[float], *, whole: bool
     ) -> PricingResult:
-        """Prove the largest pricing values in all the time left, or in a share of it."""
+        """Prove the largest pricing values, in all the remaining time or in a fraction of it."""
         deadline = self.deadline if whole else self.deadline.fraction(_TRIED)
         results = [
             self.oracle.prove(

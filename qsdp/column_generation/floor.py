@@ -14,7 +14,7 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["Floor"]
 
-#: Relative rise of the bound below which a round has not helped, and number of such rounds after which none will.
+#: Relative rise of the bound below which a round counts as useless, and number of such rounds after which to stop.
 _RISE, _PATIENCE = 1e-4, 4
 
 
@@ -58,7 +58,7 @@ class Floor:
         return None if self._planes is None else self._planes.best
 
     def improve(self) -> bool:
-        """Make a round of cutting planes; return whether others may help."""
+        """Run a round of cutting planes; return whether another one may help."""
         if self.exhausted:
             return False
         try:

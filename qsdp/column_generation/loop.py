@@ -117,7 +117,7 @@ def generate(
     """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
     The master, which has the deadline, is changed in place and holds the last atoms on return. `pricing` takes the
-    master and the relative gap reached. `floor` returns a lower bound known from elsewhere, in units of the master's
+    master and the relative gap reached. `floor` returns a lower bound from another source, in units of the master's
     instance, which may grow with the rounds. Once columns no longer help, `raise_floor` is called until it returns
     false or time is over. The status is "optimal", "time limit", "stalled" or "interrupted".
     """
@@ -180,7 +180,7 @@ class _Rounds:
         return None
 
     def raise_floor(self, raised: Callable[[], bool]) -> str:
-        """Raise the bound from elsewhere until that no longer helps; return the status."""
+        """Raise the lower bound of the other source until that no longer helps; return the status."""
         while not self._deadline.over and raised():
             self._end_round()
             if self.gap <= self._tol:

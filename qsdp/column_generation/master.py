@@ -168,8 +168,8 @@ class Master:
         Instance of a scalar problem, or of all outputs of a coupled one, in its own units. Its dual radius w is the
         penalty of a weight of one.
     deadline : Deadline
-        Checked between iterations of every solution. The reduction of many rows to fewer stops there, and all rows are
-        used then.
+        Checked between iterations of every solve. At the deadline, a reduction of many rows to fewer is abandoned, and
+        all rows are used.
 
     Attributes
     ----------

@@ -61,8 +61,8 @@ def column_generation(
     tol : float, default=1e-6
         Relative gap at which to stop, > 0.
     time_limit : float or None, default=60.0
-        Seconds, > 0, checked between steps of every round; what runs is finished, then the certificate of the best
-        network with the best bound is computed. None means no limit.
+        Seconds, > 0, checked between steps of every round; the current step is finished, then the certificate of the
+        best network with the best bound is computed. None means no limit.
     relaxation : Relaxation, optional
         Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. If not
         given, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
@@ -125,9 +125,9 @@ def column_generation(
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, deadline, rng, history, partial(report, part=0))
             for number, one in enumerate(ones):
-                own = deadline.fraction(1.0 / (len(ones) - number))
+                portion = deadline.fraction(1.0 / (len(ones) - number))
                 k = number if problem.separable else None
-                parts.append(bilinear_part(one, k, relaxation, start, tol, own, rng, partial(report, part=number)))
+                parts.append(bilinear_part(one, k, relaxation, start, tol, portion, rng, partial(report, part=number)))
                 if parts[-1].status == "interrupted":
                     deadline.expire()
     return _joined(problem, parts, history, deadline, tol)

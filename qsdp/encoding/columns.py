@@ -43,7 +43,7 @@ def as_table(X: Any) -> Any:
 
 
 def is_missing(entry: Any) -> bool:
-    """Return whether an entry is missing: None, NaN of any numeric type, or the mark of pandas or of NumPy's times."""
+    """Return whether an entry is missing: None, NaN of any numeric type, or a marker of pandas or of NumPy's times."""
     if isinstance(entry, Decimal):
         # Comparisons of signalling NaNs raise.
         return entry.is_nan()
@@ -53,7 +53,7 @@ def is_missing(entry: Any) -> bool:
 
 
 def is_symbolic(column: Any) -> bool:
-    """Return whether a column holds symbols by its type, or by its entries if the type does not tell.
+    """Return whether a column holds symbols by its type, or by its entries if the type does not decide it.
 
     In a column of objects, every hashable entry that is not a number, a time or missing is a symbol.
     """
@@ -99,19 +99,22 @@ def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
 
 
 def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the columns that a mask, numbers or names choose."""
-    given = np.asarray(chosen)
-    if given.ndim != 1 or given.dtype.kind not in "biuUTO":
+    """Resolve a column selection (boolean mask, indices or names) to a boolean mask."""
+    selection = np.asarray(chosen)
+    if selection.ndim != 1 or selection.dtype.kind not in "biuUTO":
         raise InvalidTypeError(
-            f"categorical_features must be 'from_dtype' or a mask, numbers or names of columns; got {chosen!r:.60}"
+            f"categorical_features must be 'from_dtype' or a boolean mask, indices or names of columns; got "
+            f"{chosen!r:.60}"
         )
-    if given.dtype.kind == "b":
-        if len(given) != len(names):
-            raise InvalidInputError(f"categorical_features must have {len(names)} entries as a mask; got {len(given)}")
-        return given
+    if selection.dtype.kind == "b":
+        if len(selection) != len(names):
+            raise InvalidInputError(
+                f"categorical_features must have {len(names)} entries as a mask; got {len(selection)}"
+            )
+        return selection
     mask = np.zeros(len(names), dtype=np.bool_)
     positions = {name: position for position, name in enumerate(names)}
-    for one in given.tolist():
+    for one in selection.tolist():
         position = positions.get(one) if isinstance(one, str) else one
         if not isinstance(position, int) or not 0 <= position < len(names):
             raise InvalidInputError(f"categorical_features names {one!r:.60}, which is not a column of X")
@@ -207,7 +210,7 @@ def _symbol(entry: Any, name: str) -> Any:
 
 
 def _number_as_symbol(entry: Any) -> float | int | str:
-    """Return a number as a float; as an integer if the float would be another one; as text if it is infinite."""
+    """Return a number as a float, as an integer if the float would differ, or as text if it is infinite."""
     number = _float(entry)
     if not math.isfinite(number):
         return str(entry)
@@ -221,11 +224,11 @@ def _unknown(entry: Any, name: str) -> InvalidTypeError:
     elif isinstance(entry, datetime.time):
         what, numbers = "times of day", "seconds since midnight"
     elif isinstance(entry, (datetime.date, np.datetime64)) or type(entry).__name__ == "NaTType":
-        what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a day"
+        what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a fixed date"
     if what:
         return InvalidTypeError(
-            f"column {name!r} of X holds {what}, such as {entry!s:.60}: a network takes numbers, such as {numbers}, "
-            "or categories, if the column is declared categorical"
+            f"column {name!r} of X holds {what}, such as {entry!s:.60}: convert them to numbers, such as {numbers}, "
+            "or declare the column categorical"
         )
     # The checks of scikit-learn recognise the error by these words.
     return InvalidTypeError(

@@ -190,10 +190,10 @@ class TableEncoder(_Encoder):
     n_thresholds, strategy, bits, missing
         See `ThresholdEncoder`; `bits` and `missing` also apply to categories.
     categorical_features : "from_dtype" or array-like, default="from_dtype"
-        Columns that hold categories, as a mask, numbers or names. "from_dtype": columns of text, booleans, categories
-        or other hashable objects, such as intervals, according to the type of the column, or of its entries if these
-        are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Dates and times are refused
-        unless their column is declared categorical.
+        Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
+        categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
+        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Dates and times are
+        rejected unless their column is declared categorical.
     max_categories : int, default=50
         Largest number of categories with bits per column, >= 2: the most frequent ones. The others set no bit.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
@@ -286,8 +286,8 @@ class TableEncoder(_Encoder):
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
-                "X has entries that are none of the categories of their columns, as they are new, missing or were too "
-                f"rare in fit for one of max_categories={self.max_categories} bits, of which no bit is set: {found}"
+                "X has entries outside the categories of their columns (new, missing, or too rare in fit for one of "
+                f"the max_categories={self.max_categories} bits), which set none of the bits: {found}"
             )
             if self.handle_unknown == "error":
                 raise InvalidInputError(message)

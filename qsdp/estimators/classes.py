@@ -51,7 +51,7 @@ def check_class_targets(y: npt.NDArray[Any]) -> None:
 
 
 def check_labels(y: Any) -> None:
-    """Raise if labels are missing, or cannot be sorted, as text among numbers cannot."""
+    """Raise if labels are missing or cannot be sorted, such as text mixed with numbers."""
     if isinstance(y, list):
         entries = y
     elif (
@@ -84,7 +84,7 @@ def _check_sortable(labels: list[Any]) -> None:
         kinds = " and ".join(sorted({type(label).__name__ for label in labels}))
         raise InvalidInputError(
             f"labels of y must be text, numbers or other objects that can be sorted; got {kinds}, such as "
-            f"{labels[0]!r:.60}: use text instead, [str(label) for label in y]"
+            f"{labels[0]!r:.60}; use text instead: [str(label) for label in y]"
         )
 
 

@@ -296,8 +296,8 @@ def _fold_scores(
         if evaluate == "network":
             # Use the same random numbers for every beta, so that scores differ by less than their noise.
             options = member._options()
-            own = deadline.fraction(1.0 / (len(path) - done))
-            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), own).network
+            limit = deadline.fraction(1.0 / (len(path) - done))
+            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), limit).network
         else:
             member.network_ = RelaxationOutputs(relaxation)
         if is_classifier(member):

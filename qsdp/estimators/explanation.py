@@ -55,8 +55,8 @@ class Explained:
         form = self._form()
         if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
-                "feature_importances_ needs inputs of the network that are made of one column each, as far as their "
-                f"names tell; {type(self.encoder_).__name__} mixes columns"
+                "feature_importances_ requires inputs of the network that are made of one column each, according to "
+                f"their names; {type(self.encoder_).__name__} mixes columns"
             )
         return self._effects(form).importances
 

@@ -232,8 +232,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
             return result
         if "network_" in self.__dict__:
             raise AttributeError(
-                "result_ is missing, since this estimator was pickled without its training data: fit it with "
-                "keep_data=True to keep them"
+                "result_ is missing, because this estimator was pickled without its training data; set "
+                "keep_data=True before pickling to include them"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute 'result_': it is not fitted")
 

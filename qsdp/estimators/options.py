@@ -97,9 +97,9 @@ class EstimatorOptions(TrainingOptions):
         "bool",
         """
         Whether pickles of the fitted estimator hold the training data and all intermediate results (`result_`), which
-        `resample`, `qsdp.certify`, `contributions` and effects on the training data need. Without them, a pickle has
-        the size of the network. Before they are left out, what `predict_proba` and `feature_importances_` take from
-        them is computed. In memory, a fitted estimator always has them.
+        `resample`, `qsdp.certify`, `contributions` and effects on the training data need. Without them, a pickle
+        is about as small as the network; `predict_proba` and `feature_importances_` still work, since what they need is
+        computed before pickling. In memory, a fitted estimator always has them.
         """,
         check_flag,
     )

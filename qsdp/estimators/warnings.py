@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.pipeline import QSDPResult
-from qsdp.relaxation.shortfall import WILD_RATIO, ratio_of_scales
+from qsdp.relaxation.shortfall import LARGE_SCALE_RATIO, ratio_of_scales
 
 __all__ = ["warn_of_gap", "warn_of_scales"]
 
@@ -15,8 +15,8 @@ GAP_TO_WARN_OF = 0.5
 def warn_of_gap(result: QSDPResult) -> None:
     """Warn if the certified gap is a large part of the objective because of the network, and name remedies."""
     gap, relaxation = result.certificate.relative_gap, result.relaxation
-    # A relaxation that was not solved is warned of by itself. Other networks would then hardly lower the gap, or had no
-    # time left either.
+    # A relaxation that was not solved has a warning of its own. Other networks would then hardly lower the gap, or
+    # there was no time left for them either.
     of_relaxation = relaxation.solver_status == "time limit" or relaxation.gap > 0.5 * result.certificate.gap
     if gap <= GAP_TO_WARN_OF or of_relaxation:
         return
@@ -32,7 +32,7 @@ def warn_of_gap(result: QSDPResult) -> None:
 def warn_of_scales(X: FloatArray) -> None:
     """Warn if columns differ so much in scale that quantized weights cannot make up for it."""
     ratio = ratio_of_scales(X)
-    if ratio > WILD_RATIO:
+    if ratio > LARGE_SCALE_RATIO:
         warn(
             f"the columns of X differ in scale by a factor of {ratio:.0f}; quantized weights cannot compensate for it: "
             "use encoding='standard'"

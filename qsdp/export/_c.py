@@ -180,10 +180,10 @@ def to_c(
 
     Notes
     -----
-    The header has a macro for each column of numbers, which converts an entry as `IntegerModel.columns` does: what is
-    beyond the integers of a column, or infinite, becomes the largest of its sign, and nan stands for a missing entry.
-    Units, bounds, and names of columns and classes are macros, too. The code compiles without a warning with
-    ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``.
+    The header has a macro for each column of numbers, which converts an entry as `IntegerModel.columns` does: numbers
+    beyond the integers of a column, including infinities, become the largest integer of their sign, and nan stands for
+    a missing entry. Units, bounds, and names of columns and classes are macros, too. The code compiles without a
+    warning with ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``.
 
     ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
     header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
@@ -264,7 +264,7 @@ def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
         + ("." if model.inputs is None else f", or within {upper}_ROUNDING where columns were rounded."),
     ]
     if model.network.n_outputs > 1:
-        facts.append("These macros are lists in braces, with a number for each output, to initialise arrays.")
+        facts.append("These macros are initialisers of arrays, with a number for each output.")
     decision = {
         "none": [],
         "sign": [f"{name}_class is 1 where the output is > 0, else 0."],
@@ -287,8 +287,8 @@ def _input_facts(model: IntegerModel, name: str) -> list[str]:
         low, high = model.input_range
         return [f"Inputs are integers from {low} to {high}; others may overflow."]
     facts = [
-        "A column of numbers is the nearest integer to scale times the entry, see the macros. They cut what is larger",
-        f"than {model.inputs.most} in magnitude, also infinity.",
+        "A column of numbers is the nearest integer to scale times the entry, see the macros. They clip entries larger",
+        f"than {model.inputs.most} in magnitude, including infinity.",
     ]
     if model.inputs.fills is not None or any(one.kind == "missing" for one in model.inputs.bits):
         facts.append(f"A missing entry is {name.upper()}_MISSING; the macros convert nan to it.")
@@ -303,7 +303,9 @@ def _column_macros(model: IntegerModel, name: str) -> str:
         return ""
     upper, lines = name.upper(), []
     columns = model.description.encoding.columns
-    for position, (column, own) in enumerate(zip(columns, identifiers(one.name for one in columns), strict=True)):
+    for position, (column, identifier) in enumerate(
+        zip(columns, identifiers(one.name for one in columns), strict=True)
+    ):
         scale = model.inputs.scales[position]
         about = f"Column {position}, {column.name}: "
         if column.categories is not None:
@@ -316,7 +318,7 @@ def _column_macros(model: IntegerModel, name: str) -> str:
             lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}."]))
             divisor, factor = factor_of(scale)
             times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
-            lines.append(f"#define {upper}_FIXED_{own}(entry) {name}_round((entry) {times})")
+            lines.append(f"#define {upper}_FIXED_{identifier}(entry) {name}_round((entry) {times})")
     if any(model.inputs.scales):
         types = {"column": column_type(model), "name": name, "upper": upper, "most": model.inputs.most}
         lines.append("\n" + templates.ROUND.substitute(types))
@@ -327,11 +329,11 @@ def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
     """Return the text on where a column is clipped; empty unless the column is a number among the inputs."""
     assert model.description.encoding is not None
     numbers = inputs.numbers
-    own = numbers.column == position
-    low, high = numbers.low[own], (numbers.low + numbers.width)[own]
-    if not own.any():
+    mask = numbers.column == position
+    low, high = numbers.low[mask], (numbers.low + numbers.width)[mask]
+    if not mask.any():
         return ""
     # The model itself does not clip such a column.
     values = (one for one in model.description.encoding.expressions if one.position == position and not one.is_bit)
     unlimited = any(one.low is None for one in values)
-    return f", cut at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")
+    return f", clipped at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")

@@ -38,12 +38,12 @@ def _by_column(
     inputs: Inputs, steps: Sequence[tuple[str, IntArray]], types: Mapping[str, object], tables: Tables
 ) -> tuple[list[str], str]:
     """Return counters and the loop over columns that are numbers or compared with thresholds."""
-    columns = np.unique(np.concatenate([own for _, own in steps]))
+    columns = np.unique(np.concatenate([positions for _, positions in steps]))
     if not len(columns):
         return [], ""
     counters, body = [], ""
-    for what, own in steps:
-        counts = np.searchsorted(own, columns, side="right") - np.searchsorted(own, columns, side="left")
+    for what, positions in steps:
+        counts = np.searchsorted(positions, columns, side="right") - np.searchsorted(positions, columns, side="left")
         if not counts.any():
             continue
         once = bool(np.all(counts == 1))
@@ -51,7 +51,7 @@ def _by_column(
         at = "i" if once else f"{what}_index"
         step = (_number if what == "number" else _threshold)(inputs, types, tables, at)
         if not once:
-            counters.append(f"{counter_type(len(own))} {at} = 0")
+            counters.append(f"{counter_type(len(positions))} {at} = 0")
             count = tables.entry(f"{what}s", counts.tolist(), "i")
             step = templates.REPEATED.substitute(count=count, at=at, body=indent(step, "    "))
         body += indent(step, "        ")

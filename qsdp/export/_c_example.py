@@ -88,7 +88,7 @@ _LABELS = Template("""\
 
 
 def example_source(model: IntegerModel, name: str) -> str:
-    """Return the program for the model in the files of a name."""
+    """Return the program that checks the exported files called `name`."""
     rows = example_rows(model)
     outputs, total = model.outputs(rows), output_type(model)
     wide = total == "int64_t"
@@ -159,7 +159,7 @@ def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
     """Return the ends of a column of numbers: the limits of its inputs, or a little beyond its thresholds."""
     mask = inputs.numbers.column == position
     if mask.any():
-        # Beyond these the code cuts entries, also those that the model itself does not cut.
+        # Beyond these the code clips entries, even where the model itself does not.
         low, width = inputs.numbers.low[mask], inputs.numbers.width[mask]
         return int(low.max()), int((low + width).min())
     above = [bits.value[bits.column == position].tolist() for bits in inputs.bits if bits.kind == "above"]
@@ -182,5 +182,5 @@ def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
 
 
 def _table(rows: IntArray) -> str:
-    """Return rows of integers as the entries of a table of two dimensions."""
+    """Return rows of integers as the entries of a two-dimensional array."""
     return "\n".join(f"    {initializer(map(bare, row))}," for row in rows.tolist())

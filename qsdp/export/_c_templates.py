@@ -169,7 +169,7 @@ ${last}\
 
 #: Round an entry times its scale as `fixed_columns` does, in the header; nothing outside the type is converted to it.
 ROUND = Template("""\
-/* Nearest integer, halves away from zero; nan becomes ${upper}_MISSING, and what is larger is cut. */
+/* Nearest integer, halves away from zero; nan becomes ${upper}_MISSING, larger magnitudes are clipped. */
 static inline ${column} ${name}_round(double value)
 {
     ${column} whole;

@@ -89,13 +89,13 @@ def string(text: str) -> str:
     parts = []
     for byte in text.encode("utf-8", "backslashreplace"):
         one = chr(byte)
-        # A question mark may begin a trigraph. Octal escapes end after three digits, also in Verilog.
+        # A question mark may start a trigraph. Octal escapes end after three digits, in Verilog as well.
         parts.append(f"\\{one}" if one in '"\\' else one if " " <= one <= "~" and one != "?" else f"\\{byte:03o}")
     return f'"{"".join(parts)}"'
 
 
 def initializer(entries: Iterable[str]) -> str:
-    """Return the initialiser of an array of some expressions."""
+    """Return the initialiser of an array of expressions."""
     return f"{{{', '.join(entries)}}}"
 
 

@@ -15,7 +15,7 @@ from qsdp.export._verilog import to_verilog
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 
-#: Metadata of graphs that are shown; names of columns and classes may be many.
+#: Metadata of graphs that are shown; the names of columns and classes may be too many.
 _NUMBERS = ("unit", "error", "input_range", "bound")
 
 

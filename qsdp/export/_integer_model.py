@@ -123,7 +123,7 @@ class IntegerModel:
     def columns(self, X: Any) -> IntArray:
         """Convert an array or a data frame to the argument of `outputs`: fixed-point numbers and category codes.
 
-        Numbers beyond the fixed-point numbers, infinite ones among them, are cut to the largest of their sign.
+        Numbers beyond the fixed-point range, including infinities, are clipped to the largest number of their sign.
         """
         if self.inputs is not None:
             columns = self.description.columns(X, infinite=True)

@@ -86,7 +86,7 @@ class ModelDescription:
 
     @property
     def names(self) -> dict[str, Any]:
-        """Names of what goes in and comes out, for the metadata of a format; empty for a network alone.
+        """Names of inputs and outputs, for the metadata of a format; empty for a network alone.
 
         "columns" are the names of the columns in order; "categories", by column, the symbols that it holds, with None
         for a missing one; "classes" the labels in order; "decision" is that of the description.
@@ -111,8 +111,8 @@ class ModelDescription:
         ----------
         X : array-like or data frame
         infinite : bool, default=False
-            Whether infinite numbers are read as the largest floats of their sign, instead of being refused as the
-            model itself refuses them.
+            Whether infinite numbers are read as the largest floats of their sign, instead of being rejected, as the
+            model itself does.
         """
         if self.encoding is None:
             return list(check_matrix("X", X, n_columns=self.n_columns).T)

@@ -56,8 +56,8 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
         "probabilities" of shape (n, k), for k classes or labels.
 
         Their metadata, in JSON, are "columns", the names of the columns in the order of "X"; "categories", the symbols
-        of each column that has some, with null for a missing one; "classes", the labels in the order of the scores, a
-        classifier's only; "decision", how scores become labels; and "unit", which is 1 for each output.
+        of each column that has some, with null for a missing one; "classes", the labels of a classifier in the order of
+        the scores; "decision", how scores become labels; and "unit", which is 1 for each output.
 
     Raises
     ------

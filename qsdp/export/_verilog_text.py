@@ -274,7 +274,7 @@ def _values(name: str, model: BitModel) -> str:
     kinds = {
         "CLASS": names.get("classes", ()),
         "COLUMN": names.get("columns", ()),
-        # The bits of a network alone have numbers only.
+        # The bits of a network alone are numbered, not named.
         "BIT": model.names if names else (),
     }
     for kind, texts in kinds.items():

@@ -297,7 +297,7 @@ class _Reduced:
     support : ndarray of shape (p,)
         Rows of the form among those of `diagonal`.
     diagonal, allowance : ndarray of shape (N,)
-        What a diagonal that dominates the form lacks to dominate the matrix, and what covers rounding.
+        What must be added to a diagonal that dominates the form for it to dominate the matrix, and for rounding.
     """
 
     form: Form
@@ -321,7 +321,7 @@ class _Reduced:
         """Return the dominating diagonal and the factor for all rows of the matrix."""
         z, Y = np.zeros(len(self.diagonal)), found.Y
         if len(self.support) < len(self.diagonal):
-            # Rows outside the support get an axis of their own: the directions of the columns found are arbitrary.
+            # Rows outside the support get a separate axis: the directions of the columns found are arbitrary.
             Y = np.zeros((len(self.diagonal), found.Y.shape[1] + 1))
             Y[:, -1] = 1.0
             Y[self.support] = np.hstack([found.Y, np.zeros((len(self.support), 1))])

@@ -283,14 +283,14 @@ class ClassLoss(Loss):
 
 
 def constant(entries: FloatArray, name: str) -> cp.Constant:
-    """Return an array as a CVXPY constant, of which a program prints the name instead of all entries."""
+    """Return an array as a CVXPY constant, which a program prints by its name instead of all entries."""
     import cvxpy as cp
 
     return cp.Constant(entries, name=name)
 
 
 def weighted_sum(values: cp.Expression, weight: float | FloatArray) -> cp.Expression:
-    """Return the sum of CVXPY values times weights, an array, or their sum if the weight is the number 1."""
+    """Return the weighted sum of CVXPY values, or their plain sum if the weight is the number 1."""
     import cvxpy as cp
 
     return cp.sum(values if np.isscalar(weight) else cp.multiply(constant(np.asarray(weight), "weights"), values))

@@ -323,9 +323,9 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
     Notes
     -----
     Section 2.4 and Appendix C of Bartan and Pilanci, with the factors 2, -1/2, -1/2 that the appendix omits. The
-    weights have 2 M + 1 values. With the M + 1 levels of U and V there may be no such network, although Theorem 1 says
-    so: :math:`x_1^2 - x_2^2` is one binary bilinear neuron, but binary networks with :math:`\sigma(t) = t^2` have
-    matrices of constant diagonal.
+    weights have 2 M + 1 values. With the M + 1 levels of U and V there may be no such network, contrary to Theorem 1:
+    :math:`x_1^2 - x_2^2` is one binary bilinear neuron, but binary networks with :math:`\sigma(t) = t^2` have matrices
+    of constant diagonal.
 
     Examples
     --------

@@ -100,9 +100,9 @@ class DecisionRegionDisplay(Display):
         estimator : classifier or regressor
             Fitted scikit-learn estimator or pipeline with one output.
         X : array-like or data frame of pandas or polars, of shape (n, d), d >= 2
-            Data that the mesh covers. Columns other than the two plotted are held at their medians, those of categories
-            at the most frequent one. Entries may be missing if the estimator allows it; a sample without a value in a
-            plotted column is not drawn.
+            Data that the mesh covers. Columns other than the two plotted are fixed at their medians, categorical ones
+            at their most frequent category. Entries may be missing if the estimator allows it; a sample without a value
+            in a plotted column is not drawn.
         y : array-like of shape (n,), optional
             Targets. The samples are drawn only if targets are given.
         features : (int, int), default=(0, 1)

@@ -168,12 +168,12 @@ class TreeSearch(ABC):
                 self.closed.append(node)
                 continue
             cost = self._enumeration_cost(node)
-            pays = cost == 0.0 or cost < effort.cost(node.bound - self.pool.target)
-            if self.deadline.over or (pays and not self.enumerate(node)):
+            enumerates = cost == 0.0 or cost < effort.cost(node.bound - self.pool.target)
+            if self.deadline.over or (enumerates and not self.enumerate(node)):
                 for rest in [node, *dive]:
                     self._push(rest, ticket)
                 return False
-            if pays:
+            if enumerates:
                 self.enumerated.append((node.signs, node.sign))
                 continue
             for child in self.children(node):

@@ -33,7 +33,7 @@ def suits_statistics(problem: TrainingProblem) -> bool:
 def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: str | None = None) -> Samples | Moments:
     """Return the data of descents for all outputs of a problem, with products on a torch device or in NumPy.
 
-    Moments that would take more than half of the time are given up for samples, which need no preparation.
+    Moments that would take more than half of the time are abandoned in favour of samples, which need no preparation.
     """
     if isinstance(problem.weight_map, FormMap):
         return Moments.of(problem, device)

@@ -48,8 +48,8 @@ class Samples(DescentData):
         self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
         self.map = map_.scaled(1.0 / self.unit)
         X = np.ascontiguousarray(self.map.X)
-        own = list(chunks(*X.shape))
-        self.large = len(own) > 1
+        parts = list(chunks(*X.shape))
+        self.large = len(parts) > 1
         self.weights = problem.sample_weight
         if self.weights is None:
             self.width = float(np.sqrt(np.einsum("ij,ij->", X, X) / X.size))
@@ -57,7 +57,7 @@ class Samples(DescentData):
             squares = np.average(np.einsum("ij,ij->i", X, X), weights=self.weights)
             self.width = float(np.sqrt(squares / X.shape[1]))
         a, b, c = np.abs(self.map.coefficients)
-        sums = np.concatenate([np.abs(X[rows]).sum(axis=1) for rows in own])
+        sums = np.concatenate([np.abs(X[rows]).sum(axis=1) for rows in parts])
         self.library = library_of(device, np.float32 if _suits_single(problem, sums) else np.float64)
         reach = (problem.levels - 1) * float(sums.max())
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)

@@ -215,17 +215,17 @@ class _FixedWidthSearch:
     rng: np.random.Generator
 
     def run(
-        self, given: list[BilinearNetwork], restarts: int, relaxation: Relaxation, bar: ProgressBar
+        self, initial: list[BilinearNetwork], restarts: int, relaxation: Relaxation, bar: ProgressBar
     ) -> tuple[BilinearNetwork, float, tuple[float, ...]]:
-        """Polish all starts, exchange neurons of the best ones, then kick the very best.
+        """Polish all starts, exchange neurons of the best ones, then perturb the best network of all.
 
         Returns the best network, its objective and those of the polished starts.
         """
         # Small networks have many poor local optima but are quickly polished, so more of them are exchanged and kicked.
-        m, starts = len(self.owners), len(given) + restarts
+        m, starts = len(self.owners), len(initial) + restarts
         exchanged, kicks = max(_LEAST_EXCHANGED, _NEURONS_EXCHANGED // m), restarts * max(1, _NEURONS_KICKED // m)
         total = starts + min(starts, exchanged) + kicks
-        candidates = self._starts(given, restarts, relaxation)
+        candidates = self._starts(initial, restarts, relaxation)
         best = BestNetwork(self.problem, next(candidates))
 
         def report(done: int) -> None:
@@ -262,9 +262,11 @@ class _FixedWidthSearch:
             warn(f"interrupted: returning the best network so far, of objective {best.objective:.6g}")
         return best.network, best.objective, tuple(value for value, _, _ in polished)
 
-    def _starts(self, given: list[BilinearNetwork], restarts: int, relaxation: Relaxation) -> Iterator[BilinearNetwork]:
-        """Yield the given networks, then sampled, greedy and random ones in turn; none is greedy after the deadline."""
-        yield from given
+    def _starts(
+        self, initial: list[BilinearNetwork], restarts: int, relaxation: Relaxation
+    ) -> Iterator[BilinearNetwork]:
+        """Yield the initial networks, then sampled, greedy (before the deadline) and random ones in turn."""
+        yield from initial
         m, C = len(self.owners), self.problem.n_outputs
         # The zero relaxation has no covariance to sample from.
         covariance: Any = shape_covariance(relaxation) if m >= C and np.all(np.asarray(relaxation.rho) > 0.0) else None

@@ -45,10 +45,10 @@ _SMALL_DATA = 2**17
 
 @dataclass(frozen=True)
 class Trial:
-    """A decision after some sweeps whether to go on, based on the better of the polished and the initial network."""
+    """Early-stopping test after the first sweeps, applied to the better of the polished and the initial network."""
 
     sweeps: int
-    goes_on: Callable[[BilinearNetwork], bool]
+    continues: Callable[[BilinearNetwork], bool]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -96,7 +96,8 @@ def polish(
     restarts : int, default=0
         Number of times that a random share of the best network's weights is perturbed and the network polished again.
     time_limit : float, optional
-        Seconds, > 0, checked before every evaluation of the loss; what runs is finished, and the result evaluated.
+        Seconds, > 0, checked before every evaluation of the loss; the current step is finished, and the result is
+        evaluated.
     random_state : int, Generator, RandomState or None
         Used for restarts, and for neurons whose second-layer weight is zero.
     callback : callable, optional
@@ -106,7 +107,7 @@ def polish(
         in joblib; None means one. Without a time limit, the result does not depend on it.
     device : str, optional
         Torch device for the products of batches of neurons with the data or with their Gram matrix, such as "cuda";
-        None means NumPy on the processor. The network is usually the same, but moves decided by rounding may differ.
+        None means NumPy on the CPU. The network is usually the same, but moves decided by rounding may differ.
     verbose : bool or int, default=False
         Show objective and sweeps on standard error, or in the notebook.
 
@@ -232,7 +233,7 @@ def improve(
                         callback(count, value)
                     if trial is not None and count == trial.sweeps:
                         best.offer(run.network())
-                        if not trial.goes_on(best.network):
+                        if not trial.continues(best.network):
                             return best.network
                 best.offer(run.network())
     except KeyboardInterrupt:

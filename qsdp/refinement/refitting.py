@@ -136,7 +136,7 @@ def _free(
     network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar, deadline: Deadline
 ) -> BilinearNetwork:
     if _compressible(network, problem):
-        # A factor that would take more than half of the time is given up.
+        # A factor that would take more than half of the time is abandoned.
         with suppress(TimeOver):
             factor = _triangular_factor(network, problem, deadline.fraction(0.5))
             return network_of(problem, *_compressed(network, problem, factor, deadline))
@@ -215,7 +215,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadl
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Chunks have several times as many rows as the factor, since each QR includes the factor again.
-    for rows in chunks(len(Y), max(k, problem.size), least=4 * k):
+    for rows in chunks(len(Y), max(k, problem.size), minimum=4 * k):
         deadline.check()
         values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))

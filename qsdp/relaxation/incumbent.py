@@ -160,7 +160,8 @@ class Incumbent:
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
-        # Without a penalty, no candidate proves more than zero before it is corrected; the last needs the least of it.
+        # Without a penalty, no candidate proves more than zero before it is corrected; the last one needs the smallest
+        # correction.
         taken = (values > self.bounds) | (self._instance.dual_radius == 0.0)
         for part in np.flatnonzero(taken).tolist():
             blocks = self._blocks(part)
@@ -206,7 +207,7 @@ class Incumbent:
 
     @property
     def watched(self) -> bool:
-        """Whether a callback is told of states before the last one."""
+        """Whether a callback receives states before the last one."""
         return self._limits.callback is not None
 
     @property

@@ -67,8 +67,8 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork) -> Relaxation
     Z, V = point_of(network, problem)
     weight = scaled.units.weight
     raw = RawSolution(Z / weight, V / weight, V / weight, status=relaxation.solver_status)
-    own = finish(scaled, raw, solver=relaxation.solver, tol=relaxation.tol, certified=True)
-    return better_of(relaxation, replace(own, iterations=relaxation.iterations))
+    joined = finish(scaled, raw, solver=relaxation.solver, tol=relaxation.tol, certified=True)
+    return better_of(relaxation, replace(joined, iterations=relaxation.iterations))
 
 
 def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:

@@ -32,8 +32,8 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
         Its beta does not matter.
     regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
-        Seconds, > 0, checked between iterations; what runs is finished, then the bound is computed. If they run out,
-        the result is larger.
+        Seconds, > 0, checked between iterations; the current step is finished, then the bound is computed. If time runs
+        out, the result is larger.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
 
 
 def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
-    """Return `beta_max`, or 0 if it is mere rounding because the inputs say nothing about the targets."""
+    """Return `beta_max`, or 0 if it is only a rounding error, as for inputs unrelated to the targets."""
     largest = beta_max(problem, time_limit=deadline.time_limit)
     slopes = np.abs(problem.data_fit.zero_dual).reshape(len(problem.y), -1).sum(axis=1)
     rounding = len(problem.y) * EPS * float(np.abs(problem.adjoint(slopes)).sum())

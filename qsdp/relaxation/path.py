@@ -154,7 +154,7 @@ def relaxation_path(
     tol : float, default=1e-6
     regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
-        Seconds, > 0, for all betas together, checked between iterations and betas; what runs is finished.
+        Seconds, > 0, for all betas together, checked between iterations and betas; the current step is finished.
     callback : callable, optional
         As in `solve_relaxation`; called in every solve. Returning True ends the path.
     verbose : bool or int, default=False
@@ -162,7 +162,7 @@ def relaxation_path(
     n_jobs : int, optional
         Processes; see `solve_relaxation`.
     device : str, optional
-        Torch device for the heavy products; see `solve_relaxation`.
+        Torch device for the large matrix products; see `solve_relaxation`.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def relaxation_path(
     if stopped is not None and stopped != "stopped by the callback":
         wanted = given if isinstance(given, int) else len(given)
         solved = f"{len(path)} of {wanted} betas, at beta={path.betas.min():g}"
-        remedy = "; allow more with time_limit" if stopped == "time limit" else ""
+        remedy = "; allow more time with time_limit" if stopped == "time limit" else ""
         warn(f"the path was stopped ({stopped}) after {solved}{remedy}")
     warn_of_gaps(path, settings.tol, solver)
     return path

@@ -27,9 +27,9 @@ def repair(
     nothing grows. The negative eigenvalues of ``V + Z`` and ``V - Z`` are clipped, ``rho`` is set to the largest
     diagonal entry of V, and the diagonal is padded to it. Unless `stretch` is False, everything is rescaled by the
     non-negative factor that minimises the objective along the ray. Blocks that are missing, of another shape or not
-    finite give the zero point. If `cheap`, as after a time limit, the diagonal is padded by its rounding, and eigenvalues
-    are computed only where triangular factors show that this is not enough. Z and V, of shape (C, N, N), are symmetric,
-    and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (C,).
+    finite give the zero point. If `cheap`, as after a time limit, the diagonal is padded by its rounding, and
+    eigenvalues are computed only where triangular factors show that this is not enough. Z and V, of shape (C, N, N),
+    are symmetric, and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (C,).
     """
     shape = (instance.n_blocks, instance.size, instance.size)
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)

@@ -222,7 +222,7 @@ def held_out_predictions(
     """Yield the held-out samples of every fold and the outputs for them of a coarse relaxation of the other samples.
 
     The folds are those of `choose_beta`. If there are too few distinct samples for folds, one fold trains and predicts
-    on all samples. After the deadline, no fold but the first is begun.
+    on all samples. After the deadline, no fold but the first is started.
     """
     for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, np.ones(problem.n_samples), 1.0)]):
         if k == 0 or not deadline.over:

@@ -9,14 +9,14 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.relaxation.solution import Relaxation
 
-__all__ = ["WILD_RATIO", "falls_short", "ratio_of_scales", "warn_of_gaps", "warn_of_shortfall"]
+__all__ = ["LARGE_SCALE_RATIO", "falls_short", "ratio_of_scales", "warn_of_gaps", "warn_of_shortfall"]
 
 #: Multiple of the tolerance up to which a gap needs no action. Twice or half as much makes no difference: gaps of
 #: solvers that end early are either within a few tolerances or far beyond.
 _NEGLIGIBLE = 10.0
 
 #: Ratio of column deviations beyond which standardising is suggested.
-WILD_RATIO = 100.0
+LARGE_SCALE_RATIO = 100.0
 
 
 def falls_short(relaxation: Relaxation, tol: float) -> bool:
@@ -29,7 +29,7 @@ def falls_short(relaxation: Relaxation, tol: float) -> bool:
 
 
 def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
-    """Warn if a relaxation falls short of the tolerance, unless the user's callback ended the solve.
+    """Warn if a relaxation falls short of the tolerance, unless the user's callback stopped the solve.
 
     Parameters
     ----------
@@ -64,19 +64,19 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
     if status == "interrupted":
         return "the solve was interrupted"
     if status == "time limit":
-        return "the time limit ended the solve; allow more with time_limit"
+        return "the time limit stopped the solve; allow more time with time_limit"
     if problem.beta == 0.0:
         return (
-            "with beta=0 nothing limits the weights, and the solver came only near the optimum or its bound; choose a "
+            "with beta=0 nothing limits the weights, and the solver only approached the optimum or its bound; choose a "
             "beta above 0"
         )
     # A solver that stalls or takes too many iterations is then a symptom.
     ratio = ratio_of_scales(problem.map.X) if hasattr(problem.map, "X") else 1.0
-    if ratio > WILD_RATIO:
+    if ratio > LARGE_SCALE_RATIO:
         return f"the columns of X differ in scale by a factor of {ratio:.0f}; standardise them"
     if status == "iteration limit":
         more = f"allow more with max_iter of qsdp.solve_relaxation, or try {_other(name, solver)}"
-        return f"solver {name!r} reached its limit of iterations; {more}"
+        return f"solver {name!r} reached its iteration limit; {more}"
     reason = "cannot improve it in floating point" if status == "stalled" else f"ended with status {status!r}"
     return f"solver {name!r} {reason}; try {_other(name, solver)}"
 

@@ -169,8 +169,8 @@ def finish(
     too, but further candidates are tried only if it is larger than `tol`.
     """
     parts = [
-        _finish_part(part, own, solver, tol, stretch=stretch, certified=certified)
-        for part, own in zip(scaled.parts, scaled.divided(raw), strict=True)
+        _finish_part(part, solved, solver, tol, stretch=stretch, certified=certified)
+        for part, solved in zip(scaled.parts, scaled.divided(raw), strict=True)
     ]
     if len(parts) == 1 and not scaled.problem.separable:
         return parts[0]
@@ -256,8 +256,8 @@ def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: floa
     minus_gradient = -instance.fit.gradient(point.prediction)
     if in_time:
         return instance_bound(instance, [raw.nu, minus_gradient], [raw.z])
-    # A solver's bound rises late: that of the gradient where it stopped is often several times as high. The weights at
-    # hand belong to another dual vector.
+    # A solver's bound rises late: the gradient at its last point often proves a bound several times as high. The
+    # weights of the solver belong to another dual vector.
     return max(dual, instance_bound(instance, [minus_gradient], exhaustive=False), key=lambda bound: bound.value)
 
 

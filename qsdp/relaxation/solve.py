@@ -77,11 +77,12 @@ def solve_relaxation(
         "interior", "splitting" and "low-rank" are this package's own; the others go through CVXPY. "auto" takes the
         interior-point method if it needs about a second, else the one of the three expected to need the fewest
         operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
-        1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each must
-        promise to save fifteen sixteenths of the operations (a third in coarse solves), unless samples far outnumber
-        matrix entries. If the chosen solver will take long and the loss has no kinks, low rank is tried first with a
-        twentieth or a tenth of its operations, and at most three tenths of a `time_limit`: on correlated columns it is
-        often many times as fast. If the interior-point method runs out of digits, "auto" also tries splitting.
+        1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each
+        is chosen only if its estimated cost is below 1/16 of that of the interior-point method (2/3 in coarse solves),
+        unless samples far outnumber matrix entries. If the chosen solver will take long and the loss has no kinks, low
+        rank is tried first with a twentieth or a tenth of its operations, and at most three tenths of a `time_limit`:
+        on correlated columns it is often many times as fast. If the interior-point method reaches the limits of
+        floating-point precision, "auto" also tries splitting.
     tol : float, default=1e-6
         > 0. This package's solvers stop at this certified relative gap, for every output. For the others, it is
         their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
@@ -92,8 +93,8 @@ def solve_relaxation(
         Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
     max_iter : int, optional
     time_limit : float, optional
-        Seconds, > 0. It is checked between iterations; what runs is finished, then the point is repaired and the bound
-        is computed, which takes about as long as an iteration.
+        Seconds, > 0. It is checked between iterations; the current step is finished, then the point is repaired and the
+        bound is computed, which takes about as long as an iteration.
     verbose : bool or int, default=False
         Show a progress bar on standard error, or in the notebook: objective and gap for this package's solvers,
         finished outputs for others.
@@ -107,9 +108,9 @@ def solve_relaxation(
         Solution of a problem with the same data, such as one with another beta, from which one of this package's
         solvers starts.
     device : str, optional
-        Torch device for the heavy products, such as "cuda"; None means NumPy on the processor. Used by "low-rank" and
+        Torch device for the large matrix products, such as "cuda"; None means NumPy on the CPU. Used by "low-rank" and
         "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
-        data; the cones stay on the processor). Every other solver refuses a device.
+        data; the cones stay on the CPU). Every other solver rejects a device.
 
     Returns
     -------
@@ -259,8 +260,8 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
         return raw
     Z, V = raw.Z.copy(), raw.V.copy()
     for k in missing:
-        own = slice(None) if len(parts) == 1 else slice(k, k + 1)
-        Z[own], V[own] = along_gradient(parts[k])
+        output = slice(None) if len(parts) == 1 else slice(k, k + 1)
+        Z[output], V[output] = along_gradient(parts[k])
     return replace(raw, Z=Z, V=V, W=V)
 
 
@@ -340,7 +341,7 @@ def _warn_of_zero(problem: TrainingProblem) -> None:
         "X": "X is all zeros (did centring remove constant columns?)",
         "y": "y is all zeros (are all targets equal, and centred?)",
     }
-    remedy = why[empty[0]] if empty else "choose a smaller beta, below qsdp.beta_max(problem), to get one that predicts"
+    remedy = why[empty[0]] if empty else "choose a smaller beta, below qsdp.beta_max(problem), to get a nonzero network"
     warn(f"with beta={problem.beta:g} the zero network is globally optimal; {remedy}")
 
 

@@ -1,8 +1,8 @@
 r"""Dual vectors of problems without a penalty.
 
 For ``beta = 0`` a dual vector is feasible if no neuron has a pricing value, that is, if :math:`M_\nu = 0`: it is
-orthogonal to every quadratic function of the data that networks can represent, and these are all of them. The optimum
-is that of the convex fit of such a function, for the squared loss the sum of squares that least squares leaves.
+orthogonal to every quadratic function of the data, since networks can represent all of them. The optimum is that of the
+convex fit of such a function, for the squared loss the sum of squares that least squares leaves.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from qsdp.relaxation.instance import LinearInstance
 
 __all__ = ["orthogonal_dual", "vanishes"]
 
-#: Corrections of a dual vector: the second removes the rounding of the first, the others what leaving the domain costs.
+#: Corrections of a dual vector: the second removes the rounding of the first, the others the effect of projections.
 _CORRECTIONS = 4
 
 #: Distance from the ends of the conjugate's domain, relative to the largest multiplier, from which an entry may move.
 _INSIDE = 1e-8
 
-#: Pricing values of at most this multiple of the worst-case rounding of their matrix are zero as far as floats tell.
+#: Pricing values of at most this multiple of the worst-case rounding of their matrix count as zero in floating point.
 _ROUNDINGS = 2.0
 
 
@@ -51,7 +51,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
         In the domain of the conjugate.
     """
     n, p = instance.map.n_rows, instance.size * (instance.size + 1) // 2
-    # Features, their free rows and the orthogonal factor are held at once.
+    # Features, their free rows and the orthogonal factor are in memory at the same time.
     if 3 * 8 * n * p > main_memory():
         return None
     features = instance.map.features()

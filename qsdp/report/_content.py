@@ -64,7 +64,7 @@ def certificate_section(model: TabularModel) -> Section:
     return Section(
         "Certificate",
         [
-            Paragraph(f"{meaning} So of this network's objective at most {share} could be saved by a better one."),
+            Paragraph(f"{meaning} No network of this kind improves on this objective by more than {share}."),
             bound_bar(proven),
             TextTable((), rows, numbers=frozenset({1})),
             Paragraph(check),
@@ -74,7 +74,7 @@ def certificate_section(model: TabularModel) -> Section:
 
 def bound_bar(certificate: Certificate) -> Interval:
     """Return lower bound and objective on one scale."""
-    scale = "Full: what every network has at least. Hatched: what a better network could save at most, "
+    scale = "Solid: the lower bound for every network. Hatched: the largest possible improvement, "
     return Interval(certificate.lower_bound, certificate.objective, f"{scale}{_percent(certificate)}.")
 
 
@@ -134,7 +134,8 @@ def _confusion(rows: ScoredRows, classes: Sequence[str]) -> list[Block]:
         ("class", rows.name, "recall", "precision"),
         each,
         numbers=frozenset({1, 2, 3}),
-        caption="Recall: share of a class that is found. Precision: share of what is called so that is.",
+        caption="Recall: the share of a class that is predicted as such. "
+        "Precision: the share of predictions of a class that are correct.",
         folded=len(classes) > _CLASSES,
     )
     if len(classes) <= _CLASSES:

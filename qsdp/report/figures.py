@@ -30,15 +30,15 @@ def certificate_figures(certificate: Certificate, *, standardised: bool) -> list
     return [
         bound_figure(certificate.lower_bound),
         ("objective", f"{certificate.objective:.6g}", f"of this network{units}"),
-        ("gap", f"{certificate.gap:.4g}", "the global optimum is at most this far below"),
+        ("gap", f"{certificate.gap:.4g}", "upper bound on objective minus global optimum"),
         ("relative gap", f"{100.0 * certificate.relative_gap:.1f} %", _proven(certificate)),
     ]
 
 
 def _proven(certificate: Certificate) -> str:
     if certificate.proven_optimal:
-        return f"of the objective: globally optimal to relative gap {certificate.relative_gap:.2g}"
-    return "of the objective: none is better by more"
+        return f"globally optimal to relative gap {certificate.relative_gap:.2g}"
+    return "the same as a share of the objective"
 
 
 def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:

@@ -129,8 +129,8 @@ def shape_covariance(
         proportional to c, and the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
         program (27), at the cost of a solve. It has the Q12 of the closed form and other diagonal blocks.
     time_limit : float, optional
-        Limit in seconds, > 0, checked between iterations; what runs is finished. After it, "adaptive" takes the largest
-        constant found and "sdp" the blocks found. If none was found, both use the closed form.
+        Limit in seconds, > 0, checked between iterations; the current step is finished. After it, "adaptive" takes the
+        largest constant found and "sdp" the blocks found. If none was found, both use the closed form.
     verbose : bool or int, default=False
         Show a progress bar of the outputs on the standard error or in the notebook.
 

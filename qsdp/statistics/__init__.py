@@ -1,4 +1,4 @@
-"""Second-order statistics of data with any number of rows, on which alone a squared loss depends.
+"""Second-order statistics of data with any number of rows, which are all that a squared loss needs.
 
 The rows may be in memory, in batches, or in Dask collections, which are processed where they are stored.
 """

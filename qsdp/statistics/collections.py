@@ -113,7 +113,7 @@ class RowChunks:
             if len(chunks) != len(columns["X"]):
                 raise InvalidInputError(
                     f"{name} must have as many chunks of rows as X, {len(columns['X'])}; got {len(chunks)} (arrays "
-                    "made of columns of a file may have other chunks than its frame: give frames and series)"
+                    "made from columns of a data frame may have other chunks: pass data frames and series)"
                 )
         self._chunks = list(zip(*columns.values(), strict=True))
 

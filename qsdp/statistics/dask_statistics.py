@@ -11,7 +11,7 @@ from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_integer, check_verbose
 from qsdp.exceptions import InvalidInputError
 from qsdp.statistics.collections import RowChunks
-from qsdp.statistics.sufficient import SufficientStatistics, begun
+from qsdp.statistics.sufficient import SufficientStatistics, load_or_create
 
 __all__ = ["dask_batches", "statistics_of_chunks", "statistics_of_dask"]
 
@@ -73,7 +73,7 @@ def statistics_of_dask(
     every = check_integer("every", every, minimum=1)
     chunks = RowChunks(X, y, sample_weight)
     options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
-    statistics = begun(SufficientStatistics, checkpoint, **options)
+    statistics = load_or_create(SufficientStatistics, checkpoint, **options)
     chunks.check_device(device)
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"

@@ -34,10 +34,10 @@ from qsdp.statistics.moments import PackedSums, monomials, n_monomials, packed_s
 from qsdp.statistics.reduction import reduced_rows
 from qsdp.statistics.sample import RowSample, WeightedRows
 
-__all__ = ["SufficientStatistics", "begun"]
+__all__ = ["SufficientStatistics", "load_or_create"]
 
 #: Floats in a chunk of monomials (8 MiB) and its minimum number of rows: each product reads and writes the triangle.
-_CHUNK_FLOATS, _LEAST_ROWS = 2**20, 256
+_CHUNK_FLOATS, _MIN_ROWS = 2**20, 256
 
 #: Packed triangles in memory at once: the products of the last rows, the sum over all earlier rows and its rounding
 #: error. A device returns its products as a full matrix, which takes two more.
@@ -64,8 +64,8 @@ class SufficientStatistics:
     encoding : str, optional
         Identifies how the rows were encoded, such as a digest of the encoder. Only equal encodings can be merged.
     device : str, optional
-        Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the processor.
-        The sums are kept on the processor, in memory and in files. The full matrix from a device takes the space
+        Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the CPU.
+        The sums are kept on the CPU, in memory and in files. The full matrix from a device takes the space
         of two more triangles there.
 
     Attributes
@@ -202,7 +202,7 @@ class SufficientStatistics:
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
-        library, step = self._sums.library, max(_LEAST_ROWS, _CHUNK_FLOATS // self._sums.side)
+        library, step = self._sums.library, max(_MIN_ROWS, _CHUNK_FLOATS // self._sums.side)
         parts = (slice(start, start + step) for start in range(0, len(table), step))
         for rows in parts if self.device is None else library.chunks(len(table), self._sums.side):
             chunk = self._basis.apply(table[rows])
@@ -299,7 +299,7 @@ class SufficientStatistics:
         """
         every = check_integer("every", every, minimum=1)
         options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
-        statistics = begun(cls, checkpoint, **options, encoding=encoding, device=device)
+        statistics = load_or_create(cls, checkpoint, **options, encoding=encoding, device=device)
         with progress(check_verbose(verbose)) as stages, stages.stage("statistics") as bar:
             accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
@@ -414,7 +414,7 @@ class SufficientStatistics:
             raise InvalidInputError(f"{name} must have the same columns as before; got {found!r} in place of {was!r}")
 
 
-def begun(
+def load_or_create(
     kind: type[SufficientStatistics],
     checkpoint: str | os.PathLike[str] | None,
     *,

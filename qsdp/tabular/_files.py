@@ -155,7 +155,7 @@ def _encoding(name: str, start: bytes) -> str:
 def _not_text(name: str, error: UnicodeDecodeError) -> str:
     """Return the error message, with a remedy, for bytes that are not in the file's encoding."""
     if error.encoding not in ("utf-8", "utf-8-sig"):
-        return f"{name!r} begins as {error.encoding} text and does not go on so: it is damaged"
+        return f"{name!r} is marked as {error.encoding.upper()} but contains invalid bytes; the file may be corrupted"
     before = error.object[max(0, error.start - 20) : error.start].decode("ascii", "replace").splitlines()
     near = f" after {before[-1]!r}" if before and before[-1] else ""
     return (

@@ -50,7 +50,7 @@ def ambiguous(entries: Entries) -> str | None:
     if not present:
         return None
     if all(map(_DATE.fullmatch, present)) and not all(map(_PLAIN.fullmatch, present)):
-        return "dates whose day and month are not told apart; write them as 2024-01-31"
+        return "dates whose day and month cannot be told apart; write them as 2024-01-31"
     numbers = [entry for entry in present if not _PLAIN.fullmatch(entry)]
     if all(map(_GROUPED.fullmatch, numbers)):
         return "numbers whose commas separate thousands or decimals; write 1234 or 1.234"

@@ -173,5 +173,5 @@ def checkpoint_name(output: Path, file: Path, sampling: Sampling, training: Trai
     """Return the path, next to the output, of the checkpoint for exactly this pass."""
     parts = sorted(file.rglob("*")) if file.is_dir() else [file]
     stamps = [(str(part), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    told = repr((stamps, sampling, json.dumps(training.encoder.state(), sort_keys=True), training.target, options))
-    return output.with_name(f".{output.name}.{hashlib.sha256(told.encode()).hexdigest()[:16]}.checkpoint")
+    identity = repr((stamps, sampling, json.dumps(training.encoder.state(), sort_keys=True), training.target, options))
+    return output.with_name(f".{output.name}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}.checkpoint")

@@ -105,7 +105,7 @@ def test_a_quick_run_does_not_overwrite_a_full_one(tmp_path: Path) -> None:
     path = tmp_path / "squares.json"
     measure(path)
     before = path.read_bytes()
-    with pytest.raises(InvalidInputError, match="holds a full run; a quick one needs a file of its own"):
+    with pytest.raises(InvalidInputError, match="holds a full run; a quick run needs another file"):
         measure(path, quick=True)
     assert path.read_bytes() == before
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from qsdp.bench import Experiment, Record, Results, describe_machine, run_experiment
-from qsdp.bench._report import _machines, footing
+from qsdp.bench._report import _machines, footer
 
 ROOTS = Experiment(
     "roots",
@@ -27,7 +27,8 @@ def test_records_of_other_versions_of_the_methods_are_stale_and_measured_again(t
     assert Results.load(path).state(ROOTS) == "current"
     raised = replace(ROOTS, methods={"sampling": 2}, run=lambda case: {"root": -(case["n"] ** 0.5)})
     assert Results.load(path).state(raised) == "1 of 1 stale"
-    assert "1 of 2 cases. 1 records are of other versions of the methods." in footing(raised, Results.load(path))
+    text = footer(raised, Results.load(path))
+    assert "1 of 2 cases. 1 records were measured with other versions of the methods." in text
     # What is missing comes before what is stale, which counts until it is measured again.
     run_experiment(raised, path, verbose=False, limit=1)
     both = Results.load(path)

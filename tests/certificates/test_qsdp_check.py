@@ -144,7 +144,7 @@ def test_bounds_without_a_penalty(
     assert qsdp_check.main([str(path)]) == 0
     said = capsys.readouterr().out
     assert "yes: every such network of sum |alpha| up to" in said
-    assert "for every unit of a larger sum" in said
+    assert "for every unit by which the sum is larger" in said
     assert load_certificate(path).lower_bound == certificate.lower_bound
 
 

@@ -104,7 +104,15 @@ def test_stages_are_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, tra
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     shown = run("demo", "--dataset", "iris", "--neurons", 30)
-    for name in ("Loading iris", "Training with", "solve", "shape", "sample", "certify", "A linear model"):
+    for name in (
+        "Loading iris",
+        "Training with",
+        "solve",
+        "shape",
+        "sample",
+        "certify",
+        "Baseline: logistic regression",
+    ):
         assert name in shown.stderr
     for name, arguments in {
         "polish": [

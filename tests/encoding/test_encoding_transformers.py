@@ -160,7 +160,7 @@ def test_rare_categories_have_no_bit():
 def test_unknown_categories():
     encoder = TableEncoder().fit(np.array([["a"], ["b"], ["c"]], dtype=object))
     new = np.array([["a"], ["z"]], dtype=object)
-    with pytest.warns(QSDPWarning, match=r"of which no bit is set: 'x0' 1 \(such as 'z'\)"):
+    with pytest.warns(QSDPWarning, match=r"which set none of the bits: 'x0' 1 \(such as 'z'\)"):
         assert encoder.transform(new).tolist() == [[1, 0, 0], [0, 0, 0]]
     with pytest.raises(InvalidInputError, match="'x0' 1"):
         encoder.set_params(handle_unknown="error").transform(new)

@@ -232,7 +232,7 @@ def test_text_and_holes(encoding):
     # Columns in use are inputs of their own.
     assert [one.name for one in exported.graph.input] == ["size", "town", "old", "rate"]
     unseen = frame.assign(town="Bergen")
-    with pytest.warns(QSDPWarning, match="none of the categories"):
+    with pytest.warns(QSDPWarning, match="outside the categories"):
         np.testing.assert_array_equal(run(exported, onnx_inputs(model, unseen))["label"], model.predict(unseen))
 
 

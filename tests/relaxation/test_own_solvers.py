@@ -169,7 +169,7 @@ def test_auto_on_hundreds_of_inputs(n, d, outputs, expected, time_limit):
 
 @pytest.mark.parametrize("loss", ["absolute", "hinge"])
 def test_low_rank_refuses_losses_with_kinks(loss):
-    with pytest.raises(SolverError, match=f"'low-rank' cannot do loss '{loss}': it needs to have a curvature"):
+    with pytest.raises(SolverError, match=f"'low-rank' does not support loss '{loss}': it requires second derivatives"):
         qsdp.solve_relaxation(constant(20, 3, loss), solver="low-rank")
 
 
@@ -213,7 +213,7 @@ def test_splitting_on_a_device(loss, weighted):
 
 
 def test_only_the_interior_point_method_has_no_device():
-    with pytest.raises(SolverError, match="'interior' takes no device"):
+    with pytest.raises(SolverError, match="'interior' does not support a device"):
         qsdp.solve_relaxation(problem_of(), solver="interior", device="cpu")
 
 

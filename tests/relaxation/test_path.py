@@ -337,7 +337,11 @@ def test_reductions_of_other_data_are_not_used(other: dict[str, Any]) -> None:
         ({"time_limit": -1.0}, InvalidInputError, "time_limit must be"),
         ({"callback": 3}, InvalidTypeError, "callback must be"),
         ({"n_jobs": 0}, InvalidInputError, "n_jobs must be"),
-        ({"solver": "scs", "callback": lambda progress: None, "betas": [1.0]}, SolverError, "takes no callback"),
+        (
+            {"solver": "scs", "callback": lambda progress: None, "betas": [1.0]},
+            SolverError,
+            "does not support callback",
+        ),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -423,7 +427,7 @@ def test_the_callback_stops_the_path() -> None:
 
 @pytest.mark.filterwarnings("ignore:1 of 1 betas have a certified relative gap")
 def test_the_time_limit_is_for_the_whole_path() -> None:
-    with pytest.warns(QSDPWarning, match=r"time limit\) after 1 of 50 betas.*; allow more with time_limit"):
+    with pytest.warns(QSDPWarning, match=r"time limit\) after 1 of 50 betas.*; allow more time with time_limit"):
         path = relaxation_path(problem_of("logistic"), np.geomspace(5.0, 0.01, 50), time_limit=1e-9)
     assert len(path) == 1
     assert path[0].lower_bound <= path[0].objective

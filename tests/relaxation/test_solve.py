@@ -237,7 +237,7 @@ def test_solver_that_claims_success_too_early_is_asked_again(monkeypatch):
 
 
 def test_warning_names_the_gap_when_the_solver_stops_early():
-    message = r"above tol=1e-06, .*bound is valid: .* reached its limit of iterations; allow more with max_iter"
+    message = r"above tol=1e-06, .*bound is valid: .* reached its iteration limit; allow more with max_iter"
     with pytest.warns(qsdp.QSDPWarning, match=message):
         qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), max_iter=2)
 
@@ -311,12 +311,12 @@ class TestRegistry:
 
     @pytest.mark.parametrize("solver", ["interior", "splitting", "low-rank"])
     def test_own_solvers_have_one_form(self, solver):
-        with pytest.raises(SolverError, match="form 'two-block' only"):
+        with pytest.raises(SolverError, match="supports only form='two-block'"):
             qsdp.solve_relaxation(random_problem(0, 2, 4), solver=solver, form="full")
 
     @pytest.mark.parametrize(
         ("settings_", "message"),
-        [({"callback": print}, "takes no callback"), ({"device": "cuda"}, "takes no device")],
+        [({"callback": print}, "does not support callback"), ({"device": "cuda"}, "does not support a device")],
     )
     def test_what_solvers_through_cvxpy_do_not_take(self, settings_, message):
         with pytest.raises(SolverError, match=message):
@@ -362,7 +362,7 @@ class TestRegistry:
         assert parameters["MSK_DPAR_INTPNT_CO_TOL_REL_GAP"] == 1e-7
 
     def test_limit_a_solver_does_not_take_is_refused(self):
-        with pytest.raises(SolverError, match="takes no time_limit"):
+        with pytest.raises(SolverError, match="does not support time_limit"):
             qsdp.solve_relaxation(random_problem(0, 2, 4), solver="cvxopt", time_limit=1.0)
 
     @pytest.mark.parametrize("solver", ["scs", "clarabel", "cvxopt"])

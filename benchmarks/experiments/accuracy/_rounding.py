@@ -1,8 +1,8 @@
 """Weights rounded to a few bits: by one uniform grid, or by the best of many, refitted to the rows.
 
-The comparison asks what a rounded model can reach, so rounding gets all help that costs no bits. It tries sixteen cuts
-of the weights and two grids, with zero and without, and keeps the one with the smallest training loss after refitting
-the scale and constant of each output.
+The comparison asks what a rounded model can reach, so rounding gets every help that costs no bits. It tries sixteen
+cuts of the weights and two grids, with zero and without, and keeps the one with the smallest training loss after
+refitting the scale and constant of each output.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def fit_logistic(codes: npt.NDArray[np.intp]) -> Fit:
 
         # For separable classes, unbounded scales would go to infinity.
         bounds = [(-100.0, 100.0)] * (2 * K)
-        found = minimize(loss, np.repeat([1.0, 0.0], K), jac=True, method="L-BFGS-B", bounds=bounds)
-        scale, constant = found.x.reshape(2, K)
-        return float(found.fun), scale / spread, constant
+        solution = minimize(loss, np.repeat([1.0, 0.0], K), jac=True, method="L-BFGS-B", bounds=bounds)
+        scale, constant = solution.x.reshape(2, K)
+        return float(solution.fun), scale / spread, constant
 
     return fit

@@ -8,10 +8,10 @@ quadratic form, whichever is smaller; like the printed sizes, it excludes the en
 into the printed sizes, also without the encoding, are logistic regression and the quadratic form of the relaxation
 (with `encoding="standard"`), rounded to few bits, and decision trees.
 
-Series are the encodings "standard" and "auto", and the rivals by name. No constant column is appended to the inputs of
-our classifiers, whose default activation has a constant part. Betas are "auto", chosen on folds of the training part,
-as are the hyper-parameters of rivals. Ten splits, three of "letter". No seconds of ours are shown; those of rivals are
-CPU time.
+The series are the encodings "standard" and "auto", and the rivals by name. No constant column is appended to the inputs
+of our classifiers, since their default activation has a constant part. Betas are "auto", chosen on folds of the
+training part, as are the hyper-parameters of rivals. There are ten splits, but only three of "letter". Times of our
+fits are not shown; those of rivals are CPU time.
 """
 
 from __future__ import annotations
@@ -139,6 +139,6 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

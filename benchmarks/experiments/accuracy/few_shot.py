@@ -11,9 +11,10 @@ of the better of both ensembles in Figure 3, read from the coordinates of its dr
 Pixels are in [0, 1], either all 784 or means over blocks of 4 x 4. All hyper-parameters are chosen inside the training
 images: the network chooses its own, those of the rivals are chosen on one stratified held-out fifth.
 
-Series: the family "solved" is this package's classifiers and the forms of their relaxations, "trained" the rivals. No
-constant column is appended to the inputs of our classifiers, whose default activation has a constant part. Betas are
-"auto", chosen inside the training images. Ten draws. Seconds are CPU time of one thread.
+The family "solved" contains this package's classifiers and the quadratic forms of their relaxations; the family
+"trained" contains the rivals. No constant column is appended to the inputs of our classifiers, since their default
+activation has a constant part. Betas are "auto", chosen inside the training images. There are ten draws. Seconds are
+CPU time of one thread.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def claims(records: Records) -> list[Claim]:
     return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Few images: beside networks trained by mixed-integer programming", TARGET, tables=tables

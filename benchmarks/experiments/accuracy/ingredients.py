@@ -1,13 +1,13 @@
 """Contribution of each ingredient of the classifier: one change at a time, on the same splits.
 
-Twelve sets of the UCI suite with up to 1600 rows, and ten of its splits. The reference is
+The data are twelve sets of the UCI suite with up to 1600 rows, on ten of its splits. The reference is
 `QuantizedNetworkClassifier(encoding="standard")`. Everything except the change is the default, including beta "auto",
 which is chosen anew for every variant. The variant "auto" is the default encoding. Differences are paired by set and
-split. A verdict is on the means of sets, since sets are independent and splits of one set are not.
+split. Verdicts compare the means over each set, because sets are independent and splits of one set are not.
 
-A series is the change that gives it its name; "standard" is the reference. No constant column is appended to the inputs
-of our classifiers, whose default activation has a constant part. Only "bilinear" has a constant column, in place of the
-lift. Seconds are CPU time of one thread, of the fit with its choices.
+Each series is named after the change that it makes; "standard" is the reference. No constant column is appended to the
+inputs of our classifiers, since their default activation has a constant part. Only "bilinear" has a constant column, in
+place of the lift. Seconds are CPU time of one thread for the fit, including the choice of hyper-parameters.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def model_of(variant: str, seed: int) -> QuantizedNetworkClassifier:
-    own = VARIANTS[variant][1]() if variant in VARIANTS else {}
-    return QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **own})
+    changes = VARIANTS[variant][1]() if variant in VARIANTS else {}
+    return QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **changes})
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
@@ -123,6 +123,6 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "What each ingredient adds", "Targets of the package; the sets of the UCI suite")

@@ -3,20 +3,20 @@
 The protocol is that of Thorbjarnarson and Yorke-Smith, Optimal training of integer-valued neural networks with mixed
 integer programming (PLOS ONE 18(2), 2023), as in their program, tomasthorbjarnarson/mip_nn. For "adult", columns are in
 [0, 1], categories are columns of zeros and ones, n rows are drawn from the training file, and all rows of the test file
-are predicted. For "heart", a fifth of the rows is for the test, a tenth of the others for validation (not used here), n
-of the rest for training. Their network has one hidden layer of 16 neurons and integer weights from -P to P, P = 1, 3, 7
-or 15: on "adult" 1,760 weights, 2.8 kbit for P = 1 and 8.7 kbit for P = 15. It is trained by three models for ten
-minutes each, or by gradients and then rounded.
+are predicted. For "heart", a fifth of the rows is for testing, a tenth of the others for validation (not used here),
+and n of the rest for training. Their network has one hidden layer of 16 neurons and integer weights from -P to P, P =
+1, 3, 7 or 15: on "adult" 1,760 weights, 2.8 kbit for P = 1 and 8.7 kbit for P = 15. It is trained by three models for
+ten minutes each, or by gradients and then rounded.
 
 Their accuracies on "adult" are second-hand: means over five draws from the records in the history of that repository
 (commit 9a0e74de), of the best combination of model and P on the test rows, and of the best P of gradients; they count
 as exact. For "heart", their figures are not available; their set is the 303 rows of Cleveland, ours the 270 of Statlog.
-Both sets are drawn with our own seeds.
+Both sets are drawn with our seeds.
 
-Series: the family "solved" is this package's classifiers and the forms of their relaxations, "trained" the rivals. No
-constant column is appended to the inputs of our classifiers, whose default activation has a constant part. Betas are
-"auto", chosen on three folds of the n rows, as are the hyper-parameters of the rivals. Ten draws. Seconds are CPU time
-of one thread.
+The family "solved" contains this package's classifiers and the quadratic forms of their relaxations; the family
+"trained" contains the rivals. No constant column is appended to the inputs of our classifiers, since their default
+activation has a constant part. Betas are "auto", chosen on three folds of the n rows, as are the hyper-parameters of
+the rivals. There are ten draws. Seconds are CPU time of one thread.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def claims(records: Records) -> list[Claim]:
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Few rows: beside networks trained by mixed-integer programming", TARGET, tables=tables

@@ -5,11 +5,12 @@ The sets, splits, validation folds and standardised columns are those of the UCI
 defaults), and networks of other sizes drawn from their solutions. The rivals are in `_models.py`; `qsdp.bench.uci.bits`
 defines the bits of a model.
 
-Series: "default" is encoding "auto", "standard" the other encoding; with a number, its networks of as many neurons per
-output; "relaxed", the quadratic form of its relaxation; "i bits", a model rounded to i bits. No constant column is
-appended to the inputs of our classifiers, whose default activation has a constant part. Betas are "auto", chosen on the
-validation folds, as are the hyper-parameters of all rivals. Splits are stratified, 80/20, ten of small sets, three of
-large ones, one of "adult". Seconds are CPU time of one thread, of the fit with its choices.
+The series "default" uses the encoding "auto", and "standard" the other encoding. A number in a name is the number of
+neurons per output; "relaxed" is the quadratic form of the relaxation; "i bits" is a model rounded to i bits. No
+constant column is appended to the inputs of our classifiers, since their default activation has a constant part. Betas
+are "auto", chosen on the validation folds, as are the hyper-parameters of all rivals. Splits are stratified (80/20):
+ten of small sets, three of large ones, and one of "adult". Seconds are CPU time of one thread for the fit, including
+the choice of hyper-parameters.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
     return "\n".join(rows)
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(
     __name__,

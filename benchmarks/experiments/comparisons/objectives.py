@@ -1,14 +1,15 @@
 """Training objectives of networks of equal bits on UCI sets, from the relaxation and from gradients.
 
-Ten splits, standardised; squared loss; binary bilinear networks of 250 neurons with a constant column and one
-second-layer weight; beta = 10. Nothing is held out, since nothing is predicted. The measure is the objective (24) of a
-network divided by the relaxation's lower bound on all networks. "rounded" is section 5.1 with the correct ratio. Each
-network trained by gradients uses the one of three learning rates, 60 epochs each, that gives its smallest objective.
+The data are ten splits of each set, standardised; the loss is squared. The networks are binary and bilinear, with 250
+neurons, a constant column and one second-layer weight; beta is 10. Nothing is held out, since nothing is predicted. The
+measure is the objective (24) of a network divided by the relaxation's lower bound on all networks. "rounded" is the
+method of section 5.1 with the correct ratio. Each network trained by gradients uses the one of three learning rates, 60
+epochs each, that gives its smallest objective.
 
 The other series are "sampled" and "polished", networks from the relaxation, and "straight-through", signs trained by
 gradients. "rounded" is trained with a second layer fixed at 1/m times the root mean square of the targets, which moves
 the scale of the first layer only; its rounding has one scale for all neurons, nearest to the trained network among
-symmetrised matrices. Each is fitted to the training part of the paper's split. No seconds are shown.
+symmetrised matrices. Each network is fitted to the training part of the paper's split. Times are not shown.
 """
 
 from __future__ import annotations
@@ -86,6 +87,6 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "backprop")
 EXPERIMENT = experiment_in(__name__, "Objectives on UCI sets, by relaxation and by gradients", f"{PAPER}, section 5.1")

@@ -1,16 +1,16 @@
-"""Train by any system, quantize by the semidefinite program: how much is lost.
+"""What is lost by training with any system and quantizing with the semidefinite program.
 
 Each classifier and regressor of `qsdp.baselines` has its default parameters, except for one hidden layer of 20 units
 where it has hidden layers. `distill` then matches every layer by a network of binary weights on the training set, with
 500 polished neurons per layer. It is compared with the relaxation's own network (`QuantizedNetworkClassifierCV` or the
 regressor, with the same number of neurons and beta chosen by cross-validation) and, for backpropagation and ReLU
 networks, with weights rounded to signs with a scale per neuron (for ReLU, outputs are also matched on the training
-set). Ten splits of 25 %, stratified by class; inputs and real targets are standardised. Planted data are 400 samples of
-20 Gaussian columns, new ones for every split. Regressors are scored by R².
+set). There are ten splits with 25 % for testing, stratified by class; inputs and real targets are standardised. Planted
+data are 400 samples of 20 Gaussian columns, new ones for every split. Regressors are scored by R².
 
-Series: "trained" is the score of the system itself, "rounded" that of its rounded weights, "quantized" that of the
-distilled chain. "relaxation" is bilinear and has a constant column. Betas of the systems are their defaults, that of
-`distill` its own. Seconds are wall time of `distill`.
+The series "trained" is the score of the system itself, "rounded" that of its rounded weights, and "quantized" that of
+the distilled chain. "relaxation" is bilinear and has a constant column. All betas are defaults, of the systems and of
+`distill`. Seconds are wall time of `distill`.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def mean_over(records: Records, systems: Sequence[str], what: str) -> dict[int, 
     return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "distillation", "backprop", "bpls", "quadratic", "relinear")
 EXPERIMENT = experiment_in(
     __name__,

@@ -6,9 +6,9 @@ chosen on images 50 000 to 60 000 of MNIST's training set. Nothing is chosen on 
 competitor's best epoch; its last epoch is shown too. The paper has 100 runs of BPLS and 10 of its competitors, 40
 epochs with batch 1; there are fewer runs here, and fewer epochs with batch 1, as the tables show.
 
-Series are the variants of BPLS ("sigmoid" or "softmax" outputs, with the ridge and the cut eps_H where they are named)
-and the optimisers of the competitors, by learning rate and batch. The ridge replaces a beta. Seconds are CPU time of
-one thread, without the predictions of the curves.
+The series are the variants of BPLS ("sigmoid" or "softmax" outputs, with the ridge and the cut eps_H where they are
+named) and the optimisers of the competitors, by learning rate and batch. The ridge takes the place of beta. Seconds are
+CPU time of one thread, without the predictions of the curves.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "epochs, or seconds of training", "test accuracy", "x") if panels else None
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("bpls",)
 EXPERIMENT = experiment_in(
     __name__,

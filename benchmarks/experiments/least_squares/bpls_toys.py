@@ -11,7 +11,7 @@ at 1e-3 and desired hidden values at 1e-6. The repairs are a ridge, a higher cut
 the best network.
 
 Competitors are named by their optimiser; "inverse" is the linear network by the printed equation 6. There is no beta,
-and no seconds are shown. Competitors train for 1,000 epochs, in 1,000 runs.
+and times are not shown. Competitors train for 1,000 epochs in each of 1,000 runs.
 """
 
 from __future__ import annotations
@@ -198,6 +198,6 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "sigma", "RMSE") if panels else None
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("bpls",)
 EXPERIMENT = experiment_in(__name__, "Back-propagating least squares: toys", f"{SOURCE}, Figures 4 and 5")

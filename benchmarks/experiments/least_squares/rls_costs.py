@@ -5,8 +5,8 @@ images; and two LSTM layers of 512 units on sequences of 50 steps of 200 numbers
 pass and an update. Its time is CPU time of one thread, the fastest of several, as the machine is shared. Each case runs
 in a separate process. The paper uses a 1080Ti.
 
-Series are the methods "rls" and "adam". No column is appended beyond the biases, and there is no beta. Each method is
-measured twice.
+The series are the methods "rls" and "adam". No column is appended beyond the biases, and there is no beta. Each method
+is measured twice.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("rls",)
 EXPERIMENT = experiment_in(
     __name__, "Recursive least squares: time and memory", f"{SOURCE}, Tables I and II and section VI-B", version=2

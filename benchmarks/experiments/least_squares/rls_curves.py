@@ -10,9 +10,10 @@ initial parameters and batches. "squared" is 1/(2M) times the sum over linear ou
 k or eta alone, from 0.1 and 1, for all layers (eta of recurrent networks only in the recurrent layers). The paper's
 curves have no numbers, so the tables do not quote them.
 
-Series: "Adam" and "RLS" have the squared loss, "Adam, entropy" and "HRLS" the cross-entropy; "+M" adds momentum, "+R"
+The series "Adam" and "RLS" use the squared loss, "Adam, entropy" and "HRLS" the cross-entropy; "+M" adds momentum, "+R"
 the L1 penalty, and "k" or "eta" with a number is a sweep. The forgetting factor is 1, so that `trace_guard` (errata,
-B-E18) changes nothing. Ten seeds. No column is appended beyond the biases, there is no beta, and no seconds are shown.
+B-E18) changes nothing. There are ten seeds. No column is appended beyond the biases, there is no beta, and times are
+not shown.
 """
 
 from __future__ import annotations
@@ -299,7 +300,7 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "epochs", "training loss or test error", "xy") if panels else None
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("rls",)
 EXPERIMENT = experiment_in(
     __name__, "Recursive least squares: MNIST, and networks on digits", f"{SOURCE}, Figures 2 to 5", version=2

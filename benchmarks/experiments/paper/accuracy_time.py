@@ -1,11 +1,12 @@
 """Figures 2, 3, 5 and 6 of the paper: accuracy against time on UCI sets.
 
-Ten splits with the paper's shares, standardised, with a constant column. Every network, including each rounded one,
-chooses its own beta, and gradient methods choose their learning rate, by accuracy on a held-out fourth of the rows; the
-choice is then fitted to all rows, and test rows are only predicted. Grids extend themselves until neighbours of the
-chosen values have been tried (`baselines._budget`); ties go to the first candidate, and larger betas come first. The
-beta that the paper prints for backpropagation, and for the ReLU network, is an additional candidate. Seconds are CPU
-time of the fit at the chosen parameters; the search is timed separately, once for all roundings of a gradient method.
+The data are ten splits with the paper's proportions, standardised, with a constant column. Every network, including
+each rounded one, chooses its own beta, and gradient methods choose their learning rate, by accuracy on a held-out
+fourth of the rows; the choice is then fitted to all rows, and test rows are only predicted. Grids are extended until
+the neighbours of the chosen values have been tried (`baselines._budget`); ties go to the first candidate, and larger
+betas come first. The beta that the paper prints for backpropagation, and for the ReLU network, is an additional
+candidate. Seconds are CPU time of the fit at the chosen parameters; the search is timed separately, once for all
+roundings of a gradient method.
 
 Gradient methods use 32-bit floats and batches of 64. Searches train while held-out samples improve, for at most 300
 epochs; the last fit is to all rows, for 300 epochs, of which the smallest objective counts. "backprop" trains real
@@ -14,11 +15,11 @@ the trained outputs on the training set by a network from the relaxation (`qsdp.
 signs, starting from trained real weights. "ReLU" is a two-layer network of 2 m neurons, with as many first-layer
 weights; "ReLU, signs" rounds its first layer, with a scale per neuron. "paper" is the program (25) as printed, one
 block of twice the size, solved by SCS, with the covariance by (27) and m sampled neurons. "polished" starts from the
-tight program by our own solver with the covariance in closed form.
+tight program, solved by this package, with the covariance in closed form.
 
 The second layer of "backprop" is fixed at 1/m times the root mean square of real targets, which is one for labels; the
-scale of "backprop, signs" is the nearest one among symmetrised matrices (errata 5). The first betas of a grid are 100,
-10 and 1 (ReLU: 10, 1 and 0.1).
+scale of "backprop, signs" is the nearest one among symmetrised matrices (errata 5). Grids of beta start with 100, 10
+and 1 (ReLU: 10, 1 and 0.1).
 """
 
 from __future__ import annotations
@@ -273,7 +274,7 @@ def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str
     return decided_inside(claim, names[1], edges) if accuracies else claim
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "distillation", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figures 2, 3, 5 and 6: accuracy against time", f"{PAPER}, Figures 2, 3, 5 and 6", version=4

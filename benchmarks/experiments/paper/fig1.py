@@ -1,22 +1,22 @@
 """Figure 1 of the paper: objective against the number of neurons on planted data, with the lower bound.
 
 The data are n = 100 samples of 20 standard Gaussian columns with targets from ten planted neurons with binary weights,
-beta = 1e-4, and 100 more samples for testing; ten draws of the data. "paper" is the program (25) as printed, one block
-of twice the size, solved by SCS, with the covariance (27); all sizes are sampled from one solve. "polished" starts from
-the tight program by our own solver, the closed form and the adaptive constant. "backprop" is stochastic gradient
-descent with momentum and the second layer fixed, then rounding to signs with the corrected scale of section 5.1,
-`<Z_hat, Z> / <Z_hat, Z_hat>`, nearest to the trained network. "backprop, printed scale" has the paper's scale, `<Z_hat,
-Z> / <Z, Z>`, which is not the minimiser that it is said to be. "straight-through" trains the signs themselves, from
-trained real weights. Every network has two learning rates: that of its smallest objective, since objectives are
-compared, and for the test loss that of its smallest squared error on a held-out fourth of the samples. Grids begin with
-three values and extend themselves until neighbours of the chosen one have been tried (`baselines._budget`). Gradient
-methods use 32-bit floats, 300 epochs and batches of 32.
+beta = 1e-4, and 100 more samples for testing; there are ten draws of the data. "paper" is the program (25) as printed,
+one block of twice the size, solved by SCS, with the covariance (27); all sizes are sampled from one solve. "polished"
+starts from the tight program, solved by this package, with the closed form and the adaptive constant. "backprop" is
+stochastic gradient descent with momentum and the second layer fixed, then rounding to signs with the corrected scale of
+section 5.1, `<Z_hat, Z> / <Z_hat, Z_hat>`, nearest to the trained network. "backprop, printed scale" has the paper's
+scale, `<Z_hat, Z> / <Z, Z>`, which is not the minimiser that the paper states. "straight-through" trains the signs
+themselves, from trained real weights. Every network has two learning rates: that of its smallest objective, since
+objectives are compared, and for the test loss that of its smallest squared error on a held-out fourth of the samples.
+Grids begin with three values and are extended until the neighbours of the chosen one have been tried
+(`baselines._budget`). Gradient methods use 32-bit floats, 300 epochs and batches of 32.
 
-The second layer of "backprop" is fixed at rms(y)/m, not at the paper's 1/m: the targets are not in units of one, and a
-fixed second layer only moves the scale of the first. Both scales compare the matrices of the networks, sum_j alpha_j
-u_j v_j' (Z, and Z_hat for signs): the corrected one symmetrised matrices, which determine the function, the printed one
-matrices as they are. The lower bound is that of the tight relaxation. No constant column is appended, nothing is
-standardised, and no seconds are shown.
+The second layer of "backprop" is fixed at rms(y)/m, not at the paper's 1/m: the targets are not of unit size, and a
+fixed second layer only changes the scale of the first. Both scales compare the matrices of the networks, sum_j alpha_j
+u_j v_j' (Z, and Z_hat for signs): the corrected one compares symmetrised matrices, which determine the function; the
+printed one compares the matrices without symmetrising them. The lower bound is that of the tight relaxation. No
+constant column is appended, nothing is standardised, and times are not shown.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "neurons m", "relative to the zero network, median", "xy")
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figure 1: planted data, objective against the number of neurons", f"{PAPER}, Figure 1", version=3

@@ -1,11 +1,12 @@
 """Figure 4 of the paper: accuracy on vehicle, four classes, against the number of sampled neurons.
 
-One-hot targets, squared loss, bilinear activation, binary weights, 676/170 samples, standardised, with a constant
-column, ten splits, and beta = 1 as in the paper. All networks of a split are sampled from one solve. "sampled, equal
-neurons per class" is the paper's method: the program (67) as printed, with a block of twice the size per class, solved
-by SCS, and the covariance of (68). "sampled, neurons in proportion to rho" has the tight regulariser, our own solver
-and the covariance in closed form; neurons are divided among the classes in proportion to their rho. "polished" starts
-from the latter. The two horizontal lines are the relaxations themselves. No seconds are shown.
+Targets are one-hot, the loss is squared, the activation bilinear, the weights binary, and beta is 1 as in the paper.
+Each of the ten splits has 676 training and 170 test samples, standardised, with a constant column. All networks of a
+split are sampled from one solve. "sampled, equal neurons per class" is the paper's method: the program (67) as printed,
+with a block of twice the size per class, solved by SCS, and the covariance of (68). "sampled, neurons in proportion to
+rho" uses the tight regulariser, a solver of this package and the covariance in closed form; neurons are divided among
+the classes in proportion to their rho. "polished" starts from the latter. The two horizontal lines are the relaxations
+themselves. Times are not shown.
 """
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ def plot(records: Records) -> Any:
         for (curve, m), group in grouped(unfolded(records, "points", "m"), "curve", "m").items():
             lines.setdefault(NAMES[curve], {})[m] = 100.0 * values(group, part)
         for curve, name in LINES.items():
-            if own := where(records, curve=curve):
-                lines[name] = dict.fromkeys(lines[NAMES[curve]], 100.0 * values(own, f"sdp_{part}").mean())
+            if group := where(records, curve=curve):
+                lines[name] = dict.fromkeys(lines[NAMES[curve]], 100.0 * values(group, f"sdp_{part}").mean())
     return draw.curves(panels, "neurons m", "accuracy [%], mean and deviation", "x")
 
 
@@ -120,7 +121,7 @@ def quotes(records: Records) -> dict[str, str]:
     if not (polished and proportional):
         return {}
     right, sampled = (
-        100 * np.mean([one.measured["points"][-1]["test"] for one in own]) for own in (polished, proportional)
+        100 * np.mean([one.measured["points"][-1]["test"] for one in group]) for group in (polished, proportional)
     )
     relaxed = 100 * values(polished, "sdp_test").mean()
     return {
@@ -130,7 +131,7 @@ def quotes(records: Records) -> dict[str, str]:
     }
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement")
 EXPERIMENT = experiment_in(
     __name__, "Figure 4: several classes, accuracy against the number of neurons", f"{PAPER}, Figure 4", version=3

@@ -1,14 +1,14 @@
 """Measurements of what Bartan and Pilanci prove: Theorems 1 to 3, the constants of the lower bound and of rounding.
 
-A proof needs no measurement, but its constants and possible misprints do. All data are drawn, nothing is split and no
-column is appended; objectives are sums over samples unless stated. Optima of (12) and (24) are the proven ones of
-`qsdp.column_generation`. Seconds, which no table shows, are wall time. The series, one table each:
+The proofs need no measurement, but their constants and possible misprints do. All data are random, nothing is split and
+no column is appended; objectives are sums over samples unless stated. The optima of (12) and (24) are proven by
+`qsdp.column_generation`. Seconds are wall time, which no table shows. Each series has a table:
 
     reduction      networks of 20 random neurons on 5 columns, mapped by Theorem 1 and back by Appendix C. "forth" and
                    "back" are the largest relative differences of outputs, "neurons" the neurons of the mapped network
-                   for each bilinear one, "values" its different first-layer weights, "outside" the relative distance
-                   of the bilinear networks from the span of all neurons of M + 1 levels, "printed" the error of the
-                   coefficients as printed
+                   for each bilinear one, "values" the number of distinct first-layer weights, "outside" the relative
+                   distance of the bilinear networks from the span of all neurons of M + 1 levels, "printed" the error
+                   of the coefficients as printed
     optima         optima and bounds of (24), bilinear networks, and of (12), polynomial networks, for sigma = t^2, on
                    25 samples of 4 Gaussian columns with Gaussian targets of deviation 2, beta = 0.3
     shaping        covariances of Theorem 2 for random feasible Z of side d and given rank: in closed form and by (27);
@@ -106,7 +106,7 @@ EXACT: tuple[tuple[str, str, str, Callable[[Of], np.ndarray]], ...] = (
     (
         "reduction",
         "Theorem 1, Appendix C",
-        "m bilinear neurons are at most 3 m neurons with the same activation and 2 M + 1 values, the integers up to M.",
+        "m bilinear neurons equal at most 3 m neurons with the same activation and 2 M + 1 values, integers up to M.",
         lambda of: (of("back") < 1e-10) & (of("neurons") <= 3.0) & (of(_values_beyond) <= 0),
     ),
     (
@@ -195,7 +195,7 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "column_generation")
 EXPERIMENT = experiment_in(
     __name__,

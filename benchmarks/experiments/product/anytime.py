@@ -1,9 +1,9 @@
 """Results within a time limit: certified gaps of relaxations and of cutting planes, and polished networks.
 
-All times are CPU time of one thread, so that other processes on the machine do not affect a limit. Relaxations: one
-solve of ten seconds per method, to 1e-6. A callback records the best point and bound so far; the last gap is that of
-the returned solution. Networks: ten neurons per output (fifty for one output), sampled and polished by
-`solve_and_sample`; means of three seeds. The relaxation takes at most half of a limit.
+All times are CPU time of one thread, so that other processes on the machine do not affect a limit. Each relaxation is
+solved once per method, for ten seconds or to a gap of 1e-6. A callback records the best point and bound so far; the
+last gap is that of the returned solution. Networks have ten neurons per output (fifty for a single output), sampled and
+polished by `solve_and_sample`; figures are means over three seeds. The relaxation takes at most half of a limit.
 
 The loss is squared unless stated. The problems are a planted network with noise; pure noise as targets, with more
 inputs than samples; signs of a quadratic function with noise and the logistic loss; letters with five thresholds per
@@ -13,8 +13,9 @@ Cutting planes: column generation with default settings, and without cuts, on pr
 every network: planted targets with noise, labels of smooth curves (neighbouring inputs are correlated, as in sonar
 echoes), ionosphere and spambase. A curve's bounds are proven at their times; objectives are of the restricted problem.
 
-Series are the solvers "auto", "interior", "splitting" and "low-rank", the networks, and column generation with and
-without cuts. Letters, pooled images and the problems of cutting planes have a constant column. All rows train.
+The series are the solvers "auto", "interior", "splitting" and "low-rank", the networks, and column generation with and
+without cuts. Letters, pooled images and the problems of cutting planes have a constant column. All rows are used for
+training.
 """
 
 from __future__ import annotations
@@ -281,6 +282,6 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "processor seconds", "certified gap", "xy", height=3.0)
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "encoding")
 EXPERIMENT = experiment_in(__name__, "At any time", "Targets of the package: something usable in time, stronger bounds")

@@ -6,7 +6,7 @@ the last digits), the kernels of OpenBLAS (set by `OPENBLAS_CORETYPE`) and its t
 measures the configuration that it runs in.
 
 No column is appended, and the fit is to the first 400 rows. The betas are 2 % of the smallest that makes the zero
-network optimal, and 1. Rows are named by their versions. No seconds are shown.
+network optimal, and 1. Rows are named after the versions. Times are not shown.
 """
 
 from __future__ import annotations
@@ -87,6 +87,6 @@ def claims(records: Records) -> list[Claim]:
     return [exact(TARGET, statement, holds, needed=len(VERSIONS))]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "What one seed gives elsewhere", "Targets of the package: reproducible results")

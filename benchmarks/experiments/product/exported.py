@@ -1,6 +1,6 @@
 """Models where they run: predictions, exported C, ONNX in onnxruntime, circuits of hls4ml, and encrypted inputs.
 
-One thread; seconds are CPU time, of the fastest of several calls. The networks have random weights.
+Seconds are CPU time of one thread, for the fastest of several calls. The networks have random weights.
 
     in memory            float64 rows of 30 columns: networks, evaluated neuron by neuron or as a quadratic form,
                          whichever takes fewer operations, beside scikit-learn's logistic regression and boosting
@@ -289,6 +289,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Models where they run", "Targets of the package: exported models")

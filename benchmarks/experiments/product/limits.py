@@ -8,7 +8,8 @@ The data are random, with n rows and d columns. Every case runs in its own proce
              ten seconds, a network of 100 neurons and its certificate, or of another function on a random network of
              100 neurons with the same limit
 
-Series are the calls, named by function and option. No column is appended; betas are 1 to 1000, as the tables show.
+The series are the calls, named after function and option. No column is appended; betas are 1 to 1000, as the tables
+show.
 """
 
 from __future__ import annotations
@@ -208,6 +209,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "certificates")
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package", version=2)

@@ -262,6 +262,6 @@ def quotes(records: Records) -> dict[str, str]:
     return found
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "encoding")
 EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

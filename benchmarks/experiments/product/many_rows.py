@@ -11,8 +11,8 @@ Seconds are CPU time of one thread, and wall time by Dask. For the losses, `gap`
 `relaxed gap` is what remains of it without the distance of the network from the relaxation of the first rows. Every
 case has its own process, and so its own peak memory.
 
-Columns are standard normal and no column is appended; nothing is held out. Beta is a tenth of the smallest that makes
-the zero network optimal, in proportion to the rows.
+Columns are standard normal and no column is appended; nothing is held out. Beta is a tenth of the smallest value that
+makes the zero network optimal, scaled with the number of rows.
 """
 
 from __future__ import annotations
@@ -323,6 +323,6 @@ def quotes(records: Records) -> dict[str, str]:
     }
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("statistics", "relaxation", "sampling", "refinement", "certificates")
 EXPERIMENT = experiment_in(__name__, "More rows than memory", "Targets of the package: statistics in one pass")

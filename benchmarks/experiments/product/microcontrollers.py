@@ -7,9 +7,9 @@ firmware, with floating-point routines, minus those of firmware that predicts no
 compared with the model's. Requires m2cgen, emlearn and Debian's gcc-avr avr-libc simavr gcc-arm-none-eabi
 libnewlib-arm-none-eabi qemu-system-arm.
 
-Series are named by model, exporter and width of the integer columns. Each set has one split. No constant column is
-appended to the inputs of our classifiers, whose default activation has a constant part; betas are "auto". There are no
-seconds: cycles and instructions per row take their place.
+The series are named after the model, the exporter and the width of the integer columns. Each set has one split. No
+constant column is appended to the inputs of our classifiers, whose default activation has a constant part; betas are
+"auto". Instead of seconds, the tables show cycles and instructions per row.
 """
 
 from __future__ import annotations
@@ -224,6 +224,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Code for microcontrollers", "Targets of the package: exported models")

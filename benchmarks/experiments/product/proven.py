@@ -1,10 +1,10 @@
 """Proven global optima on every UCI set of up to 35 inputs, at four betas, and of other losses, within two minutes.
 
-Column generation with default settings on all samples of a set, standardised, with a constant column and the squared
-loss; with several classes, the most frequent one against the rest. Other losses use the training set of the paper's
-first split. Seconds are CPU time of one thread.
+Column generation runs with default settings on all samples of a set, standardised, with a constant column and the
+squared loss; with several classes, the most frequent one is separated from the rest. Other losses use the training set
+of the paper's first split. Seconds are CPU time of one thread.
 
-Betas are 0.1, 1, 10 and 100, and 1 for other losses.
+Betas are 0.1, 1, 10 and 100; for other losses, beta is 1.
 """
 
 from __future__ import annotations
@@ -111,6 +111,6 @@ def quotes(records: Records) -> dict[str, str]:
     return found
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "column_generation")
 EXPERIMENT = experiment_in(__name__, "Proven optima of small sets", "Targets of the package: proven optima")

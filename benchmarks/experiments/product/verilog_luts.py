@@ -5,9 +5,9 @@ with part of the training images. Modules are simulated on 1000 test images and 
 them to tables of six inputs (`abc -fast -lut 6`, without carry chains), from the bits and from the sums. Adding up the
 pixels is not counted. Published figures of other models are quoted, not measured. Requires Debian's iverilog and yosys.
 
-There are two rows, for three and four decimal digits of the coefficients. The classifier has beta 1 % of the smallest
-that makes the zero network optimal, an activation with a constant part and no constant column; it learns from the first
-10000 training images. Seconds are CPU time of the fit.
+There are two rows, for three and four decimal digits of the coefficients. The classifier has a beta of 1 % of the
+smallest value that makes the zero network optimal, an activation with a constant part and no constant column; it learns
+from the first 10000 training images. Seconds are CPU time for the fit.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(
     __name__, "Circuits in Verilog", "Targets of the package: exported models", extra={"Printed": PRINTED}

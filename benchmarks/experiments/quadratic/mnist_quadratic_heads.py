@@ -3,9 +3,9 @@
 One case trains 25 starts of one network (five on all images) as one batched computation, for the largest number of
 epochs. Scores after 5, 10 and 20 epochs come from the same runs.
 
-Series are the output layers "linear", "qnn" and "rpqnn" after a hidden layer of sigmoids, started by fan-in or with
-deviation 0.01. The training images are drawn from MNIST, all 10000 test images are predicted, pixels are in [0, 1].
-There are biases and no other constant column, and no penalty. No seconds are shown.
+The series are the output layers "linear", "qnn" and "rpqnn" after a hidden layer of sigmoids, initialised by fan-in or
+with deviation 0.01. The training images are drawn from MNIST, all 10000 test images are predicted, and pixels are in
+[0, 1]. There are biases and no other constant column, and no penalty. Times are not shown.
 """
 
 from __future__ import annotations
@@ -139,6 +139,6 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "MNIST: linear, quadratic and reduced quadratic output neurons", SOURCE)

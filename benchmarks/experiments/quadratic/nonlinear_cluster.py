@@ -3,9 +3,9 @@
 Each case has its own data set; its starts are trained as one batched computation, which also gives the scores after
 fewer epochs. Training ends at 1,000 epochs, after an hour on one core; the paper's 10,000 would take ten.
 
-So the claims are on 1,000 of the paper's 10,000 epochs. Each data set has 2000 training and 500 test points per the
-paper's generator; five starts. Series are the neurons "qnn" (quadratic) and "linear". There are biases and no other
-constant column, no penalty, and no seconds are shown.
+The claims are therefore about 1,000 of the paper's 10,000 epochs. Each data set has 2000 training and 500 test points
+from the paper's generator; there are five starts. The series are the neurons "qnn" (quadratic) and "linear". There are
+biases and no other constant column, no penalty, and times are not shown.
 """
 
 from __future__ import annotations
@@ -89,6 +89,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "Nonlinear Cluster data by one layer of neurons", SOURCE)

@@ -3,7 +3,8 @@
 The networks are 784-hidden-10, trained on random images and classes, sample by sample. Seconds are CPU time, so that
 other processes matter less, and the best of three repetitions.
 
-Series are the output layers "linear", "qnn" and "rpqnn". There are biases and no other constant column, and no beta.
+The series are the output layers "linear", "qnn" and "rpqnn". There are biases and no other constant column, and no
+beta.
 """
 
 from __future__ import annotations
@@ -60,6 +61,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "Costs of quadratic layers", f"{SOURCE}, Tables 1, 2 and 5", version=2)

@@ -6,8 +6,8 @@ and 150). Pixels are divided by 16. The 597 test images are always the same. A s
 seed, chooses the epoch (the paper uses its test images for that) and, in the claims, the value of each hyper-parameter.
 Runs with the same seed share conventional starts and splits.
 
-Series are the settings: a family of neurons and how its quadratic weights are trained; "value" is the hyper-parameter
-that varies. There are biases and no other constant column. Ten seeds. No seconds are shown.
+The series are the settings: a family of neurons and how its quadratic weights are trained; "value" is the
+hyper-parameter that varies. There are biases and no other constant column. There are ten seeds. Times are not shown.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _transition_claim(records: Records) -> Claim:
     return judged(here("Fig. 2"), statement, parts)
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relinear", "quadratic")
 EXPERIMENT = experiment_in(
     __name__,

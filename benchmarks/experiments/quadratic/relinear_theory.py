@@ -6,8 +6,9 @@ parameters. Parameters are counted from the networks themselves. Splines, their 
 functions are exact: `tests/benchmarks` checks them, and the errata list misprints. No finite run can decide
 Propositions 3 and 4, on limits of training.
 
-Series are the families of neurons. Nothing is trained or split, no column is appended, and no seconds are shown. Of the
-networks of Tables III to VIII, only the residual network (`QResNet`) is part of this package, with all training rules.
+The series are the families of neurons. Nothing is trained or split, no column is appended, and times are not shown. Of
+the networks of Tables III to VIII, only the residual network (`QResNet`) is part of this package, with all training
+rules.
 """
 
 from __future__ import annotations
@@ -161,13 +162,13 @@ def claims(records: Records) -> list[Claim]:
         not_measured(
             f"{PAPER}, Tables III to VIII",
             "Quadratic ResNets (errors of 5.44 to 9.80 % on CIFAR-10), VGG16 and LapDepth beat conventional ones.",
-            "CIFAR, ImageNet, KITTI and an accelerator for hundreds of epochs are not here; of the networks, only the "
-            "residual one is, with the training rules",
+            "CIFAR, ImageNet, KITTI and an accelerator for hundreds of epochs are not available here; of the networks, "
+            "only the residual one is implemented, with the training rules",
         ),
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relinear", "quadratic")
 EXPERIMENT = experiment_in(
     __name__,

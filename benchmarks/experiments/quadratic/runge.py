@@ -6,8 +6,8 @@ nor start: all modes of an optimiser start from the same conventional weights (K
 the first layer, +-0.3 above), and regular training draws its quadratic parameters from normal distributions with the
 given deviation. The ten seeds of a case are trained as one computation.
 
-Series are the optimisers and training modes: "regular" training, and those of ReLinear, which shrink gradients ("sg")
-or weights ("sw", with an L1 or L2 penalty). There are biases and no other constant column. No seconds are shown.
+The series are the optimisers and training modes: "regular" training, and those of ReLinear, which shrink gradients
+("sg") or weights ("sw", with an L1 or L2 penalty). There are biases and no other constant column. Times are not shown.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _reaches(measured: Measured, printed: float) -> bool:
     return min(errors) <= printed <= max(errors)
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relinear", "quadratic")
 EXPERIMENT = experiment_in(
     __name__,

@@ -1,8 +1,8 @@
 """XOR by one quadratic neuron: how the boundary depends on the start. Tests prove that no linear neuron learns it.
 
-The four points are trained in order for 200 epochs from w = 0 and b = 0, with the binary cross-entropy. Series are the
-starts of the quadratic part: "identity" at two rates, and "random", 50 symmetric Gaussian matrices. There is a bias and
-no constant column, no split, no penalty, and no seconds are shown.
+The four points are trained in order for 200 epochs from w = 0 and b = 0, with the binary cross-entropy. The series are
+the starts of the quadratic part: "identity" at two learning rates, and "random", which stands for 50 symmetric Gaussian
+matrices. There is a bias, but no constant column, split or penalty, and times are not shown.
 """
 
 from __future__ import annotations
@@ -68,6 +68,6 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)

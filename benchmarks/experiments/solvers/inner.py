@@ -1,10 +1,10 @@
 """Bounds of quadratic forms over sign vectors (the inner problem of the relaxation), compared with other solvers.
 
-The problems are maximum cuts: mcp100 and mcp124-1 of SDPLIB and G1 of Gset. A peer's bound is the sum of its
-multipliers, raised by their smallest eigenvalue with an allowance for rounding; its value is that of its nearest point
-with unit rows. CSDP is timed as a process, which reads a file. The solver inside `cutnorm` runs in the interpreter
-named by QSDP_CUTNORM_PYTHON and returns no multipliers; they are computed from its point. Objective and bound have the
-sign of a minimisation.
+The problems are maximum cuts: mcp100 and mcp124-1 of SDPLIB and G1 of Gset. The bound of another solver is the sum of
+its multipliers, raised by their smallest eigenvalue with an allowance for rounding; its value is that of its nearest
+point with unit rows. CSDP is timed as a process, which reads a file. The solver inside `cutnorm` runs in the
+interpreter named by QSDP_CUTNORM_PYTHON and returns no multipliers; they are computed from its point. Objective and
+bound have the sign of a minimisation.
 
 Cases of one thread are timed in CPU time, which does not depend on other processes, and those of two threads by the
 wall clock on an idle machine. One-thread solvers are the mixing method (coordinate ascent over unit vectors) and the
@@ -12,7 +12,7 @@ method of SDPLR (low-rank factors, an augmented Lagrangian and SciPy's L-BFGS), 
 and the conic solvers through CVXPY on the dual program, which has n variables. Each process has 150 seconds of CPU time
 and is stopped after that.
 
-Series are the solvers. Matrices of graphs have no rows to split, no columns to append and no beta.
+The series are the solvers. Matrices of graphs have no rows to split, no columns to append and no beta.
 """
 
 from __future__ import annotations
@@ -174,6 +174,6 @@ def quotes(records: Records) -> dict[str, str]:
     return {"graph": table_row(what, f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}")}
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation",)
 EXPERIMENT = experiment_in(__name__, "Bounds of quadratic forms over sign vectors", "Targets of the package")

@@ -5,8 +5,8 @@ The data are four UCI sets (beta = 10), planted data (1000 x 60 and 5000 x 100, 
 a relative gap of 1e-4, recomputed from the data by the same code. Seconds are medians of the wall time of whole calls,
 with compilation and, for our solvers, certification. Every case, with its peak memory, has its own process.
 
-Series are the solvers: "auto", "interior" and "splitting" of this package, and "scs", "clarabel", "cvxopt" and "sdpa"
-through CVXPY. UCI sets are the training part of the paper's first split, standardised; they and the principal
+The series are the solvers: "auto", "interior" and "splitting" of this package, and "scs", "clarabel", "cvxopt" and
+"sdpa" through CVXPY. UCI sets are the training part of the paper's first split, standardised; they and the principal
 components have a constant column, planted data have none.
 """
 
@@ -223,6 +223,6 @@ def quotes(records: Records) -> dict[str, str]:
     return {"uci": table_row(what, shown)}
 
 
-#: Methods of which records name the versions.
+#: Methods whose versions are stored with the records.
 MEASURED = ("relaxation",)
 EXPERIMENT = experiment_in(__name__, "Solvers of the relaxation at equal certified gaps", "Targets of the package")

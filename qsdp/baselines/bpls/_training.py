@@ -280,7 +280,7 @@ class Classification(BPLSTraining):
 
 
 def references(training: BPLSTraining) -> dict[str, Reference]:
-    """Return the reference models of a `training` that has not begun.
+    """Return the reference models of a `training` that has not started.
 
     "linear least squares" has no hidden layer, and no ridge in regression. "random hidden layers" keeps the initial
     hidden layers and solves the last layer with the training's ridge.

@@ -35,7 +35,7 @@ class RLSParameters:
         The factor :math:`p_0 > 0` of the initial :math:`P_0 = p_0 I`.
     trace_guard : bool, default=True
         Whether P is scaled before each step with `forgetting` below 1, so that its mean eigenvalue is at most
-        :math:`p_0`. This is not the printed update, whose P grows without limit; False gives that one.
+        :math:`p_0`. False gives the printed update, in which P grows without bound.
     regularize_bias : bool, default=True
         Whether `l1` applies to the bias too, as in the paper.
     """

@@ -1,6 +1,6 @@
 """Bits of a fitted model, with one function for each kind of model and the same rule for all.
 
-A real number takes 32 bits, a place on the axis of a column (such as a threshold) 16, and a choice among k items
+A real number takes 32 bits, a position on the axis of a column (such as a threshold) 16, and a choice among k items
 ceil(log2 k), which is one bit for a sign. The shape of a tree takes one bit per node. Weights rounded to integers take
 the Golomb-Rice code of each output and a byte for its parameter, or the bits they were rounded to if those are fewer.
 """

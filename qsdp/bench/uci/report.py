@@ -104,7 +104,7 @@ def _note(records: Records, splits: Splits) -> str:
     parts = [
         f"Over the {len(splits)} splits of {len(sets)} sets that all methods were measured on: "
         f"{', '.join(sets) or 'none yet'}. p: Wilcoxon's over sets, adjusted by Holm. Accuracy: mean; gap: median; "
-        "bits and times (seconds of the processor, with validation): geometric means over sets."
+        "bits and times (CPU seconds, including validation): geometric means over sets."
     ]
     if partial := [name for name in SETS if name in {one.case["set"] for one in records} - set(sets)]:
         parts.append(f"Not by all methods, so not in this table: {', '.join(partial)}.")

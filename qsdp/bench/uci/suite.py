@@ -24,18 +24,19 @@ N_SEEDS = dict.fromkeys(SETS, 10) | dict.fromkeys(LARGE, 3) | {"adult": 1}
 #: Splits for networks trained by gradients (a minute each), and sets without them (half an hour each).
 _N_TRAINED, _TOO_LARGE = 2, ("letter", "adult")
 _PROTOCOL = (
-    "Every seed is a stratified split 80/20, ten of small sets, three of large ones, one of adult; networks trained by "
-    "gradients have the first two of all sets but letter and adult. Categorical columns are one 0/1 column a value; "
-    "columns have mean zero and deviation one over the training part. Hyper-parameters are those of the highest "
-    "accuracy inside the training part, on the same folds for all methods (five up to 500 rows, three up to 2000, "
-    "beyond that one held-out fifth); then a fit to the whole training part. Betas of the relaxation: nine, down to a "
-    "ten-thousandth of the largest useful one; learning rates and beta of trained networks: three times three, and "
-    "more where the best lies at an edge. Test rows play no part. Series are the methods by name; bilinear networks "
-    "have a constant column. Seconds of fits are CPU time of one thread. The certificate bounds the training "
-    "objective of every network with the same levels, beta and loss; for trained networks it is made afterwards, "
-    "outside their time. Real numbers count 32 bits and thresholds of trees 16, levels the logarithm of their number, "
-    "a column of a split that of the number of columns, the shape of a tree a bit a node; means and deviations of "
-    "columns, the same for all, nothing."
+    "Every seed is a stratified split (80/20): ten of small sets, three of large ones, and one of adult; networks "
+    "trained by gradients use the first two of all sets except letter and adult. Categorical columns become one 0/1 "
+    "column per value; columns have mean zero and deviation one over the training part. Hyper-parameters are those "
+    "of the highest accuracy inside the training part, on the same folds for all methods (five up to 500 rows, "
+    "three up to 2000, and beyond that one held-out fifth); the model is then fitted to the whole training part. "
+    "The relaxation has nine betas, down to a ten-thousandth of the largest useful one; trained networks have three "
+    "learning rates times three betas, and more where the best lies at an edge. Test rows are not used for any "
+    "choice. The series are the methods by name; bilinear networks have a constant column. Seconds of fits are CPU "
+    "time of one thread. The certificate bounds the training objective of every network with the same levels, beta "
+    "and loss; for trained networks it is computed afterwards, outside their time. Real numbers count 32 bits and "
+    "thresholds of trees 16 bits; a level counts the logarithm of the number of levels, the column of a split that "
+    "of the number of columns, and the shape of a tree one bit per node. Means and deviations of columns, the same "
+    "for all methods, count nothing."
 )
 #: Small, bundled sets, which need no network connection.
 _QUICK_SETS = ("iris", "wine", "breast-cancer-wisconsin")

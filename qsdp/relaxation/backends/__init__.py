@@ -77,7 +77,7 @@ def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
     UnavailableSolverError
         Its package or licence is missing.
     SolverError
-        It cannot express the loss, or takes no device.
+        It cannot express the loss, or does not support a device.
     """
     if check_choice("solver", solver, [*BACKENDS, "auto"]) == "auto":
         return
@@ -86,7 +86,7 @@ def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
     if (reason := missing(BACKENDS[solver])) is not None:
         raise UnavailableSolverError(reason)
     if device is not None and not BACKENDS[solver].devices:
-        raise SolverError(f"solver {solver!r} takes no device")
+        raise SolverError(f"solver {solver!r} does not support a device")
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
@@ -106,16 +106,17 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         if (refusal := _refusal(BACKENDS[solver], instance, settings)) is not None:
             raise SolverError(refusal)
         return BACKENDS[solver]
-    own = [
+    candidates = [
         backend
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance, settings) is None
     ]
-    # No other back end then counts as cheaper, and predicting their operations takes a share of a small solve.
-    if own and own[0].name == INTERIOR.name and _operations(own[0], instance, settings) <= _NEGLIGIBLE:
-        return own[0]
-    if own:
-        return min(own, key=lambda backend: _expected(backend, instance, settings))
+    first = candidates[0] if candidates else None
+    # No other back end then counts as cheaper, and predicting their operations takes part of the time of a small solve.
+    if first is not None and first.name == INTERIOR.name and _operations(first, instance, settings) <= _NEGLIGIBLE:
+        return first
+    if candidates:
+        return min(candidates, key=lambda backend: _expected(backend, instance, settings))
     # Looking for packages and licences takes longer than a small solve.
     reasons = {name: _refusal(other, instance, settings) or missing(other) for name, other in BACKENDS.items()}
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]
@@ -157,7 +158,7 @@ def _operations(backend: Backend, instance: Instance, settings: Settings) -> flo
 def _cannot(backend: Backend, loss: Loss) -> str | None:
     """Return why the back end cannot handle the loss, or None."""
     if backend.unfit is not None and (needed := backend.unfit(loss)) is not None:
-        return f"solver {backend.name!r} cannot do loss {loss.name!r}: it needs {needed}"
+        return f"solver {backend.name!r} does not support loss {loss.name!r}: it requires {needed}"
     if lacking := sorted(loss.cones - backend.cones):
         able = ", ".join(repr(name) for name, other in BACKENDS.items() if loss.cones <= other.cones)
         return f"solver {backend.name!r} has no {lacking[0]} cone, which loss {loss.name!r} needs; use {able}"
@@ -168,7 +169,7 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
     if (reason := _cannot(backend, instance.loss)) is not None:
         return reason
     if backend.rows and isinstance(instance.map, FormMap):
-        return f"solver {backend.name!r} needs the rows of the data, and the problem is one from statistics"
+        return f"solver {backend.name!r} needs the rows of the data, but the problem holds only statistics of them"
     given = {
         "time_limit": settings.deadline.time_limit is not None and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,
@@ -177,7 +178,9 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
     }
     for name, refused in given.items():
         if refused:
-            return f"solver {backend.name!r} takes no {name}" + ("; use max_iter" if name == "time_limit" else "")
+            return f"solver {backend.name!r} does not support {name}" + (
+                "; use max_iter" if name == "time_limit" else ""
+            )
     if backend.certified and settings.form != "two-block":
-        return f"solver {backend.name!r} has the form 'two-block' only; got form={settings.form!r}"
+        return f"solver {backend.name!r} supports only form='two-block'; got form={settings.form!r}"
     return None

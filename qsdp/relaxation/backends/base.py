@@ -33,7 +33,7 @@ class Settings:
     start : RawSolution or None
         Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
     device : str or None
-        Device for heavy products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
+        Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
     reductions : Reductions or None
         Gram matrices shared by solves with the same data, such as those of one path.
     effort : float
@@ -76,7 +76,8 @@ class Backend:
         For methods of this package: returns about how many floating-point operations an instance takes to a tolerance,
         or infinity if memory does not suffice. "auto" compares these.
     unfit : callable or None
-        Returns what a loss lacks, such as "to have a curvature", or None. Without it, `cones` alone decides.
+        Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without this function, `cones`
+        alone decides.
     """
 
     name: str

@@ -84,7 +84,7 @@ class CutNewton:
         self._answer = solved(self._factor, self._ends)
         self._weight = float(self._ends @ self._answer)
         if not 0.0 < self._weight < np.inf:
-            raise LinAlgError("the border of the Newton system has underflown")
+            raise LinAlgError("the border of the Newton system underflowed")
 
     def solve(
         self, R: FloatArray, error: FloatArray, off: FloatArray, missed: FloatArray, excess: float

@@ -33,7 +33,7 @@ def unfit(loss: Loss) -> str | None:
     """Return the property that a loss lacks for this method, or None."""
     if isinstance(loss, PiecewiseQuadratic) or loss.has_curvature:
         return None
-    return "to be a PiecewiseQuadratic loss or to have a curvature"
+    return "a PiecewiseQuadratic loss or second derivatives (`curvature`)"
 
 
 def as_rows(array: FloatArray) -> FloatArray:

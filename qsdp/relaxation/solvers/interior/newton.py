@@ -108,7 +108,7 @@ class BorderedSystem:
         self._answer = solved(self._factor, self._ends)
         self._weight = float(self._answer[self._n :].sum())
         if not 0.0 < self._weight < math.inf:
-            raise LinAlgError("the border of the Newton system has underflown")
+            raise LinAlgError("the border of the Newton system underflowed")
 
     def _assemble(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
         n, matrix = self._n, self._matrix

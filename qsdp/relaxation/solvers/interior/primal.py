@@ -64,7 +64,7 @@ class PrimalNewton(Newton):
         self._weights = factored(V + self._B @ self._answers)
         self._ends = solved(self._weights, np.ones(len(Q)))
         if not 0.0 < self._ends.sum() < np.inf:
-            raise LinAlgError("the border of the Newton system has underflown")
+            raise LinAlgError("the border of the Newton system underflowed")
 
     def solve(
         self,

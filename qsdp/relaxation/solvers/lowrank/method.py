@@ -86,7 +86,7 @@ def follow(
 
 
 class _LowRankIteration:
-    """The current point, its trust region, and the due point of the next certificate."""
+    """The current point, its trust region, and the rule for when to certify next."""
 
     def __init__(
         self,

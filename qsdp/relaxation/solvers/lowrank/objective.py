@@ -55,7 +55,7 @@ class ObjectiveData:
 
     @property
     def few_rows(self) -> bool:
-        """Whether there are so few rows that matrices are decomposed through them."""
+        """Whether to factor through the n x n kernel, since n is smaller than the side of the matrices."""
         return self.map.n_rows <= _FEW * self.map.size
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -54,7 +54,7 @@ def unfit(loss: Loss) -> str | None:
 
     At an optimum of a loss with kinks, many predictions lie at kinks, where second derivatives do not help.
     """
-    return None if loss.has_curvature else "to have a curvature"
+    return None if loss.has_curvature else "second derivatives (`curvature`)"
 
 
 def solve_low_rank(
