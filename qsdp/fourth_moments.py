@@ -23,12 +23,10 @@ __all__ = ["gram_of_pairs", "gram_operations", "pair_places", "pairs_of"]
 #: Columns of a block. With more columns, more entries are computed twice; with fewer, products are too narrow.
 _COLUMNS = 16
 
-#: Up to this size there is one block: 846 rows of 19 and 24 columns take 1.1 and 3.2 ms with one block, 2.6 and 4.4 ms
-#: with two.
+#: Up to this size there is one block; beyond it, two are faster.
 _ONE_BLOCK = 24
 
-#: Floats of the pairs of a batch of rows (32 MiB in double precision), and least rows of a batch: every batch reads and
-#: writes all sums.
+#: Floats of the pairs of a batch of rows (32 MiB), and its minimum number of rows: each batch updates all sums.
 _PAIR_FLOATS, _LEAST_ROWS = 2**22, 2048
 
 

@@ -16,8 +16,7 @@ from qsdp._utils.validation import check_jobs
 
 __all__ = ["CountedParallel", "blas_threads", "chunks", "count_jobs", "few_threads", "in_threads"]
 
-#: Floats of one temporary array, 8 MiB: large enough for linear algebra at full speed (a thousand rows of 1000
-#: columns), small enough to stay in the cache for the next operation. An evaluation takes a few of them per thread.
+#: Floats of one temporary array, 8 MiB: full speed of linear algebra, and still in the cache.
 WORK_FLOATS = 2**20
 
 Item = TypeVar("Item")

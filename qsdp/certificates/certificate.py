@@ -31,8 +31,7 @@ __all__ = [
 ]
 
 BOUND_TYPES = ("sdp", "exact")
-#: Relative increase of a bound for a changed matrix above which a tree of one leaf is evaluated anew, and the largest
-#: side of matrices for which this is done.
+#: Relative increase of a bound above which a tree of one leaf is evaluated anew, up to this side of its matrix.
 _LITTLE, _LARGEST = 1e-9, 500
 
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.

@@ -42,8 +42,7 @@ _UNIT = 2.0**-53
 #: Factor that covers the rounding of the error terms themselves, sums of up to 1e13 terms.
 _MARGIN = 1.01
 
-#: Allowances far above what underflow adds to sums, and far below what matters: for numbers near one, and for the
-#: smallest that occur, products of data of 1e-100.
+#: Allowances for underflow: of sums of numbers near one, and of the smallest, products of data of 1e-100.
 _UNDERFLOW, _LEAST = 2.0**-580, 2.0**-980
 
 #: Sums of magnitudes below this do not overflow.

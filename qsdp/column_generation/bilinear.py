@@ -25,8 +25,7 @@ from qsdp.shaping import shape_covariance
 
 __all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
 
-#: Size up to which every round is priced exactly, in tens of milliseconds at most. With 22 and 31, proofs of 10, 16 and
-#: 34 inputs take as long.
+#: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
 _CHEAP = 28
 
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
@@ -44,8 +43,7 @@ _MANY_STARTS = 20_000
 #: A proof that does not close the gap must promise to reduce it to this share, so many rounds after the last proof.
 _PROMISE, _WAIT = 0.1, 10
 
-#: Share of the time left in which a proof beyond `_ENUMERATED` is tried. If it fails, it is tried again once neither
-#: columns nor cutting planes help.
+#: Share of the time left for a first proof beyond `_ENUMERATED`; it is tried again when nothing else helps.
 _TRIED = 0.2
 
 #: A round includes cutting planes if columns promise to leave no more than this share of the gap.

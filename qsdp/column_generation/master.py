@@ -28,8 +28,7 @@ from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, Re
 
 __all__ = ["Atoms", "DualProof", "Master"]
 
-#: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves. Without it, a
-#: proof of credit-approval takes ten times as long, 1.2 s.
+#: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
 _LARGEST_GRAM = 2500
 
 #: Numbers of rows and of data entries up to which one thread is as fast as several and undisturbed by other work.
@@ -50,8 +49,7 @@ _COARSEST = 0.05
 #: Relative difference up to which objectives count as equal.
 _EQUAL = 1e-10
 
-#: Number of columns kept: a multiple of the dimension of the data's quadratic forms, with a minimum and a maximum. Half
-#: and twice the multiple change nothing in six proofs of 10 to 34 inputs.
+#: Columns kept: a multiple of the dimension of the quadratic forms (half or twice is as good), least and most.
 _MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
 
 #: Share of the main memory for columns, and number of their copies: columns, basis, and new ones of both as they grow.

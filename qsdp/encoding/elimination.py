@@ -26,9 +26,7 @@ _LEFT_OUT, _LEAST_INPUTS = 0.25, 2
 #: The search ends if errors exceed the least ones by more than this number of standard errors of paired differences.
 _HOPELESS = 3.0
 
-#: Fewer inputs may exceed the least errors by this number of standard errors of paired differences; and the share of an
-#: error that is rounding. With one standard error, the usual rule, three of ten data sets lost 0.4 to 0.8 points. With
-#: a half, as with none, changes of accuracy average zero, and there are a seventh fewer bits than with none.
+#: Standard errors by which fewer inputs may exceed the least error (one costs accuracy); share that is rounding.
 _NEGLIGIBLE, _ROUNDING = 0.5, 1e-9
 
 

@@ -17,8 +17,7 @@ from qsdp.statistics.dask_statistics import statistics_of_chunks
 
 __all__ = ["rows_here", "train_on_blocks"]
 
-#: Number of rows in the sample that determines the encoding and beta, and on which networks are polished, or trained
-#: with losses other than the squared one; and the seed of the sample.
+#: Rows of the sample for encoding, beta, polishing and losses other than squared, and its seed.
 _SAMPLE, _SEED = 20_000, 0
 
 

@@ -42,8 +42,7 @@ Scales = list[Fraction | None]
 LARGEST = 2**31 - 1
 MISSING = -LARGEST - 1
 
-#: Bounds on the number of steps between the limits of a number: the most by default, the most where thresholds need
-#: finer steps, the most with a scale from the user, and the fewest.
+#: Steps between the limits of a number: most, most for fine thresholds, most with a scale from the user, fewest.
 _STEPS, _FINE_STEPS, _MOST_STEPS, _FEWEST_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
 
 #: Largest error, in units of inputs, that one shift for all numbers may add; a common shift needs no table.

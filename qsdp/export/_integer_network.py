@@ -24,8 +24,7 @@ _EXACT = 1e-12
 #: The gain stops growing once projections have this many bits more than kappa needs.
 _MORE_DIGITS = 6
 
-#: The unit of second-layer weights gets _REST_BITS bits smaller if the rest is no multiple of it up to `_MISFIT`.
-#: Integer scores are often equal, and the rest then decides.
+#: Bits by which the unit of second-layer weights shrinks if the rest is not a multiple of it to `_MISFIT`.
 _REST_BITS, _MISFIT = 8, 1e-9
 
 #: Relative margin of a bound for rounding in double precision.

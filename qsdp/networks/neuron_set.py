@@ -16,8 +16,7 @@ __all__ = ["KIND", "pack_set", "set_bits", "unpack_set"]
 
 KIND = "neuron-set"
 
-#: Most inputs of a file, number of weights allowed for any length of the file, and most weights per bit of the file.
-#: Nearly equal neurons take few bits, but a short file must not demand arbitrary memory.
+#: Most inputs of a file, weights that any file may have, and weights per bit: a short file must not fill the memory.
 _MOST_INPUTS, _ALWAYS_HELD, _WEIGHTS_A_BIT = 2**15, 2**26, 64
 
 #: Neurons of each output as differences of their sorted numbers, see `_numbers_of`.

@@ -13,8 +13,7 @@ from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
 
-#: Largest batch of neurons: the curvature of their sides is one matrix. A sweep over 20000 neurons of ten entries takes
-#: 1.8 s, with batches of 64 neurons 5.2 s, of 16 neurons 2.2 s.
+#: Largest batch of neurons, whose curvature is one matrix; half or twice costs time.
 _LARGEST_BATCH = 32
 
 #: Number of weights of a batch that are tried in pairs.
@@ -23,8 +22,7 @@ _PAIRED = 128
 #: Relative difference up to which falls count as equal, such as those of equal neurons.
 _SAME = 1e-9
 
-#: A fall below this share of a second derivative plus a gradient is rounding error of their difference. If it counted,
-#: a pair of moves and its reverse could alternate forever when the loss is almost zero.
+#: A fall below this share of a second derivative plus a gradient is rounding: moves could alternate forever.
 _CANCELLED = 1e-13
 
 

@@ -26,16 +26,13 @@ from qsdp.refinement._samples import Images, Samples
 
 __all__ = ["SampleDescent"]
 
-#: Largest batch of neurons, and divisor of the network's size for the batch: neurons of a batch share one gradient, so
-#: small networks get small batches. 100 neurons on 12000 images of 101 inputs take a third longer with 16. On four data
-#: sets a quarter or a sixteenth of the network moves objectives by up to 1.6 % either way, in 5 to 15 % more time.
+#: Largest batch of neurons, which share one gradient, and divisor of the network's size; half or twice costs time.
 _LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
 #: Floats of one array (neurons by samples) of a batch: 32 MiB. About ten such arrays are held at a time.
 _BATCH_FLOATS = 2**22
 
-#: Largest share of the entries of a side that are moved at once. With 0.05 and 0.3, objectives on 12000 images change
-#: by less than 1 % either way, in the same time.
+#: Largest share of the entries of a side that are moved at once; from 0.05 to 0.3 it does not matter.
 _SHARE_OF_SIDE = 0.125
 
 

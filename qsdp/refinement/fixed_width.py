@@ -45,12 +45,10 @@ METHODS = ("polish", "enumerate")
 #: Share of the time limit for solving a relaxation that is not given.
 _RELAXATION_SHARE = 0.25
 
-#: Sweeps from one start; least number, and total neurons, of the polished starts whose neurons are exchanged. On four
-#: problems a third of the neurons leaves up to 1.2 % more objective; thrice takes 1.45 times as long for no gain.
+#: Sweeps from one start; least number, and total neurons, of starts whose neurons are exchanged (a third costs 1 %).
 _SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
 
-#: Total number of neurons of the networks kicked per restart (a third or thrice gives the same to 0.3 %), and share of
-#: the objective that a kick must gain before neurons are exchanged again.
+#: Total neurons of networks kicked per restart (a third or thrice is as good), and the gain worth an exchange.
 _NEURONS_KICKED, _GAIN = 12, 1e-9
 
 

@@ -32,15 +32,13 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Neurons of an output added to the restricted problem at a time. For 1500 neurons on six problems (vehicle, heart,
-#: letter; squared and logistic loss), 30, 100 and 300 take 1.1, 1.5 and 3.6 times as long.
+#: Neurons of an output added to the restricted problem at a time; with 30 or 100, it takes 1.1 or 1.5 times as long.
 _BATCH = 50
 
 #: For the squared loss and large data, up to this many neurons enter at once if there are twice as many samples.
 _MOST_COMPRESSED = 4000
 
-#: Accuracy of the final weights, and share of the largest weight below which weights are leftovers of the barrier. A
-#: tenth and 1000 times the first, a hundredth and 100 times the second change nothing on those problems.
+#: Accuracy of the final weights, and share of the largest weight below which weights are remnants of the barrier.
 _ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
 
 

@@ -22,8 +22,7 @@ __all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "Limits", "Progress", "Weigh
 #: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
 COARSE = 1e-3
 
-#: Exceptions that end an iterative method, which keeps its best pair, and the status of each. Matrices are singular, or
-#: have no eigenvalues, if rounding dominates or numbers are at the limits of their range.
+#: Exceptions that end an iterative method, with statuses; rounding or overflow make matrices singular.
 STOPS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "interrupted",
     TimeOver: "time limit",
@@ -33,8 +32,7 @@ STOPS: dict[type[BaseException], str] = {
 #: Statuses that end a whole solve: no other output, and no other method, is tried.
 FINAL = ("stopped by the callback", "interrupted")
 
-#: Floor added to the weights z, relative to their mean: this share of the gap, within limits. It loosens the bound by
-#: at most as much. Weights whose small entries are noise come with large gaps.
+#: Floor added to the weights z, relative to their mean: this share of the gap, within limits; the bound loses as much.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
 
 

@@ -20,13 +20,13 @@ from qsdp.relaxation.solve import solve_with
 
 __all__ = ["MOST_SAMPLES", "BetaChoice", "beta_choice", "choose_beta"]
 
-#: Shares of `beta_max`, from large to small. On fourteen data sets, the best for held-out samples was an inner one.
+#: Shares of `beta_max`, from large to small.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
-#: Share that the search starts with, in the middle of the best shares on those data sets.
+#: Share that the search starts with.
 START = 0.02
 
-#: Share if no time is left to choose: the best fixed share on average over those data sets.
+#: Share if no time is left to choose.
 FALLBACK = 0.01
 
 #: Relative gap of the solves; the held-out losses of neighbouring shares differ by more.
@@ -38,12 +38,10 @@ _FOLDS, _MANY = 4, 1000
 #: Largest number of distinct samples used: with thousands, the choice does not depend on a few.
 MOST_SAMPLES = 5000
 
-#: Number of folds after which a share is given up if its loss is worse by this fraction. On eleven data sets with four
-#: encodings each, the held-out loss fell and rose once along the shares, and this rule cost at most 1.5 % of it.
+#: Number of folds after which a share is given up if its loss is worse by this fraction.
 _LEAST_FOLDS, _WORSE = 2, 0.05
 
-#: To be chosen, a share below the one with the smallest loss must misclassify fewer rows by this many standard errors:
-#: by Breiman's rule, the simplest of the models within one standard error is taken.
+#: Standard errors by which a smaller share must misclassify fewer rows (Breiman's rule).
 _CLEARLY = 1.0
 
 

@@ -39,8 +39,7 @@ __all__ = ["SufficientStatistics", "begun"]
 #: Floats in a chunk of monomials (8 MiB) and its minimum number of rows: each product reads and writes the triangle.
 _CHUNK_FLOATS, _LEAST_ROWS = 2**20, 256
 
-#: Packed triangles in memory at once: the products of the last rows, the sum over all earlier rows and its rounding
-#: error. A device returns its products as a full matrix, which takes two more.
+#: Packed triangles in memory: last products, sum and its rounding error; and two for a device's full matrix.
 _TRIANGLES, _FULL = 3, 2
 
 

@@ -44,7 +44,7 @@ from qsdp.relaxation.solvers.interior.solve import cold_start
 __all__ = ["CutBound", "CuttingPlanes"]
 
 
-# Half or twice each of the following numbers changes bounds after two seconds by less than 1 %; see docs/tuning.md.
+# Half or twice each of the following numbers changes bounds after two seconds by less than 1 %.
 
 #: Relative accuracy of the relaxation without cuts, and initial and smallest relative accuracy with cuts.
 _PLAIN, _ROUGH, _FINEST = 1e-3, 3e-3, 1e-5

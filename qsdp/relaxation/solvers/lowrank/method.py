@@ -48,8 +48,7 @@ _AIM = 0.1
 #: A point is settled when a step promises a decrease below this share of the gap.
 _SETTLED = 0.1
 
-#: A certificate at a settled point is idle if it reduces neither the gap to the first share of it nor the objective by
-#: the second share of the gap; after this number of successive idle ones, the method gives up.
+#: Reductions of the gap and of the objective, as shares of the gap, below which certificates are idle; most idle ones.
 _LESS, _IMPROVEMENT, _MOST_IDLE = 0.98, 0.05, 8
 
 # Columns.

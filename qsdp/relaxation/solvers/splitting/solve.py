@@ -55,8 +55,7 @@ from qsdp.relaxation.solvers.splitting.metric import first_scales, norm_ratio, s
 
 __all__ = ["solve_splitting"]
 
-#: Matrices up to the first side are decomposed in one thread if the system of the data step has at least the second
-#: side: on a busy machine one thread is many times faster than two. Smaller solves run in one thread as a whole.
+#: Matrices up to this side are decomposed in one thread if the system of the data step has at least that side.
 _ONE_THREAD, _MANY_ROWS = 512, 2000
 
 #: Over-relaxation, between 0 and 2.
@@ -68,15 +67,13 @@ _SOONEST, _LATEST = 5, 10
 #: Side of a factorisation that takes as long as an iteration of one output, and as one of many outputs.
 _SIDE, _SIDE_OF_MANY = 100.0, 300
 
-#: Floor of the weights z that shape the metric, as a share of their mean: at first, as early weights are noise, and at
-#: the end, because the metric has to follow vanishing weights.
+#: Floor of the weights z in the metric, as a share of their mean: at first, as early weights are noise, and at the end.
 _FIRST_FLOOR, _LAST_FLOOR = 1e-2, 1e-5
 
 #: Number of renewals after which the floor falls, by a factor of ten at each further renewal.
 _STEADY = 4
 
-#: Iterations that all outputs run in a common metric, before each needs its own factorisation: at least so many, and
-#: this share of the side of the factorisation.
+#: Iterations of all outputs in a common metric: minimum, and as a share of the side of the factorisation.
 _TOGETHER, _TOGETHER_SHARE = 150, 0.04
 
 #: Changes of the metric below this factor are not worth a factorisation.
