@@ -16,7 +16,7 @@ from qsdp.refinement._samples import Samples
 
 __all__ = ["descent_data", "descent_of", "suits_statistics"]
 
-#: Moments are used up to this size, and up to this multiple of the number of rows for its cube; beyond, they are slower.
+#: Moments are used up to this size, and up to this multiple of the number of rows for its cube; speed against quality.
 _LARGEST, _MULTIPLE = 64, 4.0
 
 
