@@ -26,7 +26,7 @@ from qsdp.column_generation.restricted import (
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
 
-__all__ = ["Atoms", "DualProof", "Master"]
+__all__ = ["NEGLIGIBLE", "Atoms", "DualProof", "Master"]
 
 #: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
 _LARGEST_GRAM = 2500
@@ -38,7 +38,7 @@ _FEW_ROWS, _SMALL_DATA = 600, 2**20
 _MANY_ROWS = 5000
 
 #: Weights below this share of the largest one are remnants of the barrier and do not count as neurons.
-_NEGLIGIBLE = 1e-9
+NEGLIGIBLE = 1e-9
 
 #: Relative difference of objectives above which a reduction has lost part of the data.
 _LOST = 1e-8
@@ -375,7 +375,7 @@ class Master:
         The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
         """
         self.solve(tol)
-        used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
+        used = np.flatnonzero(self.weights > NEGLIGIBLE * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
         # Linear dependence is the same in any basis.

@@ -15,7 +15,7 @@ from qsdp.refinement._choice import descent_of
 from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
-from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
+from qsdp.refinement._second_layer import GAIN, alternate, line_minimum, random_sides
 from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
@@ -23,8 +23,8 @@ __all__ = ["exchange", "greedy_network", "random_network"]
 #: Starts for a new neuron, candidates followed up, and sweeps after an exchange: a half costs up to 3.5 %.
 _STARTS, _CANDIDATES, _SWEEPS = 48, 4, 20
 
-#: Share of the objective that an exchange must gain, and most rounds over all neurons.
-_GAIN, _ROUNDS = 1e-9, 50
+#: Most rounds over all neurons.
+_ROUNDS = 50
 
 
 def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
@@ -109,7 +109,7 @@ def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.rand
         descent.refresh()
         for _ in steps(descent, shared, _SWEEPS, rng):
             pass
-        if before - descent.objective > _GAIN * abs(before):
+        if before - descent.objective > GAIN * abs(before):
             return True
         descent.U[:], descent.V[:], descent.alpha = state[0], state[1], state[2].copy()
         descent.accept(state[3], state[4])

@@ -32,6 +32,7 @@ from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
+from qsdp.refinement._second_layer import GAIN
 from qsdp.refinement.polishing import BestNetwork, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -48,8 +49,8 @@ _RELAXATION_SHARE = 0.25
 #: Sweeps from one start; least number, and total neurons, of starts whose neurons are exchanged (a third costs 1 %).
 _SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
 
-#: Total neurons of networks kicked per restart (a third or thrice is as good), and the gain worth an exchange.
-_NEURONS_KICKED, _GAIN = 12, 1e-9
+#: Total neurons of networks kicked per restart; a third or thrice is as good.
+_NEURONS_KICKED = 12
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,7 @@ class _FixedWidthSearch:
                     break
                 run = self._descent(perturbed(best.network, self.rng) if number % 2 else self._random())
                 _sweep(run)
-                if run.objective < best.objective * (1.0 - _GAIN):
+                if run.objective < best.objective * (1.0 - GAIN):
                     self._exchange_all(run)
                     best.offer(run.network())
                 report(total - kicks + number + 1)

@@ -17,7 +17,7 @@ from qsdp._utils.validation import FloatArray, check_choice, check_real, check_v
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.master import NEGLIGIBLE, Atoms, Master
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap, power_of_two
@@ -38,8 +38,8 @@ _BATCH = 50
 #: For the squared loss and large data, up to this many neurons enter at once if there are twice as many samples.
 _MOST_COMPRESSED = 4000
 
-#: Accuracy of the final weights, and share of the largest weight below which weights are remnants of the barrier.
-_ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
+#: Accuracy of the final weights; a tenth or a thousand times gives the same.
+_ACCURATE = 1e-12
 
 
 def refit(
@@ -188,7 +188,7 @@ def _compressed(
         fit = DataFit(problem.loss, target)
         found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
         signed = found[:m] - found[m:]
-        used = np.flatnonzero(np.abs(signed) > _NEGLIGIBLE * np.abs(signed).max())
+        used = np.flatnonzero(np.abs(signed) > NEGLIGIBLE * np.abs(signed).max())
         signs = np.where(signed[used] < 0.0, -1, 1)
         penalties = np.full(len(used), penalty)
         kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties, deadline)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.arrays import check_device
+from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
@@ -36,8 +37,8 @@ from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "begun"]
 
-#: Floats in a chunk of monomials (8 MiB) and its minimum number of rows: each product reads and writes the triangle.
-_CHUNK_FLOATS, _LEAST_ROWS = 2**20, 256
+#: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
+_LEAST_ROWS = 256
 
 #: Packed triangles in memory: last products, sum and its rounding error; and two for a device's full matrix.
 _TRIANGLES, _FULL = 3, 2
@@ -201,7 +202,7 @@ class SufficientStatistics:
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
-        library, step = self._sums.library, max(_LEAST_ROWS, _CHUNK_FLOATS // self._sums.side)
+        library, step = self._sums.library, max(_LEAST_ROWS, WORK_FLOATS // self._sums.side)
         parts = (slice(start, start + step) for start in range(0, len(table), step))
         for rows in parts if self.device is None else library.chunks(len(table), self._sums.side):
             chunk = self._basis.apply(table[rows])
