@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.numeric import EPS
+from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
 from qsdp.certificates.proof import output_columns
 from qsdp.certificates.verification import ScaledRows, gamma
@@ -31,9 +32,6 @@ __all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
 
 #: Multiples of the dual vector whose values are summed. Concavity allows values between them to be interpolated.
 SCALES = (0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0)
-
-#: Number of floats of a block of rows, 2 MiB, which stay in the cache for all products and conjugates.
-_BLOCK_FLOATS = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +145,7 @@ class RowSums:
 
     def add(self, X: FloatArray, fit: DataFit) -> None:
         """Add rows that `read_rows` has read."""
-        step = max(64, _BLOCK_FLOATS // X.shape[1])
+        step = max(64, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
             for start in range(0, len(X), step):

@@ -46,9 +46,6 @@ _PROMISE, _WAIT = 0.1, 10
 #: Share of the time left for a first proof beyond `_ENUMERATED`; it is tried again when nothing else helps.
 _TRIED = 0.2
 
-#: A round includes cutting planes if columns promise to leave no more than this share of the gap.
-_REMAINS = 0.5
-
 
 def is_cheap(problem: TrainingProblem) -> bool:
     """Return whether every round is priced exactly, by enumeration."""
@@ -179,7 +176,8 @@ class _BilinearPricing:
             last = promised <= self.tol and self.floor.exhausted
             whole = last or self.problem.size <= _ENUMERATED
             return self._prove(master, matrices, [result.value for result in found], whole=whole)
-        if promised <= _REMAINS * gap:
+        # Cutting planes are worth a round if columns alone promise to leave at most half of the gap.
+        if promised <= 0.5 * gap:
             self.floor.improve()
         return PricingResult.of(found)
 

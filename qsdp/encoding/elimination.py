@@ -20,8 +20,8 @@ __all__ = ["useful_inputs"]
 #: Number of folds, and number of distinct rows below which no input is eliminated.
 _FOLDS, _LEAST_ROWS = 5, 20
 
-#: Share of the inputs that one step eliminates, and minimum number of inputs that stay.
-_LEFT_OUT, _LEAST_INPUTS = 0.25, 2
+#: Share of the inputs that one step eliminates; at least two inputs stay.
+_LEFT_OUT = 0.25
 
 #: The search ends if errors exceed the least ones by more than this number of standard errors of paired differences.
 _HOPELESS = 3.0
@@ -63,7 +63,7 @@ def useful_inputs(
         Numbers of the columns, ascending.
     """
     everything = np.arange(n_inputs)
-    if rows.count < _LEAST_ROWS or n_inputs <= _LEAST_INPUTS:
+    if rows.count < _LEAST_ROWS or n_inputs <= 2:
         return everything
     elimination = _Elimination.of(problem, rows, n_inputs, fit)
     # Inputs ranked on all rows come first, then those ranked on each training part.
@@ -74,7 +74,7 @@ def useful_inputs(
         tried.append((inputs[0], errors))
         if not _as_good(errors, _least(tried), _HOPELESS):
             break
-        count = max(_LEAST_INPUTS, int((1.0 - _LEFT_OUT) * len(inputs[0])))
+        count = max(2, int((1.0 - _LEFT_OUT) * len(inputs[0])))
         if count == len(inputs[0]):
             break
         inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]

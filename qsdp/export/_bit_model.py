@@ -18,9 +18,6 @@ __all__ = ["BitModel", "bit_model"]
 
 BitArray = npt.NDArray[np.uint8]
 
-#: Divisors of the smallest coefficient that are tried for the unit.
-_PARTS = (1, 2, 3, 4)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BitModel:
@@ -140,7 +137,7 @@ def _unit(constant: FloatArray, coefficients: FloatArray, digits: int) -> float:
     sizes = sizes[sizes > ROUNDING * float(sizes.max())]
     if not sizes.size:
         return 1.0
-    for part in _PARTS:
+    for part in (1, 2, 3, 4):
         multiples = part * sizes / sizes.min()
         if np.all(np.abs(multiples - np.rint(multiples)) <= ROUNDING * multiples):
             unit = float(sizes.min()) / part

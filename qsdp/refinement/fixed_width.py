@@ -23,6 +23,7 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.certificates import check_fits, check_relaxation
+from qsdp.column_generation.train import RELAXATION_SHARE
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
@@ -42,9 +43,6 @@ from qsdp.shaping import shape_covariance
 __all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
 
 METHODS = ("polish", "enumerate")
-
-#: Share of the time limit for solving a relaxation that is not given.
-_RELAXATION_SHARE = 0.25
 
 #: Sweeps from one start; least number, and total neurons, of starts whose neurons are exchanged (a third costs 1 %).
 _SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
@@ -192,7 +190,7 @@ def train_fixed_width(
                 network = _enumerated(problem, m, shared)
             relaxation = relaxation or solve_relaxation(problem, time_limit=deadline.time_limit, verbose=verbose)
             return FixedWidthResult(network, problem.objective(network), relaxation.lower_bound, (), optimal=True)
-        limit = deadline.fraction(_RELAXATION_SHARE).time_limit
+        limit = deadline.fraction(RELAXATION_SHARE).time_limit
         relaxation = relaxation or solve_relaxation(problem, time_limit=limit, verbose=verbose)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))

@@ -38,11 +38,8 @@ _FOLDS, _MANY = 4, 1000
 #: Largest number of distinct samples used: with thousands, the choice does not depend on a few.
 MOST_SAMPLES = 5000
 
-#: Number of folds after which a share is given up if its loss is worse by this fraction.
-_LEAST_FOLDS, _WORSE = 2, 0.05
-
-#: Standard errors by which a smaller share must misclassify fewer rows (Breiman's rule).
-_CLEARLY = 1.0
+#: After two folds, a share is given up if its loss is worse by this fraction.
+_WORSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,7 @@ class _ShareSearch:
             if self.deadline.over:
                 return
             done = len(losses)
-            if best and _LEAST_FOLDS <= done < len(self.folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
+            if best and 2 <= done < len(self.folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
                 break
         self.losses[share] = sum(losses) if len(losses) == len(self.folds) else np.inf
 
@@ -166,8 +163,9 @@ class _ShareSearch:
                 break
             best = smaller
         gains, rows = self._gains(share, best), np.concatenate([fold.held_out_rows for fold in self.folds])
+        # A smaller share must gain more than a standard error (Breiman's rule), or the simpler model is taken.
         # The gain of a sample is the total gain of its rows, each of which is a draw of its own.
-        return best if gains.sum() > _CLEARLY * np.sqrt((np.square(gains) / rows).sum()) else share
+        return best if gains.sum() > np.sqrt((np.square(gains) / rows).sum()) else share
 
     def _gains(self, share: float, other: float) -> FloatArray:
         """Return the weights of rows misclassified at one share minus the weights of rows misclassified at another."""

@@ -40,9 +40,6 @@ __all__ = ["SufficientStatistics", "begun"]
 #: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
 _LEAST_ROWS = 256
 
-#: Packed triangles in memory: last products, sum and its rounding error; and two for a device's full matrix.
-_TRIANGLES, _FULL = 3, 2
-
 
 class SufficientStatistics:
     r"""Accumulate the second-order statistics of data, batch by batch.
@@ -130,7 +127,8 @@ class SufficientStatistics:
     @staticmethod
     def memory(n_features: int, n_outputs: int = 1, device: str | None = None) -> int:
         """Return the bytes of main memory that statistics of this many columns and outputs take."""
-        triangles = _TRIANGLES if device is None else _TRIANGLES + _FULL
+        # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
+        triangles = 3 if device is None else 5
         return triangles * 8 * packed_size(n_monomials(n_features) + n_outputs)
 
     # -- rows -----------------------------------------------------------------------------------------------------

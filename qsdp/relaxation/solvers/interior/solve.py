@@ -33,8 +33,8 @@ _LEAST_DUAL_RADIUS = 1e-9
 
 #: The start is this share of the dual vector at zero, times w to the power if the dual radius is a share w of what that
 #: needs; r is at most this multiple of the r that explains the targets. For the squared loss, other values are better.
-_SHARE, _POWER, _REACH = 0.5, 0.5, 10.0
-_QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH = 0.8, 1.0, 4.0
+_START = (0.5, 0.5, 10.0)
+_QUADRATIC_START = (0.8, 1.0, 4.0)
 
 #: Share of the weights of a coarse solve that is proportional to the row sums, the rest being equal: not sensitive.
 _BY_ROWS = 0.5
@@ -151,9 +151,7 @@ def cold_start(
         weights = _weights_by_rows(M, by_rows)
         needed = float(dominating(M, weights).max())
     ratio = dual_radius / max(dual_radius, needed)
-    part, power, reach = (
-        (_QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH) if fit.quadratic else (_SHARE, _POWER, _REACH)
-    )
+    part, power, reach = _QUADRATIC_START if fit.quadratic else _START
     share = part * ratio**power
     roots = 1.0 if fit.weights is None else np.sqrt(fit.weights)
     moved = float(np.linalg.norm(roots * newton.forward(M)))

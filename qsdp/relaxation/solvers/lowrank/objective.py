@@ -21,8 +21,6 @@ __all__ = ["Objective", "ObjectiveData", "Point"]
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
 #: Largest factor by which a step along the rays from zero changes a matrix; from 2 to 16 it does not matter.
 _LARGEST_SCALE = 4.0
-#: Up to this ratio of rows to columns, matrices are decomposed through the rows.
-_FEW = 0.5
 #: Share of the objective that is left to outputs that should vanish, as zero is stationary; 1e-11 to 1e-7 are as good.
 _LEAST_COST = 1e-9
 
@@ -54,7 +52,7 @@ class ObjectiveData:
     @property
     def few_rows(self) -> bool:
         """Whether there are so few rows that matrices are decomposed through them."""
-        return self.map.n_rows <= _FEW * self.map.size
+        return self.map.n_rows <= 0.5 * self.map.size
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return all nonzero eigenvalues, with their eigenvectors, of the moments scaled from both sides."""
