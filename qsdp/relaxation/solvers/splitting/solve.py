@@ -36,7 +36,7 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
-from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, WeightSearch, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
@@ -108,9 +108,8 @@ def solve_splitting(
         data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
-        # The cost of the search is negligible compared with iterations with large systems.
-        search = WeightSearch(distance=2) if data_step.side >= _MANY_ROWS else WeightSearch()
-        incumbent = Incumbent(evaluation, limits, search)
+        # The search for weights costs little compared with iterations with large systems.
+        incumbent = Incumbent(evaluation, limits, distance=2 if data_step.side >= _MANY_ROWS else 10)
         # The first factorisation follows.
         deadline.check()
         iteration = _Iteration(instance, data_step, evaluation, start)
