@@ -14,7 +14,7 @@ import numpy.typing as npt
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import (
     GrowingColumns,
@@ -26,7 +26,7 @@ from qsdp.column_generation.restricted import (
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
 
-__all__ = ["NEGLIGIBLE", "Atoms", "DualProof", "Master"]
+__all__ = ["Atoms", "DualProof", "Master"]
 
 #: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
 _LARGEST_GRAM = 2500
@@ -36,9 +36,6 @@ _FEW_ROWS, _SMALL_DATA = 600, 2**20
 
 #: Number of rows above which columns of the squared loss are also kept in a growing basis; columns are fewer than rows.
 _MANY_ROWS = 5000
-
-#: Weights below this share of the largest one are remnants of the barrier and do not count as neurons.
-NEGLIGIBLE = 1e-9
 
 #: Relative difference of objectives above which a reduction has lost part of the data.
 _LOST = 1e-8
@@ -375,7 +372,7 @@ class Master:
         The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
         """
         self.solve(tol)
-        used = np.flatnonzero(self.weights > NEGLIGIBLE * self.weights.max(initial=0.0))
+        used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
         # Linear dependence is the same in any basis.

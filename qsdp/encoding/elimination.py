@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding.selection import LeftOut, RidgeFit, few_features, left_out_fit, standard_error
@@ -26,8 +27,8 @@ _LEFT_OUT = 0.25
 #: The search ends if errors exceed the least ones by more than this number of standard errors of paired differences.
 _HOPELESS = 3.0
 
-#: Standard errors by which fewer inputs may exceed the least error (one costs accuracy); share that is rounding.
-_NEGLIGIBLE, _ROUNDING = 0.5, 1e-9
+#: Standard errors by which fewer inputs may exceed the least error; one costs accuracy.
+_NEGLIGIBLE = 0.5
 
 
 def useful_inputs(
@@ -89,7 +90,7 @@ def _least(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
 def _as_good(errors: FloatArray, least: FloatArray, standard_errors: float) -> bool:
     """Return whether errors exceed the least by at most this number of standard errors, or by rounding."""
     worse = errors - least
-    return bool(worse.mean() <= standard_errors * standard_error(worse) + _ROUNDING * errors.mean())
+    return bool(worse.mean() <= standard_errors * standard_error(worse) + ROUNDING * errors.mean())
 
 
 def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray, check_integer, check_matrix
 from qsdp.encoding import Encoding, Expression
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export._integer_network import ROUNDING
 from qsdp.export._model import ModelDescription, describe
 
 __all__ = ["BitModel", "bit_model"]

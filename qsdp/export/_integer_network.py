@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns
 
-__all__ = ["EXACT", "ROUNDING", "IntegerNetwork", "integer_network"]
+__all__ = ["EXACT", "IntegerNetwork", "integer_network"]
 
 #: Relative error below which a number counts as a multiple of a unit.
 EXACT = 1e-12
@@ -23,11 +24,8 @@ EXACT = 1e-12
 #: The gain stops growing once projections have this many bits more than kappa needs.
 _MORE_DIGITS = 6
 
-#: Bits by which the unit of second-layer weights shrinks if the rest is not a multiple of it to `_MISFIT`.
-_REST_BITS, _MISFIT = 8, 1e-9
-
-#: Relative margin of a bound for rounding in double precision.
-ROUNDING = 1e-9
+#: Bits by which the unit of second-layer weights shrinks if the rest is not a multiple of it.
+_REST_BITS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,6 +334,6 @@ def _unit(weights: FloatArray, rest: FloatArray, digits: int) -> float:
     if largest > 2**digits * smallest or np.any(np.abs(ratios - np.rint(ratios)) > EXACT * ratios):
         return float(largest / (2**digits - 1))
     misfit = rest / smallest
-    if np.any(np.abs(misfit - np.rint(misfit)) > _MISFIT) and np.all(np.abs(misfit) < 2.0**digits):
+    if np.any(np.abs(misfit - np.rint(misfit)) > ROUNDING) and np.all(np.abs(misfit) < 2.0**digits):
         return float(smallest / 2**_REST_BITS)
     return smallest

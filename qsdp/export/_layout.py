@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.export._integer_network import ROUNDING, IntegerNetwork
+from qsdp.export._integer_network import IntegerNetwork
 from qsdp.networks.storage import bits_of_integers
 
 __all__ = ["LAYOUTS", "Layout", "layouts", "type_width"]

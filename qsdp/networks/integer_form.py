@@ -19,16 +19,13 @@ from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, fold, parameter_of, unfold
 from qsdp.networks.quadratic_form import QuadraticForm
-from qsdp.networks.storage import write_archive
+from qsdp.networks.storage import MOST_INPUTS, write_archive
 from qsdp.networks.weights import FLOAT_BITS, check_count, check_fields, stored_activation
 from qsdp.problem import quadratic_map
 
 __all__ = ["KIND", "IntegerForm", "integer_form_from_archive"]
 
 KIND = "integer-form"
-
-#: Largest side of a matrix read from a file.
-_MOST_INPUTS = 2**15
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +134,7 @@ def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDAr
         raise StorageError(f"arrays {sorted(arrays)} are not those of an integer form")
     activation, vector = stored_activation(header), header["vector"]
     D = check_count(header, "n_inputs") + (activation is not None and activation.lifted)
-    if D > _MOST_INPUTS:
+    if D > MOST_INPUTS:
         raise StorageError(f"n_inputs {header['n_inputs']} is more than a file may have")
     scales, integers, codes = arrays["scales"], arrays["integers"], arrays["codes"]
     if scales.dtype != np.float64 or scales.ndim != 1 or not len(scales) or not np.all(np.isfinite(scales)):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
@@ -15,7 +16,7 @@ from qsdp.refinement._choice import descent_of
 from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
-from qsdp.refinement._second_layer import GAIN, alternate, line_minimum, random_sides
+from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
 from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
@@ -109,7 +110,7 @@ def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.rand
         descent.refresh()
         for _ in steps(descent, shared, _SWEEPS, rng):
             pass
-        if before - descent.objective > GAIN * abs(before):
+        if before - descent.objective > ROUNDING * abs(before):
             return True
         descent.U[:], descent.V[:], descent.alpha = state[0], state[1], state[2].copy()
         descent.accept(state[3], state[4])

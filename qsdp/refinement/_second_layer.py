@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.losses import DataFit
 from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_curvature
 
-__all__ = ["GAIN", "alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
+__all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
 
 #: Factor of a magnitude if zero is best, since zero is a trap for polishing; the second at the end, to cost nothing.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
@@ -33,9 +34,6 @@ LEAST_PENALTY = 1e-7
 
 #: Most entries of a convex problem, and multiplications per iteration.
 _MOST_ENTRIES, _MOST_WORK = 2**22, 2e9
-
-#: Share of the objective that must be gained to justify another sweep, exchange or kick.
-GAIN = 1e-9
 
 
 def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty: float) -> float:
@@ -212,7 +210,7 @@ def resolve(descent: CoordinateDescent) -> bool:
     f = images @ alpha
     value = fit.value(f)
     objective = value + descent.penalty * float(np.abs(alpha).sum())
-    if not descent.objective - objective > GAIN * abs(descent.objective):
+    if not descent.objective - objective > ROUNDING * abs(descent.objective):
         return False
     descent.alpha = alpha
     descent.accept(f, value)

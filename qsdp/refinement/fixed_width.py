@@ -11,6 +11,7 @@ import numpy as np
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import Gap
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, gap_rows
@@ -33,7 +34,6 @@ from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import Samples
-from qsdp.refinement._second_layer import GAIN
 from qsdp.refinement.polishing import BestNetwork, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -248,7 +248,7 @@ class _FixedWidthSearch:
                     break
                 run = self._descent(perturbed(best.network, self.rng) if number % 2 else self._random())
                 _sweep(run)
-                if run.objective < best.objective * (1.0 - GAIN):
+                if run.objective < best.objective * (1.0 - ROUNDING):
                     self._exchange_all(run)
                     best.offer(run.network())
                 report(total - kicks + number + 1)

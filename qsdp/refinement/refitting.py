@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_real, check_verbose
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
-from qsdp.column_generation.master import NEGLIGIBLE, Atoms, Master
+from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap, power_of_two
@@ -188,7 +189,7 @@ def _compressed(
         fit = DataFit(problem.loss, target)
         found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
         signed = found[:m] - found[m:]
-        used = np.flatnonzero(np.abs(signed) > NEGLIGIBLE * np.abs(signed).max())
+        used = np.flatnonzero(np.abs(signed) > ROUNDING * np.abs(signed).max())
         signs = np.where(signed[used] < 0.0, -1, 1)
         penalties = np.full(len(used), penalty)
         kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties, deadline)

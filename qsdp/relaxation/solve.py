@@ -11,6 +11,7 @@ from joblib import delayed
 
 from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
@@ -25,7 +26,7 @@ from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.shortfall import warn_of_shortfall
-from qsdp.relaxation.solution import ZERO_GAP, Relaxation, finish, join_outputs
+from qsdp.relaxation.solution import Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
@@ -307,7 +308,7 @@ def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
     if _some_neuron_pays(scaled.instance):
         return None
     zero = finish(scaled, RawSolution(status="not needed"), solver="none", tol=tol)
-    return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ZERO_GAP else None
+    return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ROUNDING else None
 
 
 def _some_neuron_pays(instance: Instance) -> bool:

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline, TimeOver
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.cuts.method import CutState, follow
@@ -72,9 +72,6 @@ _EVEN, _LEAST_SLACK = 0.2, 0.02
 
 #: How often weights of new cuts are halved, to 2^-40 of the central ones; then the last point is on the boundary.
 _HALVINGS = 40
-
-#: A bound leaves out cuts whose weight is below this, relative to the sum of z.
-_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +241,7 @@ class CuttingPlanes:
         nu = instance.fit.project(nu)
         unit = self._units.value / self._units.weight
         z, weights = unit * state.z, unit * state.weights
-        used = weights > _NEGLIGIBLE * float(np.abs(z).sum())
+        used = weights > ROUNDING * float(np.abs(z).sum())
         cuts, weights = self._cuts[used], weights[used]
         bound = cut_bound(instance, nu, z, cuts, weights)
         if bound is not None and (self.best is None or bound.value > self.best.value):
