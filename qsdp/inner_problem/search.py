@@ -16,8 +16,7 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
-#: A proof is attempted if the gradient is below the first multiple of the gap allowed, or below the second one after
-#: steps of half of its operations.
+#: Multiples of the gap allowed below which gradients cause a proof: always, and after half of its operations in steps.
 _LIKELY, _POSSIBLE = 1.5, 10.0
 
 #: The search leaves a point without a proof along a new column if the gradient is below this share of the tolerance.

@@ -48,7 +48,7 @@ _AIM = 0.1
 #: A point is settled when a step promises a decrease below this share of the gap.
 _SETTLED = 0.1
 
-#: Reductions of the gap and of the objective, as shares of the gap, below which certificates are idle; most idle ones.
+#: A certificate that leaves this share of the gap and lowers the objective by less of it is idle; most idle in a row.
 _LESS, _IMPROVEMENT, _MOST_IDLE = 0.98, 0.05, 8
 
 # Columns.
