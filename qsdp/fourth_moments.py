@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["gram_of_pairs", "gram_operations", "pair_places", "pairs_of"]
@@ -23,13 +24,11 @@ __all__ = ["gram_of_pairs", "gram_operations", "pair_places", "pairs_of"]
 #: Columns of a block. With more columns, more entries are computed twice; with fewer, products are too narrow.
 _COLUMNS = 16
 
-#: Up to this size there is one block: 846 rows of 19 and 24 columns take 1.1 and 3.2 ms with one block, 2.6 and 4.4 ms
-#: with two.
+#: Up to this size there is one block; beyond it, two are faster.
 _ONE_BLOCK = 24
 
-#: Floats of the pairs of a batch of rows (32 MiB in double precision), and least rows of a batch: every batch reads and
-#: writes all sums.
-_PAIR_FLOATS, _LEAST_ROWS = 2**22, 2048
+#: Minimum number of rows of a batch: each batch updates all sums.
+_LEAST_ROWS = 2048
 
 
 def gram_operations(n: int, size: int) -> float:
@@ -67,7 +66,7 @@ def gram_of_pairs(
     starts, blocks = _pair_starts(size), _blocks(size)
     library = library_of(device, dtype)
     sums = [library.zeros(_counts(size, block)) for block in blocks]
-    step = max(_LEAST_ROWS, _PAIR_FLOATS // int(starts[-1]))
+    step = max(_LEAST_ROWS, LARGE_FLOATS // int(starts[-1]))
     for begin in range(0, n, step):
         rows = slice(begin, begin + step)
         x = library.take(np.ascontiguousarray(X[rows].T, dtype=dtype))

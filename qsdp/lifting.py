@@ -26,8 +26,7 @@ __all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_
 #: Least columns of a strip of a triangular matrix, and most strips: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
 
-#: Entries above which data is copied only if necessary, and largest norm of rows, or of its inverse, for which a copy
-#: is not necessary. A copy of 480 MB takes half a second.
+#: Entries from which data is copied only if necessary: if norms of rows, or their inverses, exceed the second number.
 _LARGE, _MODERATE = 2**20, 2.0**10
 
 

@@ -46,8 +46,7 @@ _EXACT = 1e-6
 #: Refinements whose networks may be better than a relaxation that ended early ("exact" has its own bounds).
 _JOINED = frozenset({"refit", "polish"})
 
-#: Sweeps of a polish that show whether this few neurons may suffice. After eight sweeps, a network is as good as one of
-#: half the neurons after sixteen, and it is better later.
+#: Sweeps of a polish that show whether this few neurons may suffice.
 _TRIED_SWEEPS = 8
 
 #: Passes that certify a network on rows in batches.

@@ -179,7 +179,7 @@ def test_gram_does_not_depend_on_the_blocks(
     data, rng = random_map(1, 23, 7, coefficients, lifted)
     first, second = np.triu_indices(data.size)
     rows, targets, weights = explicit(data)[:, first, second], rng.standard_normal((23, 2)), rng.random(23) + 0.1
-    for name, value in {"_PAIR_FLOATS": 1, "_LEAST_ROWS": 5, "_COLUMNS": columns, "_ONE_BLOCK": 2 * columns}.items():
+    for name, value in {"LARGE_FLOATS": 1, "_LEAST_ROWS": 5, "_COLUMNS": columns, "_ONE_BLOCK": 2 * columns}.items():
         monkeypatch.setattr(fourth_moments, name, value)
     G, h = data.gram(targets, weights, device=device)
     expected = rows.T @ (weights[:, None] * rows)
@@ -265,7 +265,7 @@ def test_memory_stays_far_below_one_matrix_a_sample(lifted: bool) -> None:
 def test_memory_of_the_gram_matrix_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     data, rng = random_map(4, 20_000, 12, (0.5, 1.0, 0.25), True)
     targets = rng.standard_normal((20_000, 1))
-    monkeypatch.setattr(fourth_moments, "_PAIR_FLOATS", 2**14)
+    monkeypatch.setattr(fourth_moments, "LARGE_FLOATS", 2**14)
     tracemalloc.start()
     try:
         data.gram(targets)

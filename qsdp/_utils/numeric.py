@@ -8,10 +8,28 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["EPS", "divided_by_power", "exponent_of", "largest_magnitude", "symmetrised"]
+__all__ = [
+    "EPS",
+    "LARGEST_INTEGER",
+    "ROUNDING",
+    "UNIT",
+    "divided_by_power",
+    "exponent_of",
+    "largest_magnitude",
+    "symmetrised",
+]
 
 #: Side of the tiles in which a matrix is symmetrised.
 _TILE = 256
+
+#: Integers up to this one are exact in double precision.
+LARGEST_INTEGER = 2**53
+
+#: Relative differences and shares up to this count as rounding errors; they are far below whatever matters.
+ROUNDING = 1e-9
+
+#: Unit roundoff of double precision.
+UNIT = 2.0**-53
 
 #: Distance from 1.0 to the next larger float, 2.2e-16; the relative rounding error is at most half of it.
 EPS = float(np.finfo(np.float64).eps)

@@ -14,11 +14,26 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import check_jobs
 
-__all__ = ["CountedParallel", "blas_threads", "chunks", "count_jobs", "few_threads", "in_threads"]
+__all__ = [
+    "CACHE_FLOATS",
+    "LARGE_FLOATS",
+    "WORK_FLOATS",
+    "CountedParallel",
+    "blas_threads",
+    "chunks",
+    "count_jobs",
+    "few_threads",
+    "in_threads",
+]
 
-#: Floats of one temporary array, 8 MiB: large enough for linear algebra at full speed (a thousand rows of 1000
-#: columns), small enough to stay in the cache for the next operation. An evaluation takes a few of them per thread.
+#: Floats of one temporary array, 8 MiB: full speed of linear algebra, and still in the cache.
 WORK_FLOATS = 2**20
+
+#: Floats that stay in the cache of a core for several passes, 2 MiB.
+CACHE_FLOATS = 2**18
+
+#: Floats of an array whose products should be few and large, 32 MiB.
+LARGE_FLOATS = 2**22
 
 Item = TypeVar("Item")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qsdp._utils.gap import Gap
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.summary import Summarized, Summary, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.checks import check_fits
@@ -31,9 +32,8 @@ __all__ = [
 ]
 
 BOUND_TYPES = ("sdp", "exact")
-#: Relative increase of a bound for a changed matrix above which a tree of one leaf is evaluated anew, and the largest
-#: side of matrices for which this is done.
-_LITTLE, _LARGEST = 1e-9, 500
+#: Largest side of a matrix for which a tree of one leaf is evaluated anew.
+_LARGEST = 500
 
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
 _OPTIMAL = 1e-4
@@ -215,7 +215,7 @@ def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: flo
         return known + change
     needed = (problem.size + 1.0) * change
     cheap = len(tree.leaves) == 1 and problem.size <= _LARGEST
-    return tree_bound(problem.adjoint(nu), tree) if cheap and needed > _LITTLE * known else known + needed
+    return tree_bound(problem.adjoint(nu), tree) if cheap and needed > ROUNDING * known else known + needed
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: Sequence[float]) -> tuple[float, float]:

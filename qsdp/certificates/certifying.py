@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_real, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
@@ -29,9 +30,6 @@ from qsdp.statistics import SufficientStatistics
 __all__ = ["certify", "guarded"]
 
 ARITHMETICS = ("float", "verified")
-
-#: Relative difference below which an exact bound is preferred to another one.
-_TIE = 1e-9
 
 
 def certify(
@@ -144,7 +142,7 @@ def _of_problem(
             for priced in _exact(network, relaxation, request.deadline, bar) if request.exact else ():
                 # An exact bound may fall short of the relaxation's by its own allowance for rounding.
                 preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
-                if priced.lower_bound >= (1.0 - _TIE if preferred else 1.0) * certificate.lower_bound:
+                if priced.lower_bound >= (1.0 - ROUNDING if preferred else 1.0) * certificate.lower_bound:
                     certificate = priced
             return guarded(certificate) if request.verified else certificate
 

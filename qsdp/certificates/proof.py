@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
@@ -47,9 +47,6 @@ __all__ = [
     "scaled_tree",
     "tree_bound",
 ]
-
-#: Share of the mean shift below which a shift counts as none and no longer shows the size of its row.
-_LEAST_SHIFT = 1e-9
 
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors take days.
 _MAX_FREE = 40
@@ -237,10 +234,10 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
     if leaf.cuts is not None:
         A -= leaf.cuts.matrix
         saved, allowance = float(leaf.cuts.weights.sum()), 2 * (len(leaf.cuts.weights) + 8) * EPS * leaf.cuts.size
-    w = np.sqrt(np.maximum(z, _LEAST_SHIFT * float(np.abs(z).mean())))
+    w = np.sqrt(np.maximum(z, ROUNDING * float(np.abs(z).mean())))
     w[w == 0.0] = 1.0
     missing = _missing(A, w)
-    if missing > _LEAST_SHIFT * float(np.abs(z).sum()):
+    if missing > ROUNDING * float(np.abs(z).sum()):
         # Insufficient shifts do not show the sizes of rows.
         missing = min(missing, _missing(A, np.ones(len(z))))
     return float(z.sum()) - saved + missing + allowance + 4 * len(M) * EPS * size

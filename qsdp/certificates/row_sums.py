@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils.numeric import EPS
+from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
 from qsdp.certificates.proof import output_columns
 from qsdp.certificates.verification import ScaledRows, gamma
@@ -24,18 +25,13 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import quadratic_map
 from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
+from qsdp.statistics.basis import REACH
 from qsdp.statistics.batches import check_finite
 
 __all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
 
 #: Multiples of the dual vector whose values are summed. Concavity allows values between them to be interpolated.
 SCALES = (0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0)
-
-#: Number of floats of a block of rows, 2 MiB, which stay in the cache for all products and conjugates.
-_BLOCK_FLOATS = 2**18
-
-#: Powers of two by which rows may exceed the first block, and multipliers may exceed one, so that no sum overflows.
-_REACH = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +145,7 @@ class RowSums:
 
     def add(self, X: FloatArray, fit: DataFit) -> None:
         """Add rows that `read_rows` has read."""
-        step = max(64, _BLOCK_FLOATS // X.shape[1])
+        step = max(64, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
             for start in range(0, len(X), step):
@@ -213,7 +209,7 @@ class RowSums:
             self._exponent = largest[0]
         rows = ScaledRows.of(X, self._network.levels, data, self._exponent)
         defects = fit.row_defects(nu)
-        if rows is None or max(largest[0] - self._exponent, largest[1]) > _REACH:
+        if rows is None or max(largest[0] - self._exponent, largest[1]) > REACH:
             return np.zeros_like(self._matrices), np.full(len(self._roundings), np.inf)
         pairs = [rows.matrix(column, defects) for column in output_columns(nu)]
         return np.stack([M for M, _ in pairs]), np.array([r for _, r in pairs])

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.numeric import UNIT
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, output_columns
 from qsdp.exceptions import InvalidInputError
@@ -37,13 +38,10 @@ __all__ = [
     "verified_scales",
 ]
 
-_UNIT = 2.0**-53
-
 #: Factor that covers the rounding of the error terms themselves, sums of up to 1e13 terms.
 _MARGIN = 1.01
 
-#: Allowances far above what underflow adds to sums, and far below what matters: for numbers near one, and for the
-#: smallest that occur, products of data of 1e-100.
+#: Allowances for underflow: of sums of numbers near one, and of the smallest, products of data of 1e-100.
 _UNDERFLOW, _LEAST = 2.0**-580, 2.0**-980
 
 #: Sums of magnitudes below this do not overflow.
@@ -70,7 +68,7 @@ def check_guarded(loss: Loss) -> None:
 
 def gamma(k: int) -> float:
     r"""Return an upper bound on :math:`\gamma_k = k u / (1 - k u)`."""
-    return _MARGIN * k * _UNIT
+    return _MARGIN * k * UNIT
 
 
 def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> float:
@@ -283,7 +281,7 @@ def semidefinite_shift(A: FloatArray) -> FloatArray:
     largest = float(np.abs(A).max(initial=0.0))
     if largest == 0.0:
         return np.zeros(p)
-    least = t = 4.0 * p * _UNIT * largest
+    least = t = 4.0 * p * UNIT * largest
     shifted = A.copy()
     for attempt in range(_ATTEMPTS):
         np.fill_diagonal(shifted, diagonal + t)

@@ -12,6 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.cli._flags import check_neurons
 from qsdp.cli._streams import interrupts, stage
 from qsdp.estimators import warn_of_gap
+from qsdp.estimators.blocks import SAMPLE
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
@@ -30,9 +31,6 @@ from qsdp.tabular import (
     sample_file,
     statistics_of,
 )
-
-#: Rows of the sample: for encoding, scores, beta and polishing, and for training with losses other than squared.
-_SAMPLE = 20_000
 
 
 def fit_streamed(
@@ -55,7 +53,7 @@ def fit_streamed(
     loss, activation = get_loss(columns["loss"]), columns["activation"]
     began = time.perf_counter()
     with stage(f"Reading {file}: a sample") as bar:
-        sample = sample_file(file, sampling, _SAMPLE, bar)
+        sample = sample_file(file, sampling, SAMPLE, bar)
         training = prepare(sample.train, sampling.target, **columns, test_size=0.0, seed=sampling.seed)
         check_neurons(options.n_neurons, training.target.n_outputs(loss))
     checkpoint = checkpoint_name(path, file, sampling, training, activation)

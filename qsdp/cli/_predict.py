@@ -16,6 +16,7 @@ from typing import IO, Annotated
 import typer
 
 from qsdp._utils.files import writing_whole
+from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.cli._flags import Force, ModelFile
@@ -24,9 +25,6 @@ from qsdp.estimators.classes import class_scores
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.report.figures import show_score
 from qsdp.tabular import DataTable, RunningScore, TabularModel, load_model, table_batches
-
-#: Entries of a batch of rows, 2 MiB as numbers: a batch fits into the caches, and costs little compared with its rows.
-_BATCH_ENTRIES = 2**18
 
 #: Bytes of predictions that are held in memory before they go to the standard output.
 _IN_MEMORY = 2**26
@@ -62,7 +60,7 @@ def predict(
 def _write_predictions(model: TabularModel, file: Path, stream: IO[bytes], bar: ProgressBar) -> str:
     """Write the predictions of all rows; return a line with the score on rows that have a target, or an empty line."""
     running, done = RunningScore(model.target), 0
-    rows = max(256, _BATCH_ENTRIES // (len(model.encoder.columns) + len(model.encoder.dropped) + 1))
+    rows = max(256, CACHE_FLOATS // (len(model.encoder.columns) + len(model.encoder.dropped) + 1))
     for table in table_batches(file, rows):
         with warnings.catch_warnings():
             if done:

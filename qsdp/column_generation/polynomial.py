@@ -22,9 +22,6 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["polynomial_result"]
 
-#: A proof must promise to reduce the gap to this share of it.
-_PROMISE = 0.5
-
 
 def polynomial_result(
     problem: TrainingProblem,
@@ -52,7 +49,8 @@ def polynomial_result(
             rng=rng,
             time_limit=deadline.time_limit,
         )
-        if master.gap(found.value) > max(_PROMISE * gap, tol) or deadline.over:
+        # A proof must promise to halve the gap.
+        if master.gap(found.value) > max(0.5 * gap, tol) or deadline.over:
             return PricingResult.of([found])
         proven = oracle.prove(
             K,

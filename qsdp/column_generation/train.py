@@ -25,12 +25,12 @@ from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.memory import check_memory
 
-__all__ = ["column_generation"]
+__all__ = ["RELAXATION_SHARE", "column_generation"]
 
 NEURONS = ("bilinear", "polynomial")
 
 #: Share of the time for a relaxation that was not given.
-_SHARE = 0.25
+RELAXATION_SHARE = 0.25
 
 
 def column_generation(
@@ -110,7 +110,7 @@ def column_generation(
     history: list[Round] = []
     with progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
-            limit = deadline.fraction(_SHARE).time_limit
+            limit = deadline.fraction(RELAXATION_SHARE).time_limit
             relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts

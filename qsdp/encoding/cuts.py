@@ -14,8 +14,7 @@ __all__ = ["STRATEGIES", "Distribution", "without_outliers"]
 
 STRATEGIES = ("quantile", "uniform")
 
-#: Tails of the quantiles that define outliers, and the multiple of their distance by which outliers lie beyond them,
-#: 6.6 standard deviations from the mean for normal entries. The first tail whose quantiles differ is used.
+#: Tails of quantiles, and the multiple of their distance beyond which entries are outliers; first that differ.
 _FENCES = ((0.25, 4.4), (0.05, 1.5), (0.01, 0.9))
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")

@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding.selection import LeftOut, RidgeFit, few_features, left_out_fit, standard_error
@@ -20,16 +21,14 @@ __all__ = ["useful_inputs"]
 #: Number of folds, and number of distinct rows below which no input is eliminated.
 _FOLDS, _LEAST_ROWS = 5, 20
 
-#: Share of the inputs that one step eliminates, and minimum number of inputs that stay.
-_LEFT_OUT, _LEAST_INPUTS = 0.25, 2
+#: Share of the inputs that one step eliminates; at least two inputs stay.
+_LEFT_OUT = 0.25
 
 #: The search ends if errors exceed the least ones by more than this number of standard errors of paired differences.
 _HOPELESS = 3.0
 
-#: Fewer inputs may exceed the least errors by this number of standard errors of paired differences; and the share of an
-#: error that is rounding. With one standard error, the usual rule, three of ten data sets lost 0.4 to 0.8 points. With
-#: a half, as with none, changes of accuracy average zero, and there are a seventh fewer bits than with none.
-_NEGLIGIBLE, _ROUNDING = 0.5, 1e-9
+#: Standard errors by which fewer inputs may exceed the least error; one costs accuracy.
+_NEGLIGIBLE = 0.5
 
 
 def useful_inputs(
@@ -65,7 +64,7 @@ def useful_inputs(
         Numbers of the columns, ascending.
     """
     everything = np.arange(n_inputs)
-    if rows.count < _LEAST_ROWS or n_inputs <= _LEAST_INPUTS:
+    if rows.count < _LEAST_ROWS or n_inputs <= 2:
         return everything
     elimination = _Elimination.of(problem, rows, n_inputs, fit)
     # Inputs ranked on all rows come first, then those ranked on each training part.
@@ -76,7 +75,7 @@ def useful_inputs(
         tried.append((inputs[0], errors))
         if not _as_good(errors, _least(tried), _HOPELESS):
             break
-        count = max(_LEAST_INPUTS, int((1.0 - _LEFT_OUT) * len(inputs[0])))
+        count = max(2, int((1.0 - _LEFT_OUT) * len(inputs[0])))
         if count == len(inputs[0]):
             break
         inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
@@ -91,7 +90,7 @@ def _least(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
 def _as_good(errors: FloatArray, least: FloatArray, standard_errors: float) -> bool:
     """Return whether errors exceed the least by at most this number of standard errors, or by rounding."""
     worse = errors - least
-    return bool(worse.mean() <= standard_errors * standard_error(worse) + _ROUNDING * errors.mean())
+    return bool(worse.mean() <= standard_errors * standard_error(worse) + ROUNDING * errors.mean())
 
 
 def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import checked, is_list
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few
-from qsdp._utils.validation import FloatArray, check_numbers
+from qsdp._utils.validation import LARGEST, FloatArray, check_numbers
 from qsdp.encoding.expressions import KINDS, Expression, InputColumn, Symbol, stored_column, stored_expression
 from qsdp.exceptions import InvalidInputError
 
@@ -21,9 +21,6 @@ __all__ = ["Encoding"]
 
 #: Numbers of the categories, by position of the column.
 _Codes = dict[int, dict[Symbol | None, int]]
-
-#: Encoded values of larger magnitude are refused, since networks square them.
-_LARGEST = 1e100
 
 
 @dataclass(frozen=True, repr=False)
@@ -258,8 +255,8 @@ class _Group:
         """Return the inputs for terms that are numbers, or raise if their squares are not representable."""
         with np.errstate(over="ignore"):
             inputs = self.scaled(np.clip(numbers, self.low, self.high))
-        if not np.all(np.abs(inputs) <= _LARGEST):
-            row, place = np.argwhere(~(np.abs(inputs) <= _LARGEST))[0].tolist()
+        if not np.all(np.abs(inputs) <= LARGEST):
+            row, place = np.argwhere(~(np.abs(inputs) <= LARGEST))[0].tolist()
             one = self.expressions[place]
             raise InvalidInputError(
                 f"column {one.column!r} must hold numbers of the order of {one.center:g} +- {one.scale:g}; "

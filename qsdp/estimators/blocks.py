@@ -15,11 +15,10 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.collections import RowChunks, Rows, is_collection
 from qsdp.statistics.dask_statistics import statistics_of_chunks
 
-__all__ = ["rows_here", "train_on_blocks"]
+__all__ = ["SAMPLE", "rows_here", "train_on_blocks"]
 
-#: Number of rows in the sample that determines the encoding and beta, and on which networks are polished, or trained
-#: with losses other than the squared one; and the seed of the sample.
-_SAMPLE, _SEED = 20_000, 0
+#: Rows of the sample for encoding, beta, polishing and losses other than squared, and its seed.
+SAMPLE, _SEED = 20_000, 0
 
 
 def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -33,7 +32,7 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
             raise InvalidTypeError(f"X must be a Dask collection, as y is; got {type(X).__name__}")
         return X, y, sample_weight, {}
     blocks = RowChunks(X, y, sample_weight)
-    rows, n_samples = blocks.sample(_SAMPLE, _SEED, missing=missing)
+    rows, n_samples = blocks.sample(SAMPLE, _SEED, missing=missing)
     return rows.X, rows.y, rows.weights, {"blocks": blocks, "stands_for": n_samples / len(rows)}
 
 

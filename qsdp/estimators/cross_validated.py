@@ -46,9 +46,6 @@ __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "Relax
 #: Factor on the tolerance for the paths of the folds: scores of neighbouring betas differ by more than that.
 _COARSER = 10.0
 
-#: Share of the time limit that all folds together may take.
-_FOLDS_SHARE = 0.5
-
 #: Attributes of a fitted estimator that are copied to the estimator that scores a fold.
 _OF_MEMBERS = (
     "n_features_in_",
@@ -167,7 +164,8 @@ class _CrossValidated:
         if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
             member.feature_names_in_ = self.feature_names_in_
         turns = -(-len(folds) // count_jobs(options.n_jobs))
-        seconds = deadline.fraction(_FOLDS_SHARE / turns).time_limit
+        # All folds together may take half of the time.
+        seconds = deadline.fraction(0.5 / turns).time_limit
         with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
                 CountedParallel(options.n_jobs, bar, len(folds))(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray, check_integer, check_matrix
 from qsdp.encoding import Encoding, Expression
 from qsdp.exceptions import ExportError, InvalidInputError
@@ -16,12 +17,6 @@ from qsdp.export._model import ModelDescription, describe
 __all__ = ["BitModel", "bit_model"]
 
 BitArray = npt.NDArray[np.uint8]
-
-#: Divisors of the smallest coefficient that are tried for the unit.
-_PARTS = (1, 2, 3, 4)
-
-#: Relative margin of a bound for rounding in double precision.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,19 +127,19 @@ def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0
         else description.encoding.names
     )
     return BitModel(
-        description, names, pairs_of_values, whole_constant, whole_linear, whole_pairs, unit, error + _ROUNDING * size
+        description, names, pairs_of_values, whole_constant, whole_linear, whole_pairs, unit, error + ROUNDING * size
     )
 
 
 def _unit(constant: FloatArray, coefficients: FloatArray, digits: int) -> float:
     """Return the largest unit in which all numbers are exact, if the digits suffice, else the finest unit."""
     largest, sizes = float(np.abs(coefficients).max()), np.abs(np.append(coefficients, constant))
-    sizes = sizes[sizes > _ROUNDING * float(sizes.max())]
+    sizes = sizes[sizes > ROUNDING * float(sizes.max())]
     if not sizes.size:
         return 1.0
-    for part in _PARTS:
+    for part in (1, 2, 3, 4):
         multiples = part * sizes / sizes.min()
-        if np.all(np.abs(multiples - np.rint(multiples)) <= _ROUNDING * multiples):
+        if np.all(np.abs(multiples - np.rint(multiples)) <= ROUNDING * multiples):
             unit = float(sizes.min()) / part
             if largest <= (2**digits - 1) * unit:
                 return unit

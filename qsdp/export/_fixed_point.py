@@ -42,15 +42,11 @@ Scales = list[Fraction | None]
 LARGEST = 2**31 - 1
 MISSING = -LARGEST - 1
 
-#: Bounds on the number of steps between the limits of a number: the most by default, the most where thresholds need
-#: finer steps, the most with a scale from the user, and the fewest.
+#: Steps between the limits of a number: most, most for fine thresholds, most with a scale from the user, fewest.
 _STEPS, _FINE_STEPS, _MOST_STEPS, _FEWEST_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
 
 #: Largest error, in units of inputs, that one shift for all numbers may add; a common shift needs no table.
 _SHARED_SHIFT = Fraction(1, 16)
-
-#: Columns without limits are clipped this many widths of the training range beyond either end of it.
-_MARGIN = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +136,7 @@ def limits_of(description: ModelDescription) -> Limits:
             raise ExportError(f"column {one.column!r} needs limits: its range in training is not known")
         else:
             low, high = (Fraction(float(ends[place])) for ends in description.ranges)
-            center, scale, more = Fraction(one.center), Fraction(one.scale), _MARGIN * (high - low)
+            center, scale, more = Fraction(one.center), Fraction(one.scale), high - low
             limits.append((center + scale * (low - more), center + scale * (high + more)))
     return limits
 

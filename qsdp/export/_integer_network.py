@@ -10,26 +10,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns
 
-__all__ = ["IntegerNetwork", "integer_network"]
-
+__all__ = ["EXACT", "IntegerNetwork", "integer_network"]
 
 #: Relative error below which a number counts as a multiple of a unit.
-_EXACT = 1e-12
+EXACT = 1e-12
 
 #: The gain stops growing once projections have this many bits more than kappa needs.
 _MORE_DIGITS = 6
 
-#: The unit of second-layer weights gets _REST_BITS bits smaller if the rest is no multiple of it up to `_MISFIT`.
-#: Integer scores are often equal, and the rest then decides.
-_REST_BITS, _MISFIT = 8, 1e-9
-
-#: Relative margin of a bound for rounding in double precision.
-_ROUNDING = 1e-9
+#: Bits by which the unit of second-layer weights shrinks if the rest is not a multiple of it.
+_REST_BITS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +135,7 @@ class IntegerNetwork:
         rest = np.array([abs(float(Fraction(rest) - own * Fraction(unit))) for rest, own, unit in pairs])
         z = self.coordinates
         bounds: FloatArray = 2.0 * (form @ z) @ distance + (form @ distance) @ distance + (lost @ z) @ z + rest
-        return bounds * (1.0 + _ROUNDING)
+        return bounds * (1.0 + ROUNDING)
 
     @cached_property
     def _exact_forms(self) -> tuple[FloatArray, FloatArray]:
@@ -289,7 +285,7 @@ def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tu
         rounded = round(exact) or (1 if kappa > 0.0 else -1)
         error = abs(rounded - exact)
         enough = abs(rounded) >= 2 ** (digits - 1) or gain >= 2**digits or gain * reach >= 2 ** (digits + _MORE_DIGITS)
-        if error <= _EXACT * abs(exact) or enough:
+        if error <= EXACT * abs(exact) or enough:
             return gain, rounded, float(error)
         gain *= 2
 
@@ -335,9 +331,9 @@ def _unit(weights: FloatArray, rest: FloatArray, digits: int) -> float:
         return float(np.abs(rest).max()) / 2**digits or 1.0
     smallest, largest = float(sizes.min()), float(sizes.max())
     ratios = sizes / smallest
-    if largest > 2**digits * smallest or np.any(np.abs(ratios - np.rint(ratios)) > _EXACT * ratios):
+    if largest > 2**digits * smallest or np.any(np.abs(ratios - np.rint(ratios)) > EXACT * ratios):
         return float(largest / (2**digits - 1))
     misfit = rest / smallest
-    if np.any(np.abs(misfit - np.rint(misfit)) > _MISFIT) and np.all(np.abs(misfit) < 2.0**digits):
+    if np.any(np.abs(misfit - np.rint(misfit)) > ROUNDING) and np.all(np.abs(misfit) < 2.0**digits):
         return float(smallest / 2**_REST_BITS)
     return smallest

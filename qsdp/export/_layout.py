@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.export._integer_network import IntegerNetwork
 from qsdp.networks.storage import bits_of_integers
@@ -20,9 +21,6 @@ LAYOUTS = ("neurons", "form")
 
 #: Widths of the integers of C, and the least used: narrower arithmetic is no gain on any machine of interest.
 _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
-
-#: Integers up to _EXACT are exact in double precision. Beyond it, sums of them lose less than this relative margin.
-_EXACT, _MARGIN = 2.0**52, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,4 +125,4 @@ def _magnitudes(values: tuple[int, ...]) -> FloatArray:
 
 def _upper(value: float) -> int:
     """Return an integer upper bound on a sum of products of integers >= 0, given in double precision."""
-    return int(value) if value < _EXACT else int(value * (1.0 + _MARGIN))
+    return int(value) if value < 2.0**52 else int(value * (1.0 + ROUNDING))

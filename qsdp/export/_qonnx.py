@@ -12,6 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.exceptions import ExportError
 from qsdp.export._integer_model import checked_range
+from qsdp.export._integer_network import EXACT
 from qsdp.export._model import describe
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
@@ -25,9 +26,6 @@ _LIMIT = 2**24
 
 #: Bits of second-layer weights that are not multiples of the smallest one, and of units below it.
 _DIGITS = range(15, 5, -1)
-
-#: Relative error below which a number counts as a multiple of another.
-_ROUNDING = 1e-12
 
 _RANGE = (-128, 127)
 
@@ -147,7 +145,7 @@ def _units(weights: FloatArray) -> list[float]:
     sizes = np.abs(weights[weights != 0.0])
     smallest, largest = float(sizes.min(initial=np.inf)), float(sizes.max(initial=0.0))
     ratios = sizes / smallest
-    if largest > 2 ** _DIGITS[0] * smallest or np.any(np.abs(ratios - np.rint(ratios)) > _ROUNDING * ratios):
+    if largest > 2 ** _DIGITS[0] * smallest or np.any(np.abs(ratios - np.rint(ratios)) > EXACT * ratios):
         return [largest / (2**digits - 1) for digits in _DIGITS]
     return [(smallest if sizes.size else 1.0) / 2**digits for digits in range(_DIGITS[0])]
 
@@ -164,7 +162,7 @@ def _rounded(
         products @ np.abs(alpha) + largest * np.abs(linear).sum(axis=0) + np.abs(constant)
         for alpha, linear, constant in (parts, rests)
     )
-    error = float(lost.max()) if np.any(lost > _ROUNDING * unit * sums) else 0.0
+    error = float(lost.max()) if np.any(lost > EXACT * unit * sums) else 0.0
     bound = int(max(sums.max(), *(values.max() for values in (*bounds, products))))
     alpha, linear, constant = (part.astype(np.int64) for part in parts)
     return _Network(sides, alpha, linear, constant, unit, error, bound)

@@ -45,8 +45,7 @@ from qsdp.inner_problem.signs import Signs, round_to_signs
 
 __all__ = ["InnerBound", "grothendieck_bound", "maxcut_bound"]
 
-#: Largest number of rows of the form for which one thread is used: 800 rows take 0.15 s with one thread and, on a busy
-#: machine with two cores, 2 to 4 s with two threads, which wait for each other.
+#: Largest number of rows of the form for which one thread is used: on a busy machine, two would wait for each other.
 _SMALL = 1024
 
 

@@ -16,6 +16,18 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
+#: Multiples of the gap allowed below which gradients cause a proof: always, and after half of its operations in steps.
+_LIKELY, _POSSIBLE = 1.5, 10.0
+
+#: The search leaves a point without a proof along a new column if the gradient is below this share of the tolerance.
+_STATIONARY = 1e-3
+
+#: Maximum number of such escapes.
+_ESCAPES = 20
+
+#: Few columns are extended if so many steps raise the value by no more than this share of the gap allowed.
+_PATIENCE, _RISE = 15, 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class DualPair:
@@ -55,28 +67,11 @@ class BoundSearch:
     offset : float
         Bound of the whole problem minus that of the form, in the units of the form; of any sign.
     options : SearchOptions
-    likely, possible, work : float
-        A proof is attempted if the gradient is below `likely` times the gap allowed. It is also attempted if the
-        gradient is below `possible` times that gap and the steps since the last proof took at least `work` times the
-        operations of a proof.
-    stationary, escapes : float, int
-        If the gradient is below `stationary` times the tolerance but there is no proof, the search leaves the point
-        along a new column, at most `escapes` times.
-    patience, rise : int, float
-        If the value has not risen by `rise` times the gap allowed in `patience` steps, columns are added if there were
-        few.
     """
 
     form: Form
     offset: float
     options: SearchOptions
-    likely: float = 1.5
-    possible: float = 10.0
-    work: float = 0.5
-    stationary: float = 1e-3
-    escapes: int = 20
-    patience: int = 15
-    rise: float = 0.1
 
     def run(self) -> DualPair:
         """Return the best factor and the best bound."""
@@ -105,21 +100,21 @@ class BoundSearch:
                 if options.deadline.over:
                     status = "time limit"
                     break
-                if ascent.value > risen[0] + self.rise * allowed():
+                if ascent.value > risen[0] + _RISE * allowed():
                     risen = (ascent.value, iterations)
                 # With too few columns, the landscape has saddles that are nearly flat.
-                wandering = columns < usual and escapes == 0 and iterations - risen[1] >= self.patience
-                stationary = not moving or wandering or ascent.gradient < self.stationary * tol
+                wandering = columns < usual and escapes == 0 and iterations - risen[1] >= _PATIENCE
+                stationary = not moving or wandering or ascent.gradient < _STATIONARY * tol
                 budget = allowed() - (best[0] - ascent.value)
                 excess = ascent.gradient * float(ascent.weights.sum())
-                worked = ascent.multiplications - proof_work >= self.work * certifier.work
-                if stationary or excess < self.likely * budget or (worked and excess < self.possible * budget):
+                worked = ascent.multiplications - proof_work >= 0.5 * certifier.work
+                if stationary or excess < _LIKELY * budget or (worked and excess < _POSSIBLE * budget):
                     if budget > 0.0 and certifier.prove_within(ascent.z, ascent.weights, budget, excess):
                         status = "optimal"
                         break
                     proof_work = ascent.multiplications
                 if stationary:
-                    if escapes == self.escapes:
+                    if escapes == _ESCAPES:
                         break
                     escapes += 1
                     ascent.enlarge(safe, options.random)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp, rel_entr, softmax, xlogy
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, UNIT
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
-from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, entropies, secant_slope, shrinkage
+from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
 

@@ -16,8 +16,7 @@ from qsdp.losses._piecewise import PiecewiseQuadratic
 
 __all__ = ["DataFit"]
 
-#: Allowed error, in units of the roundoff, of the terms of a dual value, which are no larger than a few values at zero.
-#: The stand-alone checker of certificates allows for the same, because it must reproduce every bound.
+#: Allowed error of the terms of a dual value, in units of the roundoff; the stand-alone checker allows the same.
 _TERMS = 64
 
 

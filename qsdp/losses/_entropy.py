@@ -9,10 +9,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import LEAST_CURVATURE
 
-__all__ = ["LOGARITHM_ROUNDINGS", "UNIT", "both_entropies", "entropies", "logarithm", "secant_slope", "shrinkage"]
-
-#: Unit roundoff of double precision.
-UNIT = 2.0**-53
+__all__ = ["LOGARITHM_ROUNDINGS", "both_entropies", "entropies", "logarithm", "secant_slope", "shrinkage"]
 
 #: Bound on the relative error of `logarithm` and of an entropy, in units of the roundoff; see `logarithm`.
 LOGARITHM_ROUNDINGS = 160

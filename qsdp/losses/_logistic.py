@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, rel_entr, wrightomega, xlog1py, xlogy
 
+from qsdp._utils.numeric import UNIT
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
-from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, UNIT, both_entropies, secant_slope, shrinkage
+from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, both_entropies, secant_slope, shrinkage
 
 __all__ = ["Logistic"]
 

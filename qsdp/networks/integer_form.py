@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summarized, Summary, format_bits
 from qsdp._utils.validation import FloatArray, IntArray, ReadOnlyArrays, check_matrix, read_only
@@ -18,16 +19,13 @@ from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, fold, parameter_of, unfold
 from qsdp.networks.quadratic_form import QuadraticForm
-from qsdp.networks.storage import write_archive
+from qsdp.networks.storage import MOST_INPUTS, write_archive
 from qsdp.networks.weights import FLOAT_BITS, check_count, check_fields, stored_activation
 from qsdp.problem import quadratic_map
 
 __all__ = ["KIND", "IntegerForm", "integer_form_from_archive"]
 
 KIND = "integer-form"
-
-#: Largest magnitude of an integer that is always exact as a float, and largest side of a matrix read from a file.
-_LARGEST, _MOST_INPUTS = 2**53, 2**15
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +134,7 @@ def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDAr
         raise StorageError(f"arrays {sorted(arrays)} are not those of an integer form")
     activation, vector = stored_activation(header), header["vector"]
     D = check_count(header, "n_inputs") + (activation is not None and activation.lifted)
-    if D > _MOST_INPUTS:
+    if D > MOST_INPUTS:
         raise StorageError(f"n_inputs {header['n_inputs']} is more than a file may have")
     scales, integers, codes = arrays["scales"], arrays["integers"], arrays["codes"]
     if scales.dtype != np.float64 or scales.ndim != 1 or not len(scales) or not np.all(np.isfinite(scales)):
@@ -209,14 +207,14 @@ def _coded(matrices: IntArray) -> dict[str, npt.NDArray[np.uint8]]:
 
 def _decoded(reader: BitReader, D: int, parity: int, parameter: int) -> IntArray:
     """Return the matrix of side D whose code comes next."""
-    if parity > 2 or parameter > _LARGEST.bit_length():
+    if parity > 2 or parameter > LARGEST_INTEGER.bit_length():
         raise StorageError(f"{parity} and {parameter} are not the parity and the parameter of a code")
     entries = unfold(reader.read(D * (D + 1) // 2, parameter))
     if parity < 2:
         entries *= 2
         entries[:D] += parity
         entries[D:] += _last_bits(entries[:D])
-    if np.abs(entries).max() > _LARGEST:
+    if np.abs(entries).max() > LARGEST_INTEGER:
         raise StorageError("its integers are too large to be exact floating-point numbers")
     matrix = np.zeros((D, D), dtype=np.int64)
     matrix[np.triu_indices(D, 1)] = entries[D:]

@@ -23,6 +23,7 @@ from qsdp.exceptions import StorageError
 
 __all__ = [
     "MODEL_KIND",
+    "MOST_INPUTS",
     "bits_of_integers",
     "pack_levels",
     "pack_numbers",
@@ -37,6 +38,9 @@ _ENTRY = "qsdp"
 
 #: Kind of the files of tabular models, whose header and arrays include the network's.
 MODEL_KIND = "tabular-model"
+
+#: Maximum number of inputs of a file.
+MOST_INPUTS = 2**15
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -17,8 +17,7 @@ from qsdp.pricing.sign_vectors import signs_of, tail_order
 
 __all__ = ["BilinearTree"]
 
-#: Number of coordinates up to which enumeration is faster than any bound. With 18 and 26, proofs of 22 to 36 inputs
-#: take 1.0 and 1.2 times as long.
+#: Number of coordinates up to which enumeration is faster than any bound; from 18 to 26 it hardly matters.
 _SMALL = 22
 
 #: Cost of screening and evaluating one column of one vector, in the units of the cost of a node.

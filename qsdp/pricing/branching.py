@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import BoundTree, Leaf, SignArray
@@ -19,9 +20,6 @@ from qsdp.pricing.scaling import Scaled
 from qsdp.pricing.shifts import homogenized, shift_bound, tighten
 
 __all__ = ["Node", "TreeSearch"]
-
-#: Relative distance at which a bound counts as reaching the best value: rounding, not looseness.
-_TOUCH = 1e-9
 
 #: Number of floats in the shifts of open nodes (80 MB) above which the search dives instead of branching best-first.
 _OPEN_FLOATS = 10**7
@@ -229,4 +227,4 @@ class TreeSearch(ABC):
         heapq.heappush(self.open, (-node.bound, next(ticket), node))
 
     def _is_closed(self, bound: float) -> bool:
-        return bound <= self.pool.target + _TOUCH * self.pool.best
+        return bound <= self.pool.target + ROUNDING * self.pool.best

@@ -20,15 +20,13 @@ ShortArray = npt.NDArray[np.int16]
 #: Numbers of coordinates in the first table and in each later table.
 _FIRST, _STEP = 11, 5
 
-#: Largest number of remaining coordinates whose two halves screen partial vectors. With 10 and with 18, proofs of 22 to
-#: 36 inputs take as long.
+#: Largest number of remaining coordinates whose two halves screen partial vectors; from 10 to 18 it does not matter.
 _SPLIT = 14
 
-#: Numbers of partial vectors (inner axis) and completions (outer axis) in a block: the fastest measured, 128 KiB each.
+#: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 128 KiB each.
 _WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
 
-#: Share of decided coordinates below which the maximum over the tail is too large to screen anything, and relative
-#: slack allowed in the maxima over tails, which makes them quick to find.
+#: Share of decided coordinates from which maxima over tails screen, and relative slack that makes them cheap.
 _SCREENED, _TAIL_SLACK = 0.45, 0.01
 
 

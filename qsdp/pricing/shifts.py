@@ -27,8 +27,7 @@ __all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
 #: Tolerance of the shift of a root.
 _ROOT = 1e-4
 
-#: Maximum number of Newton steps of a shift, and smallest weight of their barrier, relative to the bound and per
-#: coordinate; the bound loses that share.
+#: Maximum number of Newton steps of a shift, and share of the bound per coordinate that their barrier costs.
 _STEPS, _BARRIER = 8, 1e-11
 
 

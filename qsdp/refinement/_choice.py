@@ -16,9 +16,7 @@ from qsdp.refinement._samples import Samples
 
 __all__ = ["descent_data", "descent_of", "suits_statistics"]
 
-#: Moments are cheaper up to this size, and up to this multiple of the number of rows for its cube. 832 neurons of 33
-#: entries on 16000 rows (2.2) take 30 s instead of 50, and 128 of 19 on 676 rows (10) 1.2 s instead of 0.5. Their
-#: objectives are 3 and 5 % lower, since pairs of weights of different neurons move.
+#: Moments are used up to this size, and up to this multiple of the number of rows for its cube; speed against quality.
 _LARGEST, _MULTIPLE = 64, 4.0
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import check_solvable, solve_restricted
 from qsdp.exceptions import InvalidInputError
@@ -23,9 +24,6 @@ __all__ = ["MOST_COMBINATIONS", "MOST_SOLVES", "enumerate_best"]
 
 #: Most sets of neurons whose second layers are solved together, and most that are solved one by one.
 MOST_COMBINATIONS, MOST_SOLVES = 200_000, 5_000
-
-#: Floats of an array of predictions of many networks.
-_CHUNK_FLOATS = 2**20
 
 #: Halvings of the bracket of a magnitude, which determine it to the last bit.
 _HALVINGS = 60
@@ -196,6 +194,6 @@ def _padded(
 
 def _chunks(sets: Iterator[tuple[int, ...]], m: int, floats: int) -> Iterator[npt.NDArray[np.intp]]:
     """Yield sets of m numbers as arrays (B, m), B such that B * m * floats is bounded."""
-    size = max(1, _CHUNK_FLOATS // (m * floats))
+    size = max(1, WORK_FLOATS // (m * floats))
     while some := list(itertools.islice(sets, size)):
         yield np.array(some, dtype=np.intp)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
@@ -13,18 +14,13 @@ from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
 
-#: Largest batch of neurons: the curvature of their sides is one matrix. A sweep over 20000 neurons of ten entries takes
-#: 1.8 s, with batches of 64 neurons 5.2 s, of 16 neurons 2.2 s.
+#: Largest batch of neurons, whose curvature is one matrix; half or twice costs time.
 _LARGEST_BATCH = 32
 
 #: Number of weights of a batch that are tried in pairs.
 _PAIRED = 128
 
-#: Relative difference up to which falls count as equal, such as those of equal neurons.
-_SAME = 1e-9
-
-#: A fall below this share of a second derivative plus a gradient is rounding error of their difference. If it counted,
-#: a pair of moves and its reverse could alternate forever when the loss is almost zero.
+#: A fall below this share of a second derivative plus a gradient is rounding: moves could alternate forever.
 _CANCELLED = 1e-13
 
 
@@ -153,7 +149,7 @@ def moves(
 def _first_of_best(falls: FloatArray, tolerance: float) -> int:
     """Return the first place of the largest fall, where falls that differ only by rounding count as equal."""
     top = float(falls.max())
-    return int(np.argmax(falls >= top - max(tolerance, _SAME * abs(top))))
+    return int(np.argmax(falls >= top - max(tolerance, ROUNDING * abs(top))))
 
 
 def _best_pair(

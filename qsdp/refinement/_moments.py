@@ -10,6 +10,7 @@ import numpy as np
 
 from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.fourth_moments import pair_places
@@ -19,9 +20,6 @@ from qsdp.refinement._descent import DescentData
 from qsdp.refinement._samples import Samples
 
 __all__ = ["Moments"]
-
-#: Floats of one temporary array: 32 MiB.
-_FLOATS = 2**22
 
 
 @dataclass(eq=False, repr=False)
@@ -65,7 +63,7 @@ class Moments(DescentData):
 
     def sides_at_once(self, most: int) -> int:
         """Return how many sides (at most `most`) `curvature` can take with temporary arrays of moderate size."""
-        return max(1, min(most, _FLOATS // self.size**3, int(_FLOATS**0.5) // self.size))
+        return max(1, min(most, LARGE_FLOATS // self.size**3, int(LARGE_FLOATS**0.5) // self.size))
 
     def curvature(self, others: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i w_i (\mathcal{X}_i v_j) (\mathcal{X}_i v_l)^T` for all pairs of rows v of `others`.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
@@ -26,16 +27,10 @@ from qsdp.refinement._samples import Images, Samples
 
 __all__ = ["SampleDescent"]
 
-#: Largest batch of neurons, and divisor of the network's size for the batch: neurons of a batch share one gradient, so
-#: small networks get small batches. 100 neurons on 12000 images of 101 inputs take a third longer with 16. On four data
-#: sets a quarter or a sixteenth of the network moves objectives by up to 1.6 % either way, in 5 to 15 % more time.
+#: Largest batch of neurons, which share one gradient, and divisor of the network's size; half or twice costs time.
 _LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
-#: Floats of one array (neurons by samples) of a batch: 32 MiB. About ten such arrays are held at a time.
-_BATCH_FLOATS = 2**22
-
-#: Largest share of the entries of a side that are moved at once. With 0.05 and 0.3, objectives on 12000 images change
-#: by less than 1 % either way, in the same time.
+#: Largest share of the entries of a side that are moved at once; from 0.05 to 0.3 it does not matter.
 _SHARE_OF_SIDE = 0.125
 
 
@@ -73,7 +68,7 @@ class SampleDescent(CoordinateDescent):
         """Number of neurons that are moved together with one gradient."""
         # On large data a model selects compatible moves of a batch, and small batches would leave the processor idle.
         share = 2 if self.samples.large else _SHARE_OF_NETWORK
-        return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, _BATCH_FLOATS // len(self.f)))
+        return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, LARGE_FLOATS // len(self.f)))
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
@@ -217,7 +212,7 @@ class SampleDescent(CoordinateDescent):
         """Return the fall of the loss of one output for each of the moves of one side."""
         falls = np.empty(len(entries))
         before = self.fit.values(self.f)
-        chunk = max(1, _BATCH_FLOATS // len(self.f))
+        chunk = max(1, LARGE_FLOATS // len(self.f))
         for start in range(0, len(entries), chunk):
             if self.deadline.over:
                 return np.zeros(len(entries))

@@ -21,13 +21,10 @@ from qsdp.relaxation.products import Products
 
 __all__ = ["Images", "Samples"]
 
-#: Beyond this many entries of the data, products are in single precision: 832 neurons of 65 entries on 16000 rows take
-#: half the time and become the same network; 128 neurons of 286 entries on 3680 rows take six tenths of the time.
+#: Entries of the data beyond which products are in single precision, which halves the time.
 _SINGLE_FROM = 2**17
 
-#: Bound on the target and the gradient of the loss at zero of every output, and on their reciprocals; and bound on the
-#: largest sum of magnitudes of a row, as a multiple of the median. Single precision must represent squares of second
-#: layers (about as large as targets over images of typical rows) and their products with images and curvatures.
+#: Limits for single precision: of targets and gradients and their reciprocals, and of row sums over their median.
 _MODERATE, _OUTLYING = 2.0**20, 2.0**10
 
 

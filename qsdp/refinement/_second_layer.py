@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.losses import DataFit
@@ -13,8 +14,7 @@ from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_cur
 
 __all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
 
-#: Factor of a magnitude if zero is best: a network that predicts zero could not recover, and an output of magnitude
-#: zero is indistinguishable from one without neurons. The second is for the end, where it must not cost anything.
+#: Factor of a magnitude if zero is best, since zero is a trap for polishing; the second at the end, to cost nothing.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 
 #: Predictions below this share of the largest possible ones for neurons of this weight are rounding errors.
@@ -23,20 +23,17 @@ _CANCELLED = 1e-15
 #: Most doublings of a step, for losses that fall forever.
 DOUBLINGS = 40
 
-#: Rounds of sign alternation for a neuron without weight, and shortenings of a second-layer step. With 3 or 30 rounds,
-#: 2 or 10 shortenings, the networks of seven problems are the same.
+#: Rounds of sign alternation for a neuron without weight, and shortenings of a step; a third or thrice is as good.
 _ROUNDS, _SHORTENINGS = 10, 4
 
-#: Factor of the curvatures of single weights in the model of a batch. Without it, the model would promise too much if
-#: neurons are nearly dependent, or if the curvature of one output depends on the others.
+#: Factor of the curvatures of single weights in the model of a batch, as neurons may be nearly dependent.
 _STIFFER = 1.05
 
 #: Penalty for beta near zero, which keeps weights bounded, as a share of the least value that makes zero optimal.
 LEAST_PENALTY = 1e-7
 
-#: Most entries of the columns of a convex problem, most multiplications per iteration, and share of the objective
-#: that must be gained to justify another sweep.
-_MOST_ENTRIES, _MOST_WORK, _GAIN = 2**22, 2e9, 1e-9
+#: Most entries of a convex problem, and multiplications per iteration.
+_MOST_ENTRIES, _MOST_WORK = 2**22, 2e9
 
 
 def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty: float) -> float:
@@ -213,7 +210,7 @@ def resolve(descent: CoordinateDescent) -> bool:
     f = images @ alpha
     value = fit.value(f)
     objective = value + descent.penalty * float(np.abs(alpha).sum())
-    if not descent.objective - objective > _GAIN * abs(descent.objective):
+    if not descent.objective - objective > ROUNDING * abs(descent.objective):
         return False
     descent.alpha = alpha
     descent.accept(f, value)

@@ -11,6 +11,7 @@ import numpy as np
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.gap import Gap
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, gap_rows
@@ -23,6 +24,7 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.certificates import check_fits, check_relaxation
+from qsdp.column_generation.train import RELAXATION_SHARE
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
@@ -42,16 +44,11 @@ __all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
 
 METHODS = ("polish", "enumerate")
 
-#: Share of the time limit for solving a relaxation that is not given.
-_RELAXATION_SHARE = 0.25
-
-#: Sweeps from one start; least number, and total neurons, of the polished starts whose neurons are exchanged. On four
-#: problems a third of the neurons leaves up to 1.2 % more objective; thrice takes 1.45 times as long for no gain.
+#: Sweeps from one start; least number, and total neurons, of starts whose neurons are exchanged (a third costs 1 %).
 _SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
 
-#: Total number of neurons of the networks kicked per restart (a third or thrice gives the same to 0.3 %), and share of
-#: the objective that a kick must gain before neurons are exchanged again.
-_NEURONS_KICKED, _GAIN = 12, 1e-9
+#: Total neurons of networks kicked per restart; a third or thrice is as good.
+_NEURONS_KICKED = 12
 
 
 @dataclass(frozen=True)
@@ -193,7 +190,7 @@ def train_fixed_width(
                 network = _enumerated(problem, m, shared)
             relaxation = relaxation or solve_relaxation(problem, time_limit=deadline.time_limit, verbose=verbose)
             return FixedWidthResult(network, problem.objective(network), relaxation.lower_bound, (), optimal=True)
-        limit = deadline.fraction(_RELAXATION_SHARE).time_limit
+        limit = deadline.fraction(RELAXATION_SHARE).time_limit
         relaxation = relaxation or solve_relaxation(problem, time_limit=limit, verbose=verbose)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
@@ -251,7 +248,7 @@ class _FixedWidthSearch:
                     break
                 run = self._descent(perturbed(best.network, self.rng) if number % 2 else self._random())
                 _sweep(run)
-                if run.objective < best.objective * (1.0 - _GAIN):
+                if run.objective < best.objective * (1.0 - ROUNDING):
                     self._exchange_all(run)
                     best.offer(run.network())
                 report(total - kicks + number + 1)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_real, check_verbose
@@ -32,16 +33,14 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Neurons of an output added to the restricted problem at a time. For 1500 neurons on six problems (vehicle, heart,
-#: letter; squared and logistic loss), 30, 100 and 300 take 1.1, 1.5 and 3.6 times as long.
+#: Neurons of an output added to the restricted problem at a time; with 30 or 100, it takes 1.1 or 1.5 times as long.
 _BATCH = 50
 
 #: For the squared loss and large data, up to this many neurons enter at once if there are twice as many samples.
 _MOST_COMPRESSED = 4000
 
-#: Accuracy of the final weights, and share of the largest weight below which weights are leftovers of the barrier. A
-#: tenth and 1000 times the first, a hundredth and 100 times the second change nothing on those problems.
-_ACCURATE, _NEGLIGIBLE = 1e-12, 1e-9
+#: Accuracy of the final weights; a tenth or a thousand times gives the same.
+_ACCURATE = 1e-12
 
 
 def refit(
@@ -190,7 +189,7 @@ def _compressed(
         fit = DataFit(problem.loss, target)
         found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
         signed = found[:m] - found[m:]
-        used = np.flatnonzero(np.abs(signed) > _NEGLIGIBLE * np.abs(signed).max())
+        used = np.flatnonzero(np.abs(signed) > ROUNDING * np.abs(signed).max())
         signs = np.where(signed[used] < 0.0, -1, 1)
         penalties = np.full(len(used), penalty)
         kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties, deadline)

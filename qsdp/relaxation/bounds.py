@@ -36,8 +36,7 @@ __all__ = [
 #: Floors added to the weights z, relative to their mean; each loosens the bound by that share at most.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
-#: Number of multiples of a dual vector that are tried, and share of the dual radius by which a multiple may exceed it:
-#: a tenth of the allowance in a check of the bound.
+#: Multiples of a dual vector that are tried, and excess over the dual radius: a tenth of a check's allowance.
 _ATTEMPTS, _ROUNDED = 6, 1e-10
 
 

@@ -17,13 +17,12 @@ from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "Limits", "Progress", "WeightSearch", "dominating", "zero_solution"]
+__all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "Limits", "Progress", "dominating", "zero_solution"]
 
 #: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
 COARSE = 1e-3
 
-#: Exceptions that end an iterative method, which keeps its best pair, and the status of each. Matrices are singular, or
-#: have no eigenvalues, if rounding dominates or numbers are at the limits of their range.
+#: Exceptions that end an iterative method, with statuses; rounding or overflow make matrices singular.
 STOPS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "interrupted",
     TimeOver: "time limit",
@@ -33,9 +32,11 @@ STOPS: dict[type[BaseException], str] = {
 #: Statuses that end a whole solve: no other output, and no other method, is tried.
 FINAL = ("stopped by the callback", "interrupted")
 
-#: Floor added to the weights z, relative to their mean: this share of the gap, within limits. It loosens the bound by
-#: at most as much. Weights whose small entries are noise come with large gaps.
+#: Floor added to the weights z, relative to their mean: this share of the gap, within limits; the bound loses as much.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
+
+#: Largest side of matrices for which weights are searched, and smallest share of the gap that a search must promise.
+_LARGEST_SEARCHED, _WORTH = 400, 0.2
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,18 +76,6 @@ class Limits:
     callback: Callable[[Progress], object] | None = None
 
 
-@dataclass(frozen=True)
-class WeightSearch:
-    """Rule by which an incumbent solves for the weights of a dual vector, for methods whose own weights are rough."""
-
-    #: Number of dual vectors offered between two searches.
-    distance: int = 10
-    #: Largest side of matrices for which weights are searched.
-    largest: int = 400
-    #: Smallest share of the gap that a search must promise.
-    worth: float = 0.2
-
-
 def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the zero point, which is feasible, for a method that ends before its first candidate."""
     shape = (instance.n_blocks, instance.size, instance.size)
@@ -98,13 +87,14 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 class Incumbent:
     """Best feasible point and best bound of all candidates, each evaluated from the data.
 
-    The attribute `deadline` is the deadline of the limits.
+    Every `distance`-th dual vector is given the best weights, for methods whose own weights are rough. The attribute
+    `deadline` is the deadline of the limits.
     """
 
-    def __init__(self, evaluation: Evaluation, limits: Limits, search: WeightSearch | None = None) -> None:
+    def __init__(self, evaluation: Evaluation, limits: Limits, distance: int | None = None) -> None:
         self._evaluation, self._limits, self.deadline = evaluation, limits, limits.deadline
         self._instance = instance = evaluation.instance
-        self._search = search if search is not None and instance.size <= search.largest else None
+        self._distance = distance if instance.size <= _LARGEST_SEARCHED else None
         self._start = time.perf_counter()
         shape = (instance.n_blocks, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
@@ -151,8 +141,8 @@ class Incumbent:
         weights[sums[:, 0] == 0.0] = 1.0
         self._take_dual(candidate, M, ray, weights)
         self._offers += 1
-        if self._search is not None and self._offers % self._search.distance == 0:
-            self._search_weights(candidate, M, ray, self._search.worth)
+        if self._distance is not None and self._offers % self._distance == 0:
+            self._search_weights(candidate, M, ray)
 
     def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
         taus = dominating(M, weights) * weights.sum(axis=1)
@@ -168,14 +158,14 @@ class Incumbent:
             self._gaps, self.bounds[part], self.z[blocks] = None, max(values[part], self.bounds[part]), weights[blocks]
             self._duals[part] = candidate
 
-    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray, worth: float) -> None:
+    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
         """Solve for the weights if the dual vector promises more than the weights at hand prove.
 
         Where the optimal z vanishes, the z of an iterate is noise, and scaling it proves little.
         """
         promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
         gaps = self.objectives - self.bounds
-        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + worth * gaps)
+        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + _WORTH * gaps)
         if not np.any(open_parts):
             return
         weights = np.array(self.z)

@@ -12,9 +12,6 @@ __all__ = ["check_memory", "least_memory"]
 #: Smallest number of matrices that this package's own methods hold per output: points, dual weights, directions.
 _MATRICES = 8
 
-#: Matrices of side 2N + 1 that the certificate of an output holds at once: bordered, shifted, scaled, decomposed.
-_BORDERED = 4
-
 #: Bytes of a float, and of an entry of a sparse matrix with its index.
 _FLOAT, _ENTRY = 8, 12
 
@@ -31,7 +28,8 @@ def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = F
     # A problem from statistics has fewer rows than samples.
     n, N, C = len(problem.y), problem.size, problem.n_outputs
     if own:
-        matrices = max(_MATRICES * C * N * N, _BORDERED * (2 * N + 1) ** 2 if proven else 0)
+        # Certifying holds matrices of side 2N + 1 at once: bordered, shifted, scaled, decomposed.
+        matrices = max(_MATRICES * C * N * N, 4 * (2 * N + 1) ** 2 if proven else 0)
         return _FLOAT * (n * N + matrices)
     return _ENTRY * min(n, N * (N + 1) // 2) * N * N
 

@@ -44,8 +44,7 @@ FRACTION = 1e-3
 #: Largest number of betas in a path; a larger grid is a mistake.
 _MOST_BETAS = 100_000
 
-#: Largest ratio of two betas for which a solve starts from the other's solution. Beyond it, such a start was measured
-#: to take as many iterations as a cold start, or a few more.
+#: Largest ratio of two betas for which a solve starts from the other's solution; beyond, a cold start is as good.
 _NEAR = 4.0
 
 #: Statuses of this package's solvers that end the path.

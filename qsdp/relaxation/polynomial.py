@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.gap import Gap
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
@@ -20,7 +20,6 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem, check_problem, quadratic_map
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
-from qsdp.relaxation.solution import ZERO_GAP
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -157,7 +156,7 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
     instance, units = _instance(problem).normalised()
     binary = _binary(problem)
     program = _build(instance, binary)
-    if _bound(instance, binary, [instance.zero_dual], [])[0] >= (1.0 - ZERO_GAP) * instance.fit.value_at_zero:
+    if _bound(instance, binary, [instance.zero_dual], [])[0] >= (1.0 - ROUNDING) * instance.fit.value_at_zero:
         solver, status = "none", "not needed"
     else:
         status = _run(program, solver, tol)

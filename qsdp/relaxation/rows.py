@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 
 __all__ = ["Cells", "DistinctRows"]
-
-#: Larger sums of integers are not exact in floats.
-_LARGEST = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ class Cells:
         distinct, cell = np.unique(keys, axis=0, return_inverse=True)
         cell = cell.ravel()
         numbers = problem.sample_weight if problem.repetitions is None else problem.repetitions
-        if numbers is None or not np.all(numbers == np.rint(numbers)) or numbers.sum() >= _LARGEST:
+        if numbers is None or not np.all(numbers == np.rint(numbers)) or numbers.sum() >= LARGEST_INTEGER:
             numbers = np.ones(problem.n_samples)
         counts = np.bincount(cell, numbers).astype(np.int64)
         divisor = np.gcd.reduce(counts)

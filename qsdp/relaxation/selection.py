@@ -20,13 +20,13 @@ from qsdp.relaxation.solve import solve_with
 
 __all__ = ["MOST_SAMPLES", "BetaChoice", "beta_choice", "choose_beta"]
 
-#: Shares of `beta_max`, from large to small. On fourteen data sets, the best for held-out samples was an inner one.
+#: Shares of `beta_max`, from large to small.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
-#: Share that the search starts with, in the middle of the best shares on those data sets.
+#: Share that the search starts with.
 START = 0.02
 
-#: Share if no time is left to choose: the best fixed share on average over those data sets.
+#: Share if no time is left to choose.
 FALLBACK = 0.01
 
 #: Relative gap of the solves; the held-out losses of neighbouring shares differ by more.
@@ -38,13 +38,8 @@ _FOLDS, _MANY = 4, 1000
 #: Largest number of distinct samples used: with thousands, the choice does not depend on a few.
 MOST_SAMPLES = 5000
 
-#: Number of folds after which a share is given up if its loss is worse by this fraction. On eleven data sets with four
-#: encodings each, the held-out loss fell and rose once along the shares, and this rule cost at most 1.5 % of it.
-_LEAST_FOLDS, _WORSE = 2, 0.05
-
-#: To be chosen, a share below the one with the smallest loss must misclassify fewer rows by this many standard errors:
-#: by Breiman's rule, the simplest of the models within one standard error is taken.
-_CLEARLY = 1.0
+#: After two folds, a share is given up if its loss is worse by this fraction.
+_WORSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,7 @@ class _ShareSearch:
             if self.deadline.over:
                 return
             done = len(losses)
-            if best and _LEAST_FOLDS <= done < len(self.folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
+            if best and 2 <= done < len(self.folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
                 break
         self.losses[share] = sum(losses) if len(losses) == len(self.folds) else np.inf
 
@@ -168,8 +163,9 @@ class _ShareSearch:
                 break
             best = smaller
         gains, rows = self._gains(share, best), np.concatenate([fold.held_out_rows for fold in self.folds])
+        # A smaller share must gain more than a standard error (Breiman's rule), or the simpler model is taken.
         # The gain of a sample is the total gain of its rows, each of which is a draw of its own.
-        return best if gains.sum() > _CLEARLY * np.sqrt((np.square(gains) / rows).sum()) else share
+        return best if gains.sum() > np.sqrt((np.square(gains) / rows).sum()) else share
 
     def _gains(self, share: float, other: float) -> FloatArray:
         """Return the weights of rows misclassified at one share minus the weights of rows misclassified at another."""

@@ -11,8 +11,7 @@ from qsdp.relaxation.solution import Relaxation
 
 __all__ = ["LARGE_SCALE_RATIO", "falls_short", "ratio_of_scales", "warn_of_gaps", "warn_of_shortfall"]
 
-#: Multiple of the tolerance up to which a gap needs no action. Twice or half as much makes no difference: gaps of
-#: solvers that end early are either within a few tolerances or far beyond.
+#: Multiple of the tolerance up to which a gap needs no action; half or twice makes no difference.
 _NEGLIGIBLE = 10.0
 
 #: Ratio of column deviations beyond which standardising is suggested.

@@ -17,10 +17,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 
-__all__ = ["ZERO_GAP", "Relaxation", "finish", "join_outputs"]
-
-#: Relative gap at which the zero point counts as proven optimal before any solve.
-ZERO_GAP = 1e-9
+__all__ = ["Relaxation", "finish", "join_outputs"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ from joblib import delayed
 
 from qsdp._utils.arrays import check_device
 from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
@@ -25,22 +26,17 @@ from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.shortfall import warn_of_shortfall
-from qsdp.relaxation.solution import ZERO_GAP, Relaxation, finish, join_outputs
+from qsdp.relaxation.solution import Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
-#: Factors on the tolerance in successive attempts: for solvers with an accuracy of their own, and for this package's
-#: solvers, which continue if rounding in the problem's own units lost what was certified.
+#: Factors on the tolerance in successive attempts: of other solvers, and of this package's, which continue.
 _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 
-#: A solve with fewer floating-point operations uses one thread: planted 2000 x 80 takes 0.8 s with one thread and 1.3 s
-#: with two.
+#: A solve with fewer floating-point operations uses one thread.
 _SMALL = 5e10
 
-#: Multiple of the tolerance beyond which "auto" tries a second solver, and its iterations. At a tolerance of 1e-6, the
-#: interior-point method stalls at gaps below 2e-5 on columns of size 1e-2 to 1e2, and above 2e-3 on some of 1e-4 to
-#: 1e4. Splitting reduces six such gaps from 0.77, 0.12, 0.81, 0.97, 0.96, 0.99 to 5e-7, 2e-6, 2e-5, 6e-4, 1e-5, 3e-4 in
-#: 0.5 to 3 s. With 1000 iterations, one of the six is below 1e-3; with 10000, none is better.
+#: Multiple of the tolerance beyond which "auto" tries splitting, and its iterations; three times as many are no better.
 _FAR, _ANOTHER_TRY = 100.0, 3000
 
 
@@ -313,7 +309,7 @@ def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
     if _some_neuron_pays(scaled.instance):
         return None
     zero = finish(scaled, RawSolution(status="not needed"), solver="none", tol=tol)
-    return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ZERO_GAP else None
+    return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ROUNDING else None
 
 
 def _some_neuron_pays(instance: Instance) -> bool:

@@ -22,19 +22,13 @@ from qsdp.relaxation.instance import LinearInstance
 
 __all__ = ["orthogonal_dual", "vanishes"]
 
-#: Corrections of a dual vector: the second removes the rounding of the first, the others the effect of projections.
-_CORRECTIONS = 4
-
 #: Distance from the ends of the conjugate's domain, relative to the largest multiplier, from which an entry may move.
 _INSIDE = 1e-8
 
-#: Pricing values of at most this multiple of the worst-case rounding of their matrix count as zero in floating point.
-_ROUNDINGS = 2.0
-
 
 def vanishes(uppers: FloatArray, roundings: FloatArray) -> bool:
-    """Return whether matrices with pricing values of at most `uppers` are zero up to the rounding of their sums."""
-    return bool(np.all(uppers <= _ROUNDINGS * roundings))
+    """Return whether matrices with pricing values of at most `uppers` are zero up to twice the rounding of sums."""
+    return bool(np.all(uppers <= 2.0 * roundings))
 
 
 def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | None:
@@ -63,7 +57,8 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     # Coupled outputs share their free rows.
     factors = [_Factor.of(features, mask, roots) for mask in (masks[:1] if instance.loss.coupled else masks)]
     factors *= len(masks) // len(factors)
-    for _ in range(_CORRECTIONS):
+    # The second correction removes the rounding of the first, the others what leaving the domain costs.
+    for _ in range(4):
         images = features.T @ nu.reshape(n, -1)
         corrections = [factor.preimage(image) for factor, image in zip(factors, images.T, strict=True)]
         nu = instance.fit.project(nu - np.stack(corrections, axis=1).reshape(nu.shape))

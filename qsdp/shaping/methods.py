@@ -22,9 +22,7 @@ __all__ = ["GAMMA", "SHAPINGS", "scaled_block", "smallest_diagonal"]
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
-#: Relative error of the adaptive constant, from below. At the largest constant, the replicas of a coordinate agree and
-#: no inner level occurs. With several replicas, giving up a hundredth of c keeps some inner levels and usually lowers
-#: the sampling variance, by up to a tenth.
+#: Relative error of the adaptive constant, from below; with replicas, the second one lowers the variance.
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
 

@@ -14,12 +14,10 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["CovarianceRoot", "halves", "root_of", "smallest_eigenvalue"]
 
-#: Largest side of a matrix whose symmetric root is taken: its eigenvectors take 40 ms. At side 2000, a triangular
-#: factor takes 0.06 s and eigenvectors take 1.3 s.
+#: Largest side of a matrix whose symmetric root is taken: beyond, triangular factors are much faster.
 _LARGEST_SYMMETRIC = 500
 
-#: Shift of the diagonal before a triangular factorisation, in units of the rounding of sums over a side. With a smaller
-#: shift, the factorisation of singular matrices fails.
+#: Shift of the diagonal of a factorisation, in units of rounding; with less, that of singular matrices fails.
 _SHIFT = 4.0
 
 #: Relative accuracy of a smallest eigenvalue by Lanczos' method, in which each digit costs a few more products.

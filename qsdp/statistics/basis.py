@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["Basis"]
+__all__ = ["REACH", "Basis"]
 
 #: Columns are not centred if the mean is at most this many deviations from zero: integers then stay integers.
 _CENTRED = 4.0
 
 #: Exponent of the power of two by which a column may exceed the scale that the first rows set.
-_REACH = 64
+REACH = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Basis:
     def reaching(self, columns: FloatArray) -> Basis:
         """Return a basis with the same centres in which products of further rows stay representable."""
         excess = _exponents(np.abs(columns - self.centre).max(axis=0)) - self.exponent
-        far = excess > _REACH
+        far = excess > REACH
         return Basis(self.centre, np.where(far, self.exponent + excess, self.exponent)) if np.any(far) else self
 
     def recentred(self, columns: FloatArray) -> Basis:

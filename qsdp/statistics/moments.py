@@ -10,12 +10,13 @@ from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS
+from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
 
-#: Number of rows whose products are summed before they enter the compensated sum, and its entries updated at once.
-_ROWS_AT_ONCE, _ENTRIES = 2**15, 2**18
+#: Number of rows whose products are summed before they enter the compensated sum.
+_ROWS_AT_ONCE = 2**15
 
 
 def n_monomials(d: int) -> int:
@@ -149,8 +150,8 @@ class PackedSums:
             return
         if self.low is None:
             self.low = np.zeros_like(self.high)
-        for start in range(0, len(added), _ENTRIES):
-            part = slice(start, start + _ENTRIES)
+        for start in range(0, len(added), CACHE_FLOATS):
+            part = slice(start, start + CACHE_FLOATS)
             a, b = self.high[part], added[part]
             total = a + b
             virtual = total - a

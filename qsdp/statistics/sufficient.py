@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.arrays import check_device
+from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
@@ -36,12 +37,8 @@ from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "load_or_create"]
 
-#: Floats in a chunk of monomials (8 MiB) and its minimum number of rows: each product reads and writes the triangle.
-_CHUNK_FLOATS, _MIN_ROWS = 2**20, 256
-
-#: Packed triangles in memory at once: the products of the last rows, the sum over all earlier rows and its rounding
-#: error. A device returns its products as a full matrix, which takes two more.
-_TRIANGLES, _FULL = 3, 2
+#: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
+_MIN_ROWS = 256
 
 
 class SufficientStatistics:
@@ -130,7 +127,8 @@ class SufficientStatistics:
     @staticmethod
     def memory(n_features: int, n_outputs: int = 1, device: str | None = None) -> int:
         """Return the bytes of main memory that statistics of this many columns and outputs take."""
-        triangles = _TRIANGLES if device is None else _TRIANGLES + _FULL
+        # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
+        triangles = 3 if device is None else 5
         return triangles * 8 * packed_size(n_monomials(n_features) + n_outputs)
 
     # -- rows -----------------------------------------------------------------------------------------------------
@@ -202,7 +200,7 @@ class SufficientStatistics:
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
-        library, step = self._sums.library, max(_MIN_ROWS, _CHUNK_FLOATS // self._sums.side)
+        library, step = self._sums.library, max(_MIN_ROWS, WORK_FLOATS // self._sums.side)
         parts = (slice(start, start + step) for start in range(0, len(table), step))
         for rows in parts if self.device is None else library.chunks(len(table), self._sums.side):
             chunk = self._basis.apply(table[rows])

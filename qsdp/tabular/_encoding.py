@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.stored import checked
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import LARGEST, FloatArray
 from qsdp.encoding import Encoding, EncodingRule, InputColumn
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.tabular._checks import ENCODER_CHECKS, MAX_VALUES
-from qsdp.tabular._reading import LARGEST, DataTable
+from qsdp.tabular._reading import DataTable
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.numeric import LARGEST_INTEGER
+from qsdp._utils.validation import LARGEST, FloatArray
 from qsdp.exceptions import InvalidInputError
 from qsdp.tabular._notation import ambiguous, plain_numbers
 
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 MAX_LISTED = 10
-#: Largest magnitude of a number, so that squares are representable.
-LARGEST = 1e100
-#: Floats below this represent integers exactly.
-_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,7 +138,7 @@ def _text(number: float) -> str | None:
     """Return a number of a numeric column as text; whole numbers are written as integers."""
     if math.isnan(number):
         return None
-    return str(int(number)) if number.is_integer() and abs(number) < _WHOLE else repr(number)
+    return str(int(number)) if number.is_integer() and abs(number) < LARGEST_INTEGER else repr(number)
 
 
 def _parsed(entries: list[str | None]) -> FloatArray | None:

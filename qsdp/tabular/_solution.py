@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.stored import checked
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.activations import PolynomialActivation, get_activation
@@ -23,9 +24,6 @@ from qsdp.tabular._checks import SOLUTION_CHECKS
 
 #: Largest violation of feasibility by rounding in a stored point, relative to its diagonal.
 _TOLERANCE = 1e-6
-
-#: Share by which a rescaled bound is reduced, to be safe against rounding.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,7 +143,7 @@ class Solution(ReadOnlyArrays):
         ratio, before = (levels - 1) / (self.levels - 1), self.n_inputs * (self.levels - 1) + self.lifted
         growth = max(1.0, ratio) ** 2 if self.lifted else ratio**2
         least = min(1.0, dimension / (before * growth))
-        return (1.0 - _ROUNDING) * max(share * self.lower_bound, least * self.best_bound)
+        return (1.0 - ROUNDING) * max(share * self.lower_bound, least * self.best_bound)
 
     def bound_with(self, problem: TrainingProblem) -> float:
         """Return a lower bound on the optimum of a `problem` with the same data and any number of levels.

@@ -151,7 +151,7 @@ def test_parquet_is_streamed_alike(data: Path) -> None:
 def test_other_losses_are_fitted_on_a_sample_and_certified_on_all(
     data: Path, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qsdp.cli._fit_streamed._SAMPLE", 150)
+    monkeypatch.setattr("qsdp.cli._fit_streamed.SAMPLE", 150)
     options = ["--target", "label", "--drop", "y", "--weights", "w", *STREAMED, "--loss", loss, "--refine", "none"]
     result = run("fit", data, *options)
     assert result.exit_code == 0, result.stderr
@@ -178,7 +178,7 @@ def test_rows_of_a_sample_count_by_their_own_weights(data: Path, monkeypatch: py
 
     trained = _fit_streamed.run_on_statistics
     monkeypatch.setattr(_fit_streamed, "run_on_statistics", run_on_statistics)
-    monkeypatch.setattr(_fit_streamed, "_SAMPLE", 70)
+    monkeypatch.setattr(_fit_streamed, "SAMPLE", 70)
     command = ["fit", data, "--target", "y", "--drop", "label", *STREAMED, "--refine", "none"]
     for column in (["--weights", "w"], ["--drop", "w"]):
         assert run(*command, *column, "--output", f"{column[0][2:]}.qsdp").exit_code == 0
@@ -201,7 +201,7 @@ def test_what_cannot_be_streamed(data: Path) -> None:
 
 
 def test_text_among_numbers_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.cli._fit_streamed._SAMPLE", 50)
+    monkeypatch.setattr("qsdp.cli._fit_streamed.SAMPLE", 50)
     data.write_text(text_of() + "1,oops,red,1,1,no\n")
     message = refused("fit", data, "--target", "y", "--drop", "label", *STREAMED)
     assert f"line {N_ROWS + 2}, column 'b': expected a number; got 'oops'" in message

@@ -1,7 +1,9 @@
 """Every example of the documentation's pages, run word for word, and what the how-to pages claim of their files."""
 
 import doctest
+import importlib
 import math
+import operator
 import re
 import shutil
 import sys
@@ -46,6 +48,20 @@ def howto(monkeypatch):
 def test_pages_are_found():
     names = {path.relative_to(DOCS).as_posix() for path in PAGES}
     assert {"index.md", "theory.md", "errata.md", "howto/add_a_loss.md", "howto/add_a_solver.md"} <= names
+
+
+def test_tuned_numbers_are_those_of_the_code():
+    package, named = "qsdp", 0
+    for line in (DOCS / "tuning.md").read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"\| Module(?: in `([\w.]+)`)? \|", line):
+            package = heading.group(1) or "qsdp"
+        elif row := re.match(r"\| `([\w.]+)` \| (.*?) \|", line):
+            module = importlib.import_module(f"{package}.{row.group(1)}")
+            for name, value in re.findall(r"`([\w.]+)(?: = ([^`]+))?`", row.group(2)):
+                number = operator.attrgetter(name)(module)
+                assert not value or number == eval(value, {}), line
+                named += 1
+    assert named > 50
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())

@@ -275,7 +275,7 @@ def test_interrupt_returns_what_was_gained():
 
 
 def test_memory_is_bounded_by_the_width_of_a_batch(monkeypatch):
-    monkeypatch.setattr("qsdp.refinement._sample_descent._BATCH_FLOATS", 2**16)
+    monkeypatch.setattr("qsdp.refinement._sample_descent.LARGE_FLOATS", 2**16)
     problem = random_problem(1, 10, 1000)
     network = random_network(problem, 2000, 0)
     tracemalloc.start()
@@ -404,7 +404,7 @@ def test_threads_do_not_change_the_network(n_jobs):
 @pytest.mark.parametrize(("loss", "free"), [("squared", False), ("cross_entropy", True)])
 def test_memory_on_large_data(loss, free, monkeypatch):
     monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
-    monkeypatch.setattr("qsdp.refinement._sample_descent._BATCH_FLOATS", 2**16)
+    monkeypatch.setattr("qsdp.refinement._sample_descent.LARGE_FLOATS", 2**16)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(20_000, 100))
     classes = np.argmax(np.stack([X[:, 0] * X[:, 1], X[:, 2] * X[:, 3], X[:, 4] ** 2], axis=1), axis=1)
@@ -557,7 +557,7 @@ def test_sweeps_by_moments_know_their_loss():
 
 def test_batches_of_any_size_know_their_loss(monkeypatch):
     problem = tall_problem(2)
-    monkeypatch.setattr("qsdp.refinement._moments._FLOATS", 6**3 * 4)
+    monkeypatch.setattr("qsdp.refinement._moments.LARGE_FLOATS", 6**3 * 4)
     descent = MomentDescent(problem, random_network(problem, 10, 0), Moments.of(problem))
     assert [rows.stop - rows.start for rows in descent.batches()] == [4, 4, 4]
     descent.sweep(thorough=False)

@@ -15,7 +15,8 @@ import qsdp
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp.certificates import certificate_of, guarded
 from qsdp.certificates.proof import root_tree
-from qsdp.relaxation.cuts import CutRule, CuttingPlanes
+from qsdp.relaxation.cuts import CuttingPlanes
+from qsdp.relaxation.cuts import planes as planes_module
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
@@ -123,11 +124,13 @@ def test_no_bound_exceeds_the_optimum_over_all_neurons(seed: int, loss: str, lev
         assert best.value <= optimum.upper * (1.0 + 1e-9) + 1e-12
 
 
-def test_a_rule_without_violated_cuts_leaves_the_relaxation() -> None:
+def test_without_violated_cuts_the_relaxation_remains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planes_module, "_VIOLATED", 1.0)
+    monkeypatch.setattr(planes_module, "_PLAIN", 1e-6)
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 12))
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.05)
-    planes = CuttingPlanes(Instance.of(problem), NEVER, rng, CutRule(violated=1.0, plain=1e-6))
+    planes = CuttingPlanes(Instance.of(problem), NEVER, rng)
     while not planes.exhausted:
         planes.improve(NEVER)
     assert planes.best is not None

@@ -256,7 +256,8 @@ def test_the_metric_waits_where_its_factorisation_is_expensive(monkeypatch, step
     soon = renewed[:2]
     iterations = 0
     renewed.clear()
-    expensive, _ = raw_solution(problem, 1e-6, name, rule=splitting.MetricRule(side=1e-3))
+    monkeypatch.setattr(splitting, "_SIDE", 1e-3)
+    expensive, _ = raw_solution(problem, 1e-6, name)
     assert cheap.status == expensive.status == "optimal"
     assert soon == [0, 5]
     assert renewed[:2] == [0, 10]

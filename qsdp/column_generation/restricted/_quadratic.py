@@ -15,9 +15,6 @@ from qsdp.losses import DataFit
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
 
-#: Number of refinements of a solution by Woodbury's identity, including the first solve.
-_REFINEMENTS = 4
-
 #: Number of samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
 _FEW_SAMPLES = 3000
 
@@ -123,8 +120,8 @@ def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Cal
 
     def solve(b: FloatArray) -> FloatArray:
         x = np.zeros_like(b)
-        # Small diagonals make the identity lose digits, which residuals restore.
-        for _ in range(_REFINEMENTS):
+        # Small diagonals make the identity lose digits, which residuals restore; the first solve counts, too.
+        for _ in range(4):
             r = b - F @ (D * (F.T @ x)) - diagonal * x
             x = x + r / diagonal - scaled @ inner(scaled.T @ r)
         return x

@@ -32,19 +32,13 @@ BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, 
 #: Operations of about a second; below, "auto" takes the interior-point method, whose iterations are predictable.
 _NEGLIGIBLE = 1e11
 
-#: Factor on the operations of a method whose iterations are hard to predict; there is none if samples outnumber matrix
-#: entries this many times. Operator splitting takes a hundred iterations on easy problems and thousands on nearly
-#: interpolated ones: 1125 on planted 8000 x 75 at beta = 1000, and more than 6800 at beta = 1. The interior-point
-#: method took 7 and 8.
+#: Factor on the operations of iterations hard to predict, unless samples outnumber matrix entries this many times.
 _UNCERTAINTY, _MANY = 16.0, 4
 
-#: The same factor for coarse solves: to 1e-2, 4800 thresholded wines and MNIST pooled to 14 x 14 take 65 to 130
-#: iterations, and planted 2000 x 40 takes 400 at a beta where it is nearly interpolated.
+#: The same factor for coarse solves.
 _COARSE_UNCERTAINTY = 1.5
 
-#: Operations from which a first try with low rank is worth it, its share of the chosen method's expected operations,
-#: and its share of a time limit. Interior-point steps run at five times the rate of its thin products. On images, it
-#: takes a tenth to a fortieth of the time of the others. On columns of noise, it uses up its share.
+#: Operations from which low rank is tried first, its share of the expected operations, and of a time limit.
 _FIRST_TRY, _FIRST_TRY_TIME = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}, 0.3
 
 

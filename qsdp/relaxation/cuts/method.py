@@ -15,6 +15,8 @@ from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.solvers.interior.cone import (
+    LEAST_CENTRING,
+    TO_BOUNDARY,
     LinAlgError,
     centred,
     inverse_means,
@@ -28,12 +30,7 @@ from qsdp.relaxation.solvers.interior.fits import Fit
 
 __all__ = ["CutState", "follow"]
 
-#: Share of the way to the boundary of the cone that a step goes, and smallest share of mu that the next one aims at, as
-#: in the interior-point method. Bounds after 2 s change by less than 0.1 % with 0.95 or 0.995, 1e-5 or 1e-2.
-_TO_BOUNDARY, _LEAST_CENTRING = 0.98, 1e-3
-
-#: Number of steps after which a path is abandoned (15 and 60 make no difference), and step length below which a step
-#: counts as none.
+#: Steps after which a path is abandoned (half or twice is as good), and length below which a step counts as none.
 _MOST_STEPS, _NO_STEP = 30, 1e-8
 
 
@@ -91,13 +88,13 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
     predicted = predicted_product(ahead.change, values, reach) + fit.products_after(reach)
     predicted = (predicted + float((g + reach * ahead.dg) @ (s + reach * ahead.ds))) / n_pairs
     away = mu + fit.distance() / n_pairs
-    centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
+    centre = away * min(1.0, max(LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
     aim = centred(values, centre, primal_step(ahead.change, values), ahead.change)
     error = fit.error(centre, corrected=True)
     best = direction(G @ aim @ transposed, error, (centre - ahead.dg * ahead.ds) / g - s)
     scaled = aim - best.change
-    within = largest_step((scaled, best.change), inverses, 1.0 / _TO_BOUNDARY)
-    step = _TO_BOUNDARY * min(within, best.reach(g, s), fit.reach())
+    within = largest_step((scaled, best.change), inverses, 1.0 / TO_BOUNDARY)
+    step = TO_BOUNDARY * min(within, best.reach(g, s), fit.reach())
     if not step > _NO_STEP:
         raise LinAlgError("no step")
     fit.keep()

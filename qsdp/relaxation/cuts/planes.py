@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.deadline import Deadline, TimeOver
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.cuts.method import CutState, follow
@@ -41,48 +41,37 @@ from qsdp.relaxation.solvers.interior.fits import as_rows, as_target, fit_of
 from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.relaxation.solvers.interior.solve import cold_start
 
-__all__ = ["CutBound", "CutRule", "CuttingPlanes"]
+__all__ = ["CutBound", "CuttingPlanes"]
 
 
-@dataclass(frozen=True)
-class CutRule:
-    """How rounds of cutting planes are solved, and which cuts are added, kept and dropped.
+# Half or twice each of the following numbers changes bounds after two seconds by less than 1 %.
 
-    With half or twice (a third or three times) each number, bounds of vehicle, ionosphere and credit-approval after two
-    seconds of CPU time differ by less than 0.1 %, except with 1200 new cuts (0.8 % lower) and slacks up to 0.3 (0.3 %
-    lower).
-    """
+#: Relative accuracy of the relaxation without cuts, and initial and smallest relative accuracy with cuts.
+_PLAIN, _ROUGH, _FINEST = 1e-3, 3e-3, 1e-5
 
-    #: Relative accuracy of the relaxation without cuts, and initial relative accuracy with cuts.
-    plain: float = 1e-3
-    rough: float = 3e-3
-    #: Factor on the latter after a round that raised the bound by no more than it, and its smallest value.
-    finer: float = 0.3
-    finest: float = 1e-5
-    #: Largest number of cuts per round and in total; their system takes a second.
-    new: int = 600
-    most: int = 3500
-    #: Largest side of a system: it takes 0.2 GB, and the Gram matrix and its factors take as much each.
-    largest: int = 5000
-    #: Violation from which a cut is added, and slack from which it is dropped, both relative to r.
-    violated: float = 0.01
-    slack: float = 0.1
-    #: If fewer than `few` triangles are violated, longer inequalities are added. They grow in `steps` steps from
-    #: `starts` vectors that are no longer than `longest`.
-    few: int = 200
-    steps: int = 6
-    starts: int = 1500
-    longest: int = 15
-    #: Share of the identity in a new start, and the smallest slack there, relative to r.
-    even: float = 0.2
-    least_slack: float = 0.02
+#: Factor on the accuracy after a round that raised the bound by no more than it.
+_FINER = 0.3
 
+#: Maximum number of cuts per round and in total; their system takes a second.
+_NEW, _MOST = 600, 3500
+
+#: Maximum side of a system: it takes 0.2 GB, and the Gram matrix and its factors take as much each.
+_LARGEST = 5000
+
+#: Violation from which a cut is added, and slack from which it is dropped, both relative to r.
+_VIOLATED, _SLACK = 0.01, 0.1
+
+#: Number of violated triangles below which longer inequalities are added.
+_FEW = 200
+
+#: Longer inequalities grow in so many steps from so many vectors, which are at most so long.
+_STEPS, _STARTS, _LONGEST = 6, 1500, 15
+
+#: Share of the identity in a new start, and the smallest slack there, relative to r.
+_EVEN, _LEAST_SLACK = 0.2, 0.02
 
 #: How often weights of new cuts are halved, to 2^-40 of the central ones; then the last point is on the boundary.
 _HALVINGS = 40
-
-#: A bound leaves out cuts whose weight is below this, relative to the sum of z.
-_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +107,6 @@ class CuttingPlanes:
         Deadline of the preparations.
     rng : numpy.random.Generator
         Generator for the vectors from which inequalities grow.
-    rule : CutRule
 
     Attributes
     ----------
@@ -127,26 +115,24 @@ class CuttingPlanes:
         Whether no further round will improve the bound.
     """
 
-    def __init__(
-        self, instance: Instance, deadline: Deadline, rng: np.random.Generator, rule: CutRule = CutRule()
-    ) -> None:
-        self._instance, self._rng, self._rule = instance, rng, rule
+    def __init__(self, instance: Instance, deadline: Deadline, rng: np.random.Generator) -> None:
+        self._instance, self._rng = instance, rng
         self._normal, self._units = instance.normalised()
         self.best: CutBound | None = None
         self.exhausted = False
         self._setup = FactorCache(self._normal, None, deadline).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
-        self._most = min(self._rule.most, self._rule.largest - self._coordinates.length - instance.size)
+        self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)
         self._state: CutState | None = None
-        self._tol = self._rule.rough
+        self._tol = _ROUGH
 
     @staticmethod
-    def supports(instance: Instance, rule: CutRule = CutRule()) -> bool:
+    def supports(instance: Instance) -> bool:
         """Return whether cutting planes can be used: for one output, beta > 0, a suitable loss and moderate size."""
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
-        small = length + rule.new + N <= rule.largest
+        small = length + _NEW + N <= _LARGEST
         return small and instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def improve(self, deadline: Deadline) -> None:
@@ -161,14 +147,14 @@ class CuttingPlanes:
             newton = CutNewton(self._coordinates, self._cuts)
             if not fresh:
                 self._restart(newton)
-            tol, before = self._rule.plain if fresh else self._tol, self.best.value if self.best else 0.0
+            tol, before = _PLAIN if fresh else self._tol, self.best.value if self.best else 0.0
             try:
                 goal = partial(self._share_of_value, tol)
                 follow(newton, self._fit, self._state, self._normal.dual_radius, goal, deadline)
             finally:
                 self._offer()
             if self.best is not None and self.best.value <= (1.0 + tol) * before:
-                self._tol = max(self._rule.finer * self._tol, self._rule.finest)
+                self._tol = max(_FINER * self._tol, _FINEST)
         except TimeOver:
             pass
         except LinAlgError:
@@ -198,18 +184,18 @@ class CuttingPlanes:
         """Drop slack inequalities and add violated ones; return how many."""
         state = self._state
         assert state is not None
-        kept = np.flatnonzero(state.slacks < self._rule.slack * state.r)
-        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: self._most - self._rule.new]])
+        kept = np.flatnonzero(state.slacks < _SLACK * state.r)
+        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: self._most - _NEW]])
         self._cuts, state.weights, state.slacks = self._cuts[kept], state.weights[kept], state.slacks[kept]
         V, Z = (state.Y[0] + state.Y[1]) / state.r, (state.Y[0] - state.Y[1]) / state.r
-        found = triangle_cuts(V, Z, self._rule.new, self._rule.violated)
-        if len(found) < self._rule.few:
+        found = triangle_cuts(V, Z, _NEW, _VIOLATED)
+        if len(found) < _FEW:
             more = longer_cuts(
                 np.block([[V, Z], [Z, V]]),
                 self._starts(),
-                self._rule.new,
-                self._rule.violated,
-                self._rule.steps,
+                _NEW,
+                _VIOLATED,
+                _STEPS,
                 self._rng,
             )
             found = found + more
@@ -220,19 +206,19 @@ class CuttingPlanes:
     def _starts(self) -> FloatArray:
         """Return unit vectors, and short vectors of the current inequalities."""
         units = np.eye(2 * self._instance.size)
-        few = units[self._rng.permutation(len(units))[: self._rule.starts // 3]]
+        few = units[self._rng.permutation(len(units))[: _STARTS // 3]]
         vectors = self._cuts.vectors
-        vectors = vectors[np.abs(vectors).sum(axis=1) <= self._rule.longest]
-        return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: self._rule.starts - len(few)]]])
+        vectors = vectors[np.abs(vectors).sum(axis=1) <= _LONGEST]
+        return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: _STARTS - len(few)]]])
 
     def _restart(self, newton: CutNewton) -> None:
         """Move off the boundary, and give new cuts slacks and weights."""
         state = self._state
         assert state is not None
         N, old = self._instance.size, len(state.weights)
-        state.Y = (1.0 - self._rule.even) * state.Y + self._rule.even * 0.5 * state.r * np.eye(N)
+        state.Y = (1.0 - _EVEN) * state.Y + _EVEN * 0.5 * state.r * np.eye(N)
         weights = np.concatenate([state.weights, np.zeros(len(self._cuts) - old)])
-        state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, self._rule.least_slack * state.r)
+        state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, _LEAST_SLACK * state.r)
         mu = float(np.vdot(state.Y, newton.dual_matrices(self._fit.nu[0], weights, state.z))) / (2 * N)
         weights[old:] = mu / state.slacks[old:]
         # Any factor works that keeps the dual matrices positive definite, as they are without new cuts.
@@ -255,7 +241,7 @@ class CuttingPlanes:
         nu = instance.fit.project(nu)
         unit = self._units.value / self._units.weight
         z, weights = unit * state.z, unit * state.weights
-        used = weights > _NEGLIGIBLE * float(np.abs(z).sum())
+        used = weights > ROUNDING * float(np.abs(z).sum())
         cuts, weights = self._cuts[used], weights[used]
         bound = cut_bound(instance, nu, z, cuts, weights)
         if bound is not None and (self.best is None or bound.value > self.best.value):

@@ -9,7 +9,7 @@ from qsdp.relaxation.cuts.odd import OddCuts
 
 __all__ = ["longer_cuts", "triangle_cuts"]
 
-#: Number of coordinates of which a search tries all pairs; bounds after two seconds are as good with 16.
+#: Number of coordinates of which a search tries all pairs; half is as good.
 _TRIED = 32
 
 

@@ -32,14 +32,10 @@ from qsdp.relaxation.evaluation import symmetric_basis
 
 __all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoordinates"]
 
-#: Entries of a block of rows of both kernels. Larger blocks do not fit in the cache of a core, and memory of more than
-#: 128 kB is released after every use. Kernels of 10, 19, 34 and 58 columns take 9, 73, 660 and 6400 us; with 2**16
-#: entries they take 9, 630, 770 and 6300 us.
+#: Entries of a block of rows of both kernels: larger ones do not fit in the cache of a core.
 _BLOCK = 2**14
 
-#: Entries of a block of rows of the samples' kernel, two of which fit in a cache that the cores share, and the smallest
-#: number of blocks: below the diagonal, only entries within a block are computed. A 552 x 16 matrix takes 380 us with
-#: four blocks, 500 us with one.
+#: Entries of a block of rows of the samples' kernel, two of which fit in a shared cache, and minimum number of blocks.
 _KERNEL_BLOCK, _KERNEL_BLOCKS = 2**19, 4
 
 #: Entries of a block of rows of the data map.

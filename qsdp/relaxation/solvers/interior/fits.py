@@ -58,9 +58,7 @@ class Fit(ABC):
     #: Number of complementary pairs of slacks.
     n_pairs = 0
 
-    #: Iterates with an expected gap above this multiple of the tolerance are certified only for a callback or near a
-    #: time limit. 26 problems on UCI data sets, to 1e-3, 1e-4, 1e-6 and 1e-8, take 1010 iterations with 10 and 1017
-    #: with 5. With 5, one problem with an absolute loss ends at 3.3e-7 instead of 1e-7.
+    #: Multiple of the tolerance from which expected gaps are not certified, but for a callback or near a time limit.
     doubt = 10.0
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
@@ -117,7 +115,7 @@ def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
 class SquaredFit(Fit):
     """The squared loss of one output, whose relation is linear."""
 
-    #: The gap matches the expected gap: 24 problems take as many iterations with 1.5 as with 10.
+    #: The gap matches the expected gap; from 1.5 to 10 it does not matter.
     doubt = 2.0
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:

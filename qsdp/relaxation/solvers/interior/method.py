@@ -24,6 +24,8 @@ from qsdp._utils.gap import relative
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
+    LEAST_CENTRING,
+    TO_BOUNDARY,
     LinAlgError,
     centred,
     diagonal_of,
@@ -39,17 +41,8 @@ from qsdp.relaxation.solvers.interior.newton import Newton
 
 __all__ = ["State", "follow"]
 
-#: Length of a step as a share of the way to the boundary of the cone; theory requires less than one. 24 problems on UCI
-#: data sets take 240 iterations, 251 with 0.95 and 271 with 0.995.
-_TO_BOUNDARY = 0.98
-
-#: Number of iterations without progress after which rounding dominates, and length below which a step counts as no
-#: step. With 8 to 30 and 1e-13 to 1e-6, thirty problems on UCI data sets take the same number of iterations.
+#: Iterations without progress after which rounding dominates, and length of a step that counts as none: not sensitive.
 _PATIENCE, _NO_STEP = 15, 1e-10
-
-#: Smallest share of mu that the next step aims at: a step short of the boundary leaves such a share of a product. The
-#: number of iterations is the same from 1e-5 to 1e-2.
-_LEAST_CENTRING = 1e-3
 
 #: Signs of the matrix of the dual vector in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
@@ -149,14 +142,14 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     reach = min(predictor_reach(change, inverses), fit.reach())
     predicted = (predicted_product(change, values, reach) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
-    centre = away * min(1.0, max(_LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
+    centre = away * min(1.0, max(LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
     scaled = primal_step(change, values)
     best = _Direction(scaled, state.dual, z, state.r, 0.0)
     for _ in range(1 + _extra_corrections(newton, values)):
         aim = centred(values, centre, scaled, change)
         change, moved, dz, dr = direction(G @ aim @ transposed, fit.error(centre, corrected=True))
         scaled = aim - change
-        step = _TO_BOUNDARY * min(largest_step((scaled, change), inverses, 1.0 / _TO_BOUNDARY), fit.reach())
+        step = TO_BOUNDARY * min(largest_step((scaled, change), inverses, 1.0 / TO_BOUNDARY), fit.reach())
         if not step > best.step:
             break
         best = _Direction(scaled, moved, dz, dr, step)

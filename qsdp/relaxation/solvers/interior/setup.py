@@ -21,15 +21,13 @@ from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
 __all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor"]
 
-#: Typical number of iterations of a solve for all losses: thirty problems on UCI data sets take 10 on average, to 1e-6.
+#: Typical number of iterations of a solve.
 _ITERATIONS = 12
 
 #: Side of the largest linear system: it takes 0.8 GB, and each factorisation takes seconds.
 _LARGEST = 10_000
 
-#: For losses with kinks, the system in the matrix is used if its work is below this share of the work of the other one:
-#: it is less accurate there. With 0.01, 0.1, 0.3 and 1, of 36 problems (UCI data sets, correlated columns) 33, 32, 30
-#: and 27 reach 1e-8, in 3.9, 2.3, 2.2 and 2.1 s.
+#: Share of the other system's work below which the less accurate system in the matrix serves losses with kinks.
 _KINKED_SHARE = 0.1
 
 

@@ -31,27 +31,18 @@ __all__ = ["cold_start", "solve_interior"]
 #: Dual radius in place of zero, as a share of what the dual vector at zero needs: with zero there is no central path.
 _LEAST_DUAL_RADIUS = 1e-9
 
-#: The start takes this share of the dual vector at zero, times w to this power if the dual radius is only a share w of
-#: what that vector needs. The third number is the largest r, in multiples of the r that explains the targets along the
-#: dual matrix. On breast-cancer, ionosphere and vehicle, beta 1 and 30, three non-quadratic losses take 196 iterations,
-#: 206 with the numbers of the squared loss; the squared loss takes 44 iterations, 51 with the numbers of the others.
-_SHARE, _POWER, _REACH = 0.5, 0.5, 10.0
-_QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH = 0.8, 1.0, 4.0
+#: The start is this share of the dual vector at zero, times w to the power if the dual radius is a share w of what that
+#: needs; r is at most this multiple of the r that explains the targets. For the squared loss, other values are better.
+_START = (0.5, 0.5, 10.0)
+_QUADRATIC_START = (0.8, 1.0, 4.0)
 
-#: Share of the weights of a coarse solve that is proportional to the row sums; the rest is equal. On nine UCI data sets
-#: and the dual vector at zero, row sums prove 1.0 to 1.1 times the best bound, equal weights 1.8 to 3.7 times. To 1e-2,
-#: 75 problems (five losses, five data sets) and 15 with the squared loss (five data sets) take 675 and 118 iterations
-#: with 0, 605 and 115 with 0.3, 591 and 109 with 0.5, 589 and 107 with 0.8. To 1e-6, iterations are 981 with 0 and 913
-#: with 0.5, but one more of 445 degenerate problems, with a kink, stalls.
+#: Share of the weights of a coarse solve that is proportional to the row sums, the rest being equal: not sensitive.
 _BY_ROWS = 0.5
 
-#: Ratio of two row norms of the dual matrix up to which the rows count as even; rows of standardised data are far below
-#: it. From 10 to 1e4, thirty problems on UCI data sets take the same number of iterations.
+#: Ratio of row norms of the dual matrix up to which rows count as even; from 10 to 1e4 it does not matter.
 _EVEN = 100.0
 
-#: Gap above which a given pair is ignored, and the smallest and largest share of the cold start in the mixture. On the
-#: same data sets, paths of twelve betas take 198 iterations, 241 if pairs are ignored from a gap of 0.1 on, and 204 if
-#: the largest share is 0.1. The smallest share, which keeps solved pairs off the boundary, may be 0.001 or 0.1.
+#: Gap above which a given pair is ignored (0.1 costs a fifth), and smallest and largest share of the cold start in it.
 _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
@@ -160,9 +151,7 @@ def cold_start(
         weights = _weights_by_rows(M, by_rows)
         needed = float(dominating(M, weights).max())
     ratio = dual_radius / max(dual_radius, needed)
-    part, power, reach = (
-        (_QUADRATIC_SHARE, _QUADRATIC_POWER, _QUADRATIC_REACH) if fit.quadratic else (_SHARE, _POWER, _REACH)
-    )
+    part, power, reach = _QUADRATIC_START if fit.quadratic else _START
     share = part * ratio**power
     roots = 1.0 if fit.weights is None else np.sqrt(fit.weights)
     moved = float(np.linalg.norm(roots * newton.forward(M)))

@@ -13,9 +13,7 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 
-#: Number of columns per sign at the start, and largest number of new columns at a time. Eight problems (letter, MNIST,
-#: correlated columns), solved to 1e-3, take 133 iterations. With 8 and 32 initial columns they take 140 and 132, with 4
-#: and 16 new ones 139 and 126, in 0.83 to 1.01 of the time.
+#: Columns per sign at the start, and largest number of new ones at a time; half or twice is as good.
 _FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
 
 #: New columns for the factors of A and of B of one output.

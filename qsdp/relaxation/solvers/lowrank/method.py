@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,49 +12,52 @@ from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
-__all__ = ["LowRankRule", "follow"]
+__all__ = ["follow"]
 
 #: Changes of the objective below this share of it are rounding.
 _ROUNDING = 1e-13
 
+# Steps; none of the following numbers changes what is certified.
 
-@dataclass(frozen=True)
-class LowRankRule:
-    """Rules for accepted steps, certificates and new columns; none of them changes what is certified."""
+#: Radius of the first trust region, as a share of the norm of the factors.
+_FIRST_RADIUS = 0.3
 
-    #: Radius of the first trust region, as a share of the norm of the factors.
-    first_radius: float = 0.3
-    #: Largest number of products with the Hessian per step, before and at settled points.
-    products: int = 60
-    settled_products: int = 300
-    #: Lowest relative accuracy of the solution of the Newton system.
-    accuracy: float = 0.1
-    #: Number of trials of a step, each a quarter as long as the one before.
-    attempts: int = 8
-    #: Shares of the predicted decrease: least for a step, below which the region shrinks, and above which it grows.
-    accepted: float = 0.05
-    poor: float = 0.25
-    good: float = 0.75
-    #: The first certificate is due when a step promises a decrease below this share of the objective.
-    first_promise: float = 0.03
-    #: A certificate is due after this number of steps in any case.
-    steps: int = 8
-    #: The gap of a certificate falls with the square root of the promised decrease. The next certificate aims at the
-    #: tolerance or at a gap that is the share `aim` of the present one, and is due earlier by the factor `early`.
-    aim: float = 0.1
-    early: float = 3.0
-    #: A point is settled when a step promises a decrease below this share of the gap.
-    settled: float = 0.1
-    #: A certificate at a settled point is idle if it lowers neither the gap to the share `less` nor the objective by
-    #: the share `improvement` of the gap.
-    less: float = 0.98
-    improvement: float = 0.05
-    #: Number of successive idle certificates after which the method gives up.
-    idle: int = 8
-    #: Largest entries of new columns, as shares of the root of r. The first that does not raise the objective is used.
-    sizes: tuple[float, ...] = (5e-2, 1e-2, 2e-3, 4e-4)
-    #: Columns whose squares, relative to the largest, are below this share of the gap are dropped.
-    negligible: float = 1e-3
+#: Maximum number of products with the Hessian per step, before and at settled points.
+_PRODUCTS, _SETTLED_PRODUCTS = 60, 300
+
+#: Lowest relative accuracy of the solution of the Newton system.
+_ACCURACY = 0.1
+
+#: Number of trials of a step, each a quarter as long as the one before.
+_ATTEMPTS = 8
+
+#: Shares of the predicted decrease: minimum for a step, below which the region shrinks, and above which it grows.
+_ACCEPTED, _POOR, _GOOD = 0.05, 0.25, 0.75
+
+# Certificates.
+
+#: The first one is due when a step promises a decrease below this share of the objective.
+_FIRST_PROMISE = 0.03
+
+#: Maximum number of steps between certificates.
+_MOST_STEPS = 8
+
+#: The next certificate aims at the tolerance or at this share of the gap, which falls with the root of the promise.
+_AIM = 0.1
+
+#: A point is settled when a step promises a decrease below this share of the gap.
+_SETTLED = 0.1
+
+#: A certificate that leaves this share of the gap and lowers the objective by less of it is idle; most idle in a row.
+_LESS, _IMPROVEMENT, _MOST_IDLE = 0.98, 0.05, 8
+
+# Columns.
+
+#: Largest entries of new columns, as shares of the root of r; the first that does not raise the objective is used.
+_SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
+
+#: Columns whose squares, relative to the largest, are below this share of the gap are dropped.
+_NEGLIGIBLE = 1e-3
 
 
 def follow(
@@ -64,11 +66,10 @@ def follow(
     incumbent: Incumbent,
     evaluation: CachedEvaluation,
     tol: float,
-    rule: LowRankRule = LowRankRule(),
 ) -> str:
     """Improve the factors until the incumbent stops the iteration, and return the status."""
     try:
-        iteration = _LowRankIteration(objective, factors, incumbent, evaluation, tol, rule)
+        iteration = _LowRankIteration(objective, factors, incumbent, evaluation, tol)
         status = incumbent.stop(0)
         while status is None:
             if iteration.proof_due():
@@ -95,17 +96,16 @@ class _LowRankIteration:
         incumbent: Incumbent,
         evaluation: CachedEvaluation,
         tol: float,
-        rule: LowRankRule,
     ) -> None:
         self._incumbent, self._evaluation, self._tol = incumbent, evaluation, tol
-        self._objective, self._rule = objective, rule
+        self._objective = objective
         self.point = objective.at(factors)
         self.count, self.since_proof = 0, 1
         self.exhausted = False
         self._radius: float | None = None
         self._stuck = False
         self._idle = 0
-        self._due, self._proven_value = self._rule.first_promise, math.inf
+        self._due, self._proven_value = _FIRST_PROMISE, math.inf
 
     @property
     def _gap(self) -> float:
@@ -122,30 +122,29 @@ class _LowRankIteration:
         """Return whether a certificate is worth its cost."""
         if not self.since_proof:
             return False
-        return self._stuck or self.since_proof >= self._rule.steps or self._promise < self._due
+        return self._stuck or self.since_proof >= _MOST_STEPS or self._promise < self._due
 
     def prove(self) -> None:
         """Offer the point, and renew the columns."""
-        rule = self._rule
         gap_before, promise = self._gap, self._promise
         directions = offer(self._incumbent, self._evaluation, self.point, self._tol)
         gap, value = self._gap, self.point.value
         self.since_proof = 0
         if gap <= self._tol:
             return
-        self._due = min(rule.first_promise, rule.early * promise * max(self._tol / gap, rule.aim) ** 2)
-        if promise < rule.settled * gap or self._stuck:
-            idle = gap > rule.less * gap_before and value > self._proven_value - rule.improvement * gap * abs(value)
+        self._due = min(_FIRST_PROMISE, 3.0 * promise * max(self._tol / gap, _AIM) ** 2)
+        if promise < _SETTLED * gap or self._stuck:
+            idle = gap > _LESS * gap_before and value > self._proven_value - _IMPROVEMENT * gap * abs(value)
             self._idle = self._idle + 1 if idle else 0
         self._proven_value = value
-        self.exhausted = self._idle >= rule.idle
+        self.exhausted = self._idle >= _MOST_IDLE
         self._stuck = False
-        self._renew(directions, rule.negligible * min(gap, 1e-2), value * (1.0 + 0.1 * promise))
+        self._renew(directions, _NEGLIGIBLE * min(gap, 1e-2), value * (1.0 + 0.1 * promise))
 
     def _renew(self, directions: list[Directions], least: float, highest: float) -> None:
         """Drop and add columns such that the objective does not rise."""
         point = self.point
-        for size in self._rule.sizes:
+        for size in _SIZES:
             fresh = renewed(point.factors, point.radii, point.z, directions, least, size)
             self.point = self._objective.at(fresh)
             if self.point.value <= highest:
@@ -154,15 +153,14 @@ class _LowRankIteration:
 
     def advance(self) -> None:
         """Take one Newton step, or a part of it that decreases the objective as predicted."""
-        rule = self._rule
         self.count += 1
         self.since_proof += 1
         point = self.point
         if self._radius is None:
-            self._radius = rule.first_radius * point.metric_norm()
+            self._radius = _FIRST_RADIUS * point.metric_norm()
         promise = self._promise
-        most = rule.settled_products if promise < rule.settled * self._gap else rule.products
-        accuracy = min(rule.accuracy, math.sqrt(2.0 * promise))
+        most = _SETTLED_PRODUCTS if promise < _SETTLED * self._gap else _PRODUCTS
+        accuracy = min(_ACCURACY, math.sqrt(2.0 * promise))
         step = newton_step(
             point.gradient,
             point.hessian,
@@ -174,11 +172,11 @@ class _LowRankIteration:
         )
         rounding = _ROUNDING * abs(point.value)
         share = 1.0
-        for _ in range(rule.attempts):
+        for _ in range(_ATTEMPTS):
             moved = point.factors.E + share * step.direction
             trial = self._objective.at(point.factors.on_spheres(moved, point.radii))
             ratio = (point.value - trial.value + rounding) / (max(step.predicted(share), 0.0) + rounding)
-            if ratio > rule.accepted:
+            if ratio > _ACCEPTED:
                 break
             share *= 0.25
         else:
@@ -186,7 +184,7 @@ class _LowRankIteration:
             self._radius = share * step.length
             return
         self.point = trial
-        if share < 1.0 or ratio < rule.poor:
+        if share < 1.0 or ratio < _POOR:
             self._radius = 0.5 * share * step.length
-        elif ratio > rule.good and step.at_boundary:
+        elif ratio > _GOOD and step.at_boundary:
             self._radius *= 2.5

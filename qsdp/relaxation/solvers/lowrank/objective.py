@@ -19,13 +19,9 @@ __all__ = ["Objective", "ObjectiveData", "Point"]
 
 #: Entries above which single precision overflows in products, and number of entries below which it saves no time.
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
-#: Largest factor by which a step along the rays from zero changes a matrix. With 2 and 16 the eight problems of
-#: `factors` take 126 and 132 iterations instead of 133, in the same time.
+#: Largest factor by which a step along the rays from zero changes a matrix; from 2 to 16 it does not matter.
 _LARGEST_SCALE = 4.0
-#: Up to this ratio of rows to columns, matrices are decomposed through the rows.
-_FEW = 0.5
-#: An output that should vanish keeps a radius whose penalty is this share of the objective, as zero is a stationary
-#: point. From 1e-11 to 1e-7 no iteration changes.
+#: Share of the objective that is left to outputs that should vanish, as zero is stationary; 1e-11 to 1e-7 are as good.
 _LEAST_COST = 1e-9
 
 
@@ -56,7 +52,7 @@ class ObjectiveData:
     @property
     def few_rows(self) -> bool:
         """Whether to factor through the n x n kernel, since n is smaller than the side of the matrices."""
-        return self.map.n_rows <= _FEW * self.map.size
+        return self.map.n_rows <= 0.5 * self.map.size
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return all nonzero eigenvalues, with their eigenvectors, of the moments scaled from both sides."""

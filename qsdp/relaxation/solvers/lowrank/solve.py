@@ -22,17 +22,13 @@ from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["operations", "solve_low_rank", "unfit"]
 
-#: Newton steps of a solve, the work of their decompositions in N^3, products with the data (steps times conjugate
-#: gradients), and columns of the factors. They are typical of a beta at which a network generalises. For a smaller beta
-#: the rank is higher, and other methods are better.
+#: Expected Newton steps of a solve, its decompositions in N^3, products with the data, and columns of the factors.
 _STEPS, _DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 15, 10.0, 2000, 80
 
-#: Largest number of samples per column, and number of products, of a coarse solve with few samples. To 1e-2, 100 and
-#: 1000 samples of 784 pixels took 1.2 and 2.5 s per output, and 7.5 and more than 12 s by the interior-point method.
+#: Samples per column up to which a coarse solve has few samples, and its products.
 _FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
 
-#: Smallest eigenvalues of a start that are kept, as multiples of the tolerance times the largest eigenvalue. With 1e-6
-#: of the largest, solves to 1e-2 from an interior-point solution take four to ten times as long.
+#: Smallest eigenvalues of a start that are kept, as multiples of the tolerance times the largest; 1e-6 is far slower.
 _START = 0.1
 
 #: Side N below which the other methods are fast without low rank.

@@ -36,15 +36,13 @@ __all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step",
 #: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
 _MEMORY = 3 * 2**30
 
-#: Smallest side of matrices in single precision in coarse solves, and a bound on the entries of the data for them:
-#: products of four entries must not overflow.
+#: Smallest side for single precision in coarse solves, and largest entry of the data, whose fourth power must fit.
 _LARGE, _LARGEST_SINGLE = 2000, 1e8
 
 #: Numbers of factorisations and iterations that a solve is expected to need: the numbers of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
 
-#: Largest number of conjugate gradient iterations in a step, and the relative preconditioned residual at which they
-#: stop. Each solve starts from the last solution, so its error shrinks with the step.
+#: Most conjugate gradient iterations of a step, and the relative residual at which they stop.
 _PRODUCTS, _REDUCTION = 60, 0.02
 
 #: Indices of the outputs to which T0 and q of a step belong.

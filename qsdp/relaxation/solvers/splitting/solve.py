@@ -36,7 +36,7 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
-from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, WeightSearch, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
@@ -51,13 +51,33 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     forward,
     precision,
 )
-from qsdp.relaxation.solvers.splitting.metric import MetricRule, first_scales, norm_ratio, shape_of
+from qsdp.relaxation.solvers.splitting.metric import first_scales, norm_ratio, shape_of
 
 __all__ = ["solve_splitting"]
 
-#: Matrices up to the first side are decomposed in one thread if the system of the data step has at least the second
-#: side: on a busy machine one thread is many times faster than two. Smaller solves run in one thread as a whole.
+#: Matrices up to this side are decomposed in one thread if the system of the data step has at least that side.
 _ONE_THREAD, _MANY_ROWS = 512, 2000
+
+#: Over-relaxation, between 0 and 2.
+_RELAXATION = 1.7
+
+#: Minimum and maximum number of iterations before the first renewal of the metric.
+_SOONEST, _LATEST = 5, 10
+
+#: Side of a factorisation that takes as long as an iteration of one output, and as one of many outputs.
+_SIDE, _SIDE_OF_MANY = 100.0, 300
+
+#: Floor of the weights z in the metric, as a share of their mean: at first, as early weights are noise, and at the end.
+_FIRST_FLOOR, _LAST_FLOOR = 1e-2, 1e-5
+
+#: Number of renewals after which the floor falls, by a factor of ten at each further renewal.
+_STEADY = 4
+
+#: Iterations of all outputs in a common metric: minimum, and as a share of the side of the factorisation.
+_TOGETHER, _TOGETHER_SHARE = 150, 0.04
+
+#: Changes of the metric below this factor are not worth a factorisation.
+_WORTHWHILE = 1.1
 
 #: Share of the tolerance that the gap must reach if it is evaluated in single precision.
 _SINGLE_MARGIN = 0.97
@@ -71,7 +91,6 @@ def solve_splitting(
     device: str | None = None,
     *,
     step: str = "auto",
-    rule: MetricRule | None = None,
 ) -> RawSolution:
     """Solve a normalised instance by operator splitting, all outputs together, and return the best certified pair.
 
@@ -89,12 +108,11 @@ def solve_splitting(
         data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
-        # The cost of the search is negligible compared with iterations with large systems.
-        search = WeightSearch(distance=2) if data_step.side >= _MANY_ROWS else WeightSearch()
-        incumbent = Incumbent(evaluation, limits, search)
+        # The search for weights costs little compared with iterations with large systems.
+        incumbent = Incumbent(evaluation, limits, distance=2 if data_step.side >= _MANY_ROWS else 10)
         # The first factorisation follows.
         deadline.check()
-        iteration = _Iteration(instance, data_step, evaluation, start, rule or MetricRule())
+        iteration = _Iteration(instance, data_step, evaluation, start)
         spent = time.perf_counter() - began
         status = _run(iteration, incumbent, limits)
     except tuple(STOPS) as error:
@@ -175,10 +193,9 @@ class _Iteration:
         step: DataStep,
         evaluation: Evaluation,
         start: RawSolution | None,
-        rule: MetricRule,
     ) -> None:
         self._instance, self._data, self._step = instance, instance.map, step
-        self._evaluation, self.rule = evaluation, rule
+        self._evaluation = evaluation
         self._squared = instance.fit.quadratic
         self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
         #: Sample weights that broadcast with predictions (n, C). They weight both the loss and the penalty.
@@ -202,7 +219,7 @@ class _Iteration:
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(first_scales(z, r, self.rule.first_floor), w)
+        self._set_metric(first_scales(z, r, _FIRST_FLOOR), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
@@ -262,7 +279,6 @@ class _Iteration:
 
     def advance(self) -> None:
         """Run one iteration."""
-        rule = self.rule
         self._count += 1
         own = self._active
         squares = self._delta**2
@@ -277,13 +293,13 @@ class _Iteration:
         index = np.arange(len(squares))
         S[:, index, index] = r[:, None] * squares
         # Over-relaxation, included in the multipliers.
-        kept = 1.0 - rule.relaxation
-        half = 0.5 * rule.relaxation
+        kept = 1.0 - _RELAXATION
+        half = 0.5 * _RELAXATION
         images = [half * (S + T) + kept * A + UA, half * (S - T) + kept * B + UB]
         points = [A + UA, B + UB]
         if not self._squared:
             moved = predictions if predictions is not None else forward(self._step.passes, T / self._outer)
-            images.append(self._roots * (rule.relaxation * moved + kept * self._p[:, own] + self._u[:, own]))
+            images.append(self._roots * (_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own]))
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
         # The threads of the factorisation and its solves slow down small decompositions.
@@ -337,24 +353,21 @@ class _Iteration:
     def renew_if_due(self) -> None:
         """Estimate the metric again if the next renewal is due; the intervals grow."""
         if self._count >= self._next:
-            rule = self.rule
-            self._renewable = self._count + min(self._step.side // rule.costly, 2 * self._count)
-            self._next = max(self._count + max(self._patience(), int(rule.growth * self._count)), self._renewable)
+            self._renewable = self._count + min(self._step.side // _SIDE_OF_MANY, 2 * self._count)
+            self._next = max(self._count + max(self._patience(), self._count // 2), self._renewable)
             self.renew()
 
     @property
     def together(self) -> int:
         """Number of iterations that all outputs run in a common metric."""
-        return max(self.rule.together, int(self.rule.together_share * self._step.side))
+        return max(_TOGETHER, int(_TOGETHER_SHARE * self._step.side))
 
     def _patience(self) -> int:
         """Return the number of iterations before the first renewal, which grows with its cost."""
-        rule = self.rule
-        return int(np.clip(self._step.side // (rule.side * len(self._active)), rule.soonest, rule.latest))
+        return int(np.clip(self._step.side // (_SIDE * len(self._active)), _SOONEST, _LATEST))
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and change it if the change is large enough to pay."""
-        rule = self.rule
         own = self._active
         level = norm_ratio([self._UA[own], self._UB[own]], [self.A[own], self.B[own]])
         # The diagonals of the dual matrices estimate z, and they are never negative.
@@ -366,12 +379,12 @@ class _Iteration:
         if not level or not np.any(z > 0.0):
             return
         self._renewals += 1
-        shape = shape_of(z, max(rule.last_floor, rule.first_floor * 0.1 ** max(0, self._renewals - rule.steady)))
+        shape = shape_of(z, max(_LAST_FLOOR, _FIRST_FLOOR * 0.1 ** max(0, self._renewals - _STEADY)))
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
         changes = np.abs(np.log(delta / self._delta))
         # If a factorisation takes as long as tens of iterations, a change in few coordinates is not worth it.
         change = changes.max() if self._step.side < _MANY_ROWS else float(np.sqrt(np.mean(changes**2)))
-        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(rule.worthwhile):
+        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(_WORTHWHILE):
             return
         self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
         self._UA, self._UB = self._UA * self._outer, self._UB * self._outer
