@@ -100,7 +100,7 @@ def best_dual_bound(
     Notes
     -----
     See sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` a feasible vector has :math:`M_\nu = 0`, so
-    candidates are made orthogonal to all quadratic functions of the data (`qsdp.relaxation.unpenalized`). Floats do so
+    candidates are made orthogonal to all quadratic functions of the data (in the module ``unpenalized``). Floats do so
     up to rounding only; the bound disregards networks whose weights are so large that this rounding matters.
     """
     return instance_bound(Instance.of(problem, regularization), duals, weights)

@@ -2,7 +2,7 @@
 
 The sets, splits, validation folds and standardised columns are those of the UCI suite. Our models are
 `QuantizedNetworkClassifier()`, whose encoding is "auto", the same with `encoding="standard"` (other parameters are
-defaults), and networks of other sizes drawn from their solutions. The rivals are in `_models.py`; `qsdp.bench.uci.bits`
+defaults), and networks of other sizes drawn from their solutions. The rivals are in `_models.py`; `_bits.py`
 defines the bits of a model.
 
 The series "default" uses the encoding "auto", and "standard" the other encoding. A number in a name is the number of
