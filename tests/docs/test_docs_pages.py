@@ -54,7 +54,7 @@ def test_tuned_numbers_are_those_of_the_code():
     package, named = "qsdp", 0
     for line in (DOCS / "tuning.md").read_text(encoding="utf-8").splitlines():
         if heading := re.match(r"\| Module(?: in `([\w.]+)`)? \|", line):
-            package = heading.group(1) or "qsdp"
+            package = f"qsdp.{heading.group(1)}" if heading.group(1) else "qsdp"
         elif row := re.match(r"\| `([\w.]+)` \| (.*?) \|", line):
             module = importlib.import_module(f"{package}.{row.group(1)}")
             for name, value in re.findall(r"`([\w.]+)(?: = ([^`]+))?`", row.group(2)):
