@@ -157,7 +157,7 @@ def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: 
         went_on = [True]
 
         def goes_on(tried: Any) -> bool:
-            went_on.append(trial.goes_on(tried))
+            went_on.append(trial.continues(tried))
             return went_on[-1]
 
         made = refine(network, *others, trial and Trial(trial.sweeps, goes_on))
