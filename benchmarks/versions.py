@@ -18,7 +18,7 @@ METHODS = {
     "estimators": 1,  # what they choose by default
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
-    "export": 1,
+    "export": 2,
     "backprop": 1,  # of qsdp.baselines, with straight-through and ReLU networks, as all below
     "bpls": 1,
     "quadratic": 1,
