@@ -415,7 +415,7 @@ def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline
     """Return the deadline of the stages before a refinement, which gets half of the limit if it is requested."""
     if options.refine not in LIMITED:
         return deadline
-    return Deadline(max(0.0, 0.5 * (deadline.left - deadline.elapsed)), parent=deadline)
+    return Deadline(max(0.0, 0.5 * (deadline.left - deadline.elapsed)), deadline)
 
 
 def _best_found(

@@ -1,55 +1,52 @@
-"""Time limits: one cooperative deadline, passed down and checked between the steps of long computations."""
+"""One clock: time limits are nested scopes, checked between the steps of long computations.
+
+A function with an argument `time_limit` opens a scope, ``with deadline.after(time_limit):``. Whatever runs inside asks
+`over` or calls `check` between its steps, so no function passes a clock to another one. Work is never interrupted: the
+step that runs when a limit passes is finished.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
 
 from qsdp._utils.validation import check_real
 
-__all__ = ["NEVER", "Deadline", "TimeOver"]
+__all__ = [
+    "NEVER",
+    "Deadline",
+    "TimeOver",
+    "after",
+    "carried",
+    "check",
+    "fraction",
+    "left",
+    "over",
+    "unlimited",
+    "within",
+]
 
 
-class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever made the deadline, and no error)
+class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever opened the scope, and no error)
     """The time limit ended in the middle of a computation without partial results."""
 
 
 class Deadline:
-    """End of a time limit, created where the limit is an argument and passed down.
-
-    Work is not interrupted: the step that runs when the limit passes is finished, and the next check stops the work.
-
-    Parameters
-    ----------
-    limit : float, default=inf
-        Seconds from now, >= 0.
-    parent : Deadline, optional
-        A deadline that also ends this one.
-    interrupted : callable, optional
-        Polled with the clock; returning True expires the deadline.
-    """
+    """End of a scope: `limit` seconds from now, or when `outer` ends, or when `interrupted` returns True."""
 
     def __init__(
-        self, limit: float = math.inf, *, parent: Deadline | None = None, interrupted: Callable[[], bool] | None = None
+        self, limit: float = math.inf, outer: Deadline | None = None, interrupted: Callable[[], bool] | None = None
     ) -> None:
-        self._start, self._limit, self._parent, self._interrupted = time.monotonic(), limit, parent, interrupted
-
-    @classmethod
-    def after(cls, seconds: object = None, *, interrupted: Callable[[], bool] | None = None) -> Deadline:
-        """Return the deadline for the argument `time_limit`: seconds from now, > 0, or None for never.
-
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError
-            `seconds` is not such a number.
-        """
-        limit = math.inf if seconds is None else check_real("time_limit", seconds, strict=True)
-        return cls(limit, interrupted=interrupted)
+        self._start, self._limit, self._outer, self._interrupted = time.monotonic(), limit, outer, interrupted
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the deadline was created."""
+        """Seconds since the scope was opened."""
         return time.monotonic() - self._start
 
     @property
@@ -57,12 +54,24 @@ class Deadline:
         """Seconds left, never negative; infinite without a limit."""
         if self._interrupted is not None and self._interrupted():
             return 0.0
-        left = max(0.0, self._limit - self.elapsed)
-        return left if self._parent is None else min(left, self._parent.left)
+        left = math.inf if self._limit == math.inf else max(0.0, self._limit - self.elapsed)
+        return left if self._outer is None else min(left, self._outer.left)
+
+    def expire(self) -> None:
+        """End the scope at the next check, as after an interrupt."""
+        self._limit = 0.0
+
+    # -- removed when no function passes a deadline any more ------------------------------------------
+
+    @classmethod
+    def after(cls, seconds: object = None, *, interrupted: Callable[[], bool] | None = None) -> Deadline:
+        """Return a deadline."""
+        limit = math.inf if seconds is None else check_real("time_limit", seconds, strict=True)
+        return cls(limit, _current.get(), interrupted)
 
     @property
     def time_limit(self) -> float | None:
-        """Seconds left as an argument `time_limit`, at least a millisecond, or None without a limit."""
+        """Seconds left as an argument."""
         left = self.left
         return None if left == math.inf else max(left, 1e-3)
 
@@ -78,12 +87,80 @@ class Deadline:
 
     def fraction(self, part: float) -> Deadline:
         """Return a deadline after a fraction of the remaining time."""
-        return Deadline(part * self.left, parent=self)
-
-    def expire(self) -> None:
-        """Expire the deadline, as after an interrupt."""
-        self._limit = 0.0
+        return Deadline(part * self.left, self)
 
 
-#: Deadline without a limit, which must not be expired.
+#: Deadline without a limit.
 NEVER = Deadline()
+
+_current: ContextVar[Deadline] = ContextVar("deadline", default=NEVER)
+
+
+@contextmanager
+def _scope(deadline: Deadline) -> Iterator[Deadline]:
+    token = _current.set(deadline)
+    try:
+        yield deadline
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def after(time_limit: object, *, interrupted: Callable[[], bool] | None = None) -> Iterator[Deadline]:
+    """Open the scope of an argument `time_limit`: seconds from now, > 0, or None for no limit of its own.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        `time_limit` is not such a number.
+    """
+    limit = math.inf if time_limit is None else check_real("time_limit", time_limit, strict=True)
+    with _scope(Deadline(limit, _current.get(), interrupted)) as deadline:
+        yield deadline
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[Deadline]:
+    """Open a scope of some seconds, possibly none, inside the one that is open."""
+    with _scope(Deadline(seconds, _current.get())) as deadline:
+        yield deadline
+
+
+@contextmanager
+def fraction(part: float) -> Iterator[Deadline]:
+    """Open a scope for a part of the time left."""
+    with within(part * left()) as deadline:
+        yield deadline
+
+
+@contextmanager
+def unlimited() -> Iterator[Deadline]:
+    """Open a scope without a limit, for what has to be finished after the limits around it."""
+    with _scope(Deadline()) as deadline:
+        yield deadline
+
+
+def left() -> float:
+    """Return the seconds left, never negative; infinity without a limit."""
+    return _current.get().left
+
+
+def over() -> bool:
+    """Return whether a limit has passed."""
+    return left() == 0.0
+
+
+def check() -> None:
+    """Raise TimeOver if a limit has passed."""
+    if over():
+        raise TimeOver
+
+
+def carried(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs in the scope that is open now, wherever it is called: in a thread or a process."""
+    return partial(_carried, _current.get(), function)
+
+
+def _carried(deadline: Deadline, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    with _scope(deadline):
+        return function(*arguments, **options)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from qsdp._utils import deadline
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import check_jobs
 
@@ -71,7 +72,7 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: in
         return
     share = max(1, (os.cpu_count() or 1) // n_jobs)
     with blas_threads(min([share, *(library["num_threads"] for library in _controller().info())])):
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(item) for item in items)
+        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(deadline.carried(work))(item) for item in items)
 
 
 class CountedParallel(Parallel):  # type: ignore[misc]

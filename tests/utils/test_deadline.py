@@ -1,13 +1,16 @@
-"""Deadlines on a clock that stands where it is put: time left, fractions, parents, interrupts."""
+"""Scopes of the clock, which stands where it is put: time left, fractions, outer scopes, interrupts, threads."""
 
 from __future__ import annotations
 
 import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from qsdp._utils import deadline as deadlines
-from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
+from qsdp._utils.parallel import in_threads
 from qsdp.exceptions import InvalidInputError
 
 
@@ -15,52 +18,84 @@ from qsdp.exceptions import InvalidInputError
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds of the clock, to be set."""
     now = [0.0]
-    monkeypatch.setattr(deadlines.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(deadline.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_time_runs_out(clock: list[float]) -> None:
-    deadline = Deadline.after(10)
-    assert (deadline.left, deadline.time_limit, deadline.elapsed, deadline.over) == (10.0, 10.0, 0.0, False)
-    clock[0] = 4.0
-    deadline.check()
-    assert (deadline.left, deadline.elapsed) == (6.0, 4.0)
-    clock[0] = 11.0
-    # A limit of zero seconds would not be allowed as an argument.
-    assert (deadline.left, deadline.time_limit, deadline.over) == (0.0, 1e-3, True)
-    with pytest.raises(TimeOver):
+    with deadline.after(10) as scope:
+        assert (deadline.left(), scope.elapsed, deadline.over()) == (10.0, 0.0, False)
+        clock[0] = 4.0
         deadline.check()
+        assert (deadline.left(), scope.elapsed) == (6.0, 4.0)
+        clock[0] = 11.0
+        assert (deadline.left(), deadline.over()) == (0.0, True)
+        with pytest.raises(TimeOver):
+            deadline.check()
+    assert deadline.left() == math.inf
 
 
-def test_a_fraction_is_one_of_the_time_left_and_ends_with_the_whole(clock: list[float]) -> None:
-    whole = Deadline(8.0)
-    clock[0] = 4.0
-    half = whole.fraction(0.5)
-    assert half.left == 2.0
-    clock[0] = 5.0
-    assert (half.left, half.elapsed, whole.left) == (1.0, 1.0, 3.0)
-    whole.expire()
-    assert half.over
-    assert NEVER.fraction(0.25).left == math.inf
+def test_an_inner_scope_ends_with_the_outer_one(clock: list[float]) -> None:
+    with deadline.within(8.0) as whole:
+        clock[0] = 4.0
+        with deadline.fraction(0.5) as half:
+            assert deadline.left() == 2.0
+            clock[0] = 5.0
+            assert (half.left, half.elapsed, whole.left) == (1.0, 1.0, 3.0)
+            with deadline.after(100.0):
+                assert deadline.left() == 1.0
+            whole.expire()
+            assert deadline.over()
+    with deadline.fraction(0.25):
+        assert deadline.left() == math.inf
+
+
+def test_what_must_be_finished_has_no_limit(clock: list[float]) -> None:
+    with deadline.after(1.0):
+        clock[0] = 2.0
+        with deadline.unlimited():
+            deadline.check()
+            with deadline.after(5.0):
+                assert deadline.left() == 5.0
+        assert deadline.over()
 
 
 def test_without_a_limit_no_time_is_lost(clock: list[float]) -> None:
-    deadline = Deadline.after(None)
-    clock[0] = 1e9
-    assert (deadline.left, deadline.time_limit, deadline.over) == (math.inf, None, False)
-    deadline.expire()
-    assert deadline.over
+    with deadline.after(None) as scope:
+        clock[0] = 1e9
+        assert (deadline.left(), deadline.over()) == (math.inf, False)
+        scope.expire()
+        assert deadline.over()
 
 
-def test_an_interrupt_expires_it(clock: list[float]) -> None:
+def test_a_scope_ends_with_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), deadline.within(0.0):
+        raise ZeroDivisionError
+    assert not deadline.over()
+
+
+def test_an_interrupt_ends_it(clock: list[float]) -> None:
     answers = iter([False, True, True])
-    deadline = Deadline.after(10.0, interrupted=lambda: next(answers))
-    assert deadline.left == 10.0
-    assert Deadline(parent=deadline).over
-    assert deadline.over
+    with deadline.after(10.0, interrupted=lambda: next(answers)):
+        assert deadline.left() == 10.0
+        with deadline.after(None):
+            assert deadline.over()
+        assert deadline.over()
+
+
+def test_threads_and_processes_can_take_it_along() -> None:
+    lefts: list[float] = []
+    with deadline.within(1e6):
+        in_threads(lambda _: lefts.append(deadline.left()), range(4), n_jobs=2)
+        taken = pickle.loads(pickle.dumps(deadline.carried(deadline.left)))
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(taken).result() <= 1e6
+            assert pool.submit(deadline.left).result() == math.inf
+    assert len(lefts) == 4
+    assert all(9e5 < left <= 1e6 for left in lefts)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, math.nan])
 def test_limits_are_positive(seconds: float) -> None:
-    with pytest.raises(InvalidInputError, match="time_limit must be a finite number > 0"):
-        Deadline.after(seconds)
+    with pytest.raises(InvalidInputError, match="time_limit must be a finite number > 0"), deadline.after(seconds):
+        pass

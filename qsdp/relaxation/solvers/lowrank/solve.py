@@ -75,7 +75,7 @@ def solve_low_rank(
             if effort < math.inf:
                 parts = small.n_blocks if small.separable else 1
                 end = data.operations + min(1.0, 2.0 / (parts - k)) * (effort - data.operations)
-                own = replace(own, deadline=Deadline(parent=own.deadline, interrupted=lambda: data.operations >= end))
+                own = replace(own, deadline=Deadline(outer=own.deadline, interrupted=lambda: data.operations >= end))
             return _solve_part(data, part, own, given)
 
         return solve
