@@ -243,6 +243,11 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.y.ndim == 2
 
     @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value of a network at one sample: () or (C,)."""
+        return self.y.shape[1:]
+
+    @property
     def separable(self) -> bool:
         """Whether targets have the shape (n, C) and outputs do not interact, so that each is a scalar problem."""
         return self.vector and not self.loss.coupled

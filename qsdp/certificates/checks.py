@@ -32,11 +32,11 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
     check_bilinear(network, name)
     check_problem(problem)
-    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
+    for what in ("n_inputs", "n_outputs", "output_shape", "levels", "activation"):
         ours = getattr(problem, "n_features" if what == "n_inputs" else what)
         theirs = getattr(network, what)
         if theirs != ours:
-            named = "vector outputs" if what == "vector" else what
+            named = "outputs of shape" if what == "output_shape" else what
             raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
 
 

@@ -92,7 +92,7 @@ class RowsProof:
     @property
     def vector(self) -> bool:
         """Whether outputs have the shape (n, C)."""
-        return self.network.vector
+        return bool(self.network.output_shape)
 
 
 def bound_over_rows(

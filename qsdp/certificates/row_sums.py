@@ -160,7 +160,7 @@ class RowSums:
         self._losses.append(fit.value(outputs))
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
         self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data))
-        predictions = self._scores.predictions(data, self._network.vector)
+        predictions = self._scores.predictions(data, bool(self._network.output_shape))
         nu = self._scores.multipliers(predictions, fit)
         nu = fit.admissible(nu) if self._verified else fit.project(nu)
         matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
@@ -247,8 +247,8 @@ def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatA
         target = np.eye(network.n_outputs)[target.astype(np.intp)]
     if loss.coupled and not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
         raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss.name} loss")
-    if target.shape[1:] != ((network.n_outputs,) if network.vector else ()):
-        outputs = f"(n, {network.n_outputs})" if network.vector else "(n,)"
+    if target.shape[1:] != network.output_shape:
+        outputs = f"(n, {network.n_outputs})" if network.output_shape else "(n,)"
         raise InvalidInputError(f"y must have shape {outputs}, as the network's outputs; got {target.shape}")
     if loss.labels and not np.all(np.abs(target) == 1.0):
         raise InvalidInputError(f"y must hold the labels -1 and +1 only for the {loss.name} loss")
