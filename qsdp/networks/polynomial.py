@@ -190,8 +190,8 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
     def __repr__(self) -> str:
         return (
             f"PolynomialNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}"
-            f"{outputs_text(self.output_shape)}, activation={self.activation.coefficients}, largest_weight={self.largest_weight}, "
-            f"n_bits={self.n_bits})"
+            f"{outputs_text(self.output_shape)}, activation={self.activation.coefficients}, "
+            f"largest_weight={self.largest_weight}, n_bits={self.n_bits})"
         )
 
     def _summary(self) -> Summary:

@@ -116,13 +116,12 @@ class Solution(ReadOnlyArrays):
             np.fill_diagonal(one, diagonal)
         return self.Z * scale, V, rho
 
-    def covariance(self, levels: int) -> SignCovariance | list[SignCovariance]:
-        """Return the covariances from which networks of that number of levels are sampled."""
-        covariances = [
+    def covariances(self, levels: int) -> list[SignCovariance]:
+        """Return the covariance of each output, from which networks of that number of levels are sampled."""
+        return [
             shape_block(Z, V, float(rho), levels=levels, activation=self.activation, method=self.shaping)
             for Z, V, rho in zip(*self.blocks(levels), strict=True)
         ]
-        return covariances if self.n_outputs > 1 else covariances[0]
 
     def bound(self, levels: int, beta: float) -> float:
         r"""Return a lower bound on the optimum for another number of levels, without the data.
@@ -157,15 +156,16 @@ class Solution(ReadOnlyArrays):
         Z, _, rho = self.blocks(problem.levels)
         cost = problem.regularization_weight(self.regularization) * rho
         predictions = np.stack([2.0 * problem.forward(block) for block in Z], axis=1)
-        if problem.separable:
-            parts = [
-                _proven(problem.output(k), predictions[:, k], float(cost[k]), weights[k], self.regularization)
-                for k in range(self.n_outputs)
-            ]
-        else:
-            shaped = predictions if problem.vector else predictions[:, 0]
-            parts = [_proven(problem, shaped, float(cost.sum()), weights, self.regularization)]
-        return max(sum(parts), self.bound(problem.levels, problem.beta))
+        parts = problem.parts
+        shares = (
+            np.array_split(predictions, len(parts), axis=1),
+            *(np.split(one, len(parts)) for one in (cost, weights)),
+        )
+        bounds = [
+            _proven(part, prediction.reshape(part.y.shape), float(own.sum()), z, self.regularization)
+            for part, prediction, own, z in zip(parts, *shares, strict=True)
+        ]
+        return max(sum(bounds), self.bound(problem.levels, problem.beta))
 
     def _ratios(self, levels: int) -> FloatArray:
         """Return the factors of the coordinates' weights for another number of levels."""
