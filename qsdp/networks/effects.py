@@ -156,7 +156,8 @@ class Effects(Summarized, ReadOnlyArrays):
         terms, sizes = _decompose(form, data, weights, at, len(names))
         main, interactions = np.diagonal(sizes, axis1=1, axis2=2), sizes * (1.0 - np.eye(len(names)))
         parts = (terms.constant + terms.means.sum(axis=1), main, interactions)
-        return cls(names, labels, *(read_only(np.array(squeezed(part, form.output_shape))) for part in parts), terms)
+        constant, main, interactions = (read_only(np.array(squeezed(part, form.output_shape))) for part in parts)
+        return cls(names, labels, constant, main, interactions, terms)
 
     @property
     def terms(self) -> tuple[tuple[str, ...], ...]:
@@ -190,8 +191,8 @@ class Effects(Summarized, ReadOnlyArrays):
         """Return the effects of one output, by its number or name, as for a scalar function."""
         k, C, G = self.number(output), len(self.outputs), len(self.columns)
         parts = self.constant.reshape(C), self.main.reshape(C, G), self.interactions.reshape(C, G, G)
-        own = (read_only(np.array(part[k])) for part in parts)
-        return Effects(self.columns, self.outputs[k : k + 1], *own, self._terms.output(k))
+        constant, main, interactions = (read_only(np.array(part[k])) for part in parts)
+        return Effects(self.columns, self.outputs[k : k + 1], constant, main, interactions, self._terms.output(k))
 
     def table(self, output: int | str = 0) -> list[Effect]:
         """Return the effects of one output, by its number or name, the largest first."""

@@ -157,13 +157,10 @@ class Solution(ReadOnlyArrays):
         cost = problem.regularization_weight(self.regularization) * rho
         predictions = np.stack([2.0 * problem.forward(block) for block in Z], axis=1)
         parts = problem.parts
-        shares = (
-            np.array_split(predictions, len(parts), axis=1),
-            *(np.split(one, len(parts)) for one in (cost, weights)),
-        )
+        split = (np.split(one, len(parts)) for one in (predictions.T, cost, weights))
         bounds = [
-            _proven(part, prediction.reshape(part.y.shape), float(own.sum()), z, self.regularization)
-            for part, prediction, own, z in zip(parts, *shares, strict=True)
+            _proven(part, prediction.T.reshape(part.y.shape), float(costs.sum()), z, self.regularization)
+            for part, prediction, costs, z in zip(parts, *split, strict=True)
         ]
         return max(sum(bounds), self.bound(problem.levels, problem.beta))
 
