@@ -16,7 +16,6 @@ from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from qsdp._utils.deadline import Deadline
@@ -143,10 +142,8 @@ class _CrossValidated:
     ) -> QSDPResult:
         deadline, rng = options.deadline(), check_random_state(options.random_state)
         problem = options.problem(inputs, target, weights, samples.repetitions)
-        scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
-        if "sample_weight" in score:
-            _check_weighs(scorer)
-            score = {**score, "sample_weight": samples.weights}
+        splits = self._splits(samples, routed["split"])
+        scorers = self._scorers(samples, splits, routed["score"])
         # The problem drops rows of weight zero, so the rows of the splits are renumbered.
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
@@ -160,54 +157,62 @@ class _CrossValidated:
             device=options.device,
         )
         folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
-        member = self._member(options)
-        if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
-            member.feature_names_in_ = self.feature_names_in_
+        member = self._member(options, samples.X)
         turns = -(-len(folds) // count_jobs(options.n_jobs))
         # All folds together may take half of the time.
         seconds = deadline.fraction(0.5 / turns).time_limit
         with progress(options.verbose) as stages, stages.stage("folds") as bar:
             scores = np.column_stack(
                 CountedParallel(options.n_jobs, bar, len(folds))(
-                    delayed(_fold_scores)(
-                        fold,
-                        seconds,
-                        _safe_indexing(samples.X, test),
-                        samples.y[test],
-                        seed,
-                        member,
-                        partial(scorer, **_of_rows(score, test, len(samples.y))),
-                        options.evaluate,
+                    delayed(_fold_scores)(fold, seconds, samples.take(test), member, scorer, seed, options.evaluate)
+                    for fold, (_, test), scorer, seed in zip(
+                        folds, splits, scorers, rng.spawn(len(splits)), strict=True
                     )
-                    for fold, (_, test), seed in zip(folds, splits, rng.spawn(len(splits)), strict=True)
                 )
             )
+        best = self._choose_beta(path.betas, scores, deadline)
+        with progress(options.verbose) as stages:
+            with stages.stage("solve") as bar:
+                relaxation = path.only(best).solve(options.n_jobs, bar, deadline=deadline.fraction(0.5))[0]
+            # Half of the time left after the folds and the path is for a refinement.
+            return sample_from(relaxation, options, rng, deadline.fraction(1.0))
+
+    def _choose_beta(self: Any, betas: FloatArray, scores: FloatArray, deadline: Deadline) -> int:
+        """Keep scores of shape (K, n_folds) and the beta with the best mean as attributes, and return its index."""
         means = scores.mean(axis=1)
         if not np.any(np.isfinite(means)):
             raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
         # Among equal scores, take the largest beta: its network is the simplest.
-        best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
-        self.betas_, self.scores_ = path.betas, scores
-        self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
+        best = int(max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: betas[index]))
+        self.betas_, self.scores_ = betas, scores
+        self.beta_, self.best_score_ = float(betas[best]), float(means[best])
         if deadline.time_limit is not None and np.any(np.isnan(means)):
             warn(
                 f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every fold; "
                 f"beta={self.beta_:g} is the best of the others"
             )
-        with progress(options.verbose) as stages:
-            with stages.stage("solve") as bar:
-                relaxation = path.only(int(best)).solve(options.n_jobs, bar, deadline=deadline.fraction(0.5))[0]
-            # Half of the time left after the folds and the path is for a refinement.
-            return sample_from(relaxation, options, rng, deadline.fraction(1.0))
+        return best
 
-    def _member(self: Any, options: CrossValidationOptions) -> Any:
+    def _member(self: Any, options: CrossValidationOptions, X: Any) -> Any:
         """Return the estimator without cross-validation, fitted except for its network."""
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
         for name in _OF_MEMBERS:
             if hasattr(self, name):
                 setattr(member, name, getattr(self, name))
+        if is_frame(X) and hasattr(self, "feature_names_in_"):
+            member.feature_names_in_ = self.feature_names_in_
         return member
+
+    def _scorers(
+        self: Any, samples: Rows, splits: Sequence[Split], metadata: dict[str, Any]
+    ) -> list[Callable[..., float]]:
+        """Return the scorer of each held-out part, with the metadata of its rows."""
+        scorer, n = self._scorer(), len(samples.y)
+        if "sample_weight" in metadata:
+            _check_weighs(scorer)
+            metadata = {**metadata, "sample_weight": samples.weights}
+        return [partial(scorer, **_of_rows(metadata, test, n)) for _, test in splits]
 
     def _scorer(self: Any) -> Callable[..., float]:
         try:
@@ -283,11 +288,10 @@ class RelaxationOutputs:
 def _fold_scores(
     fold: PathPlan,
     seconds: float | None,
-    X: FloatArray,
-    y: npt.NDArray[Any],
-    rng: np.random.Generator,
+    held_out: Rows,
     member: Any,
     scorer: Callable[..., float],
+    rng: np.random.Generator,
     evaluate: str,
 ) -> FloatArray:
     """Return the scores of one fold on its held-out rows, of shape (K,), with nan for betas not solved in time."""
@@ -305,7 +309,7 @@ def _fold_scores(
             member.network_ = RelaxationOutputs(relaxation)
         if is_classifier(member):
             member.calibration_ = member._calibration(relaxation.problem)
-        scores[fold.betas == relaxation.problem.beta] = scorer(member, X, y)
+        scores[fold.betas == relaxation.problem.beta] = scorer(member, held_out.X, held_out.y)
     return scores
 
 
