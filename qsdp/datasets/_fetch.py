@@ -29,8 +29,8 @@ def declarations(source: str) -> dict[str, dict[str, Any]]:
     """
 
     def as_declared(entry: dict[str, Any]) -> Any:
-        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
-        return RawFile(**fields) if "sha256" in fields else fields
+        entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
+        return RawFile(**entry) if "sha256" in entry else entry
 
     text = files("qsdp.datasets").joinpath("catalogue.json").read_text("utf-8")
     entries: dict[str, dict[str, Any]] = json.loads(text, object_hook=as_declared)[source]

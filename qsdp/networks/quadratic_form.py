@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,9 @@ import numpy.typing as npt
 
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks, count_jobs
-from qsdp._utils.summary import Rows, Summarized, Summary, format_number
+from qsdp._utils.summary import Rows, Summary, format_number
 from qsdp._utils.validation import (
     FloatArray,
-    ReadOnlyArrays,
     check_integer,
     check_matrix,
     check_numbers,
@@ -25,6 +23,7 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
+from qsdp.networks.function import QuadraticFunction
 
 __all__ = ["QuadraticForm", "form_of_neurons"]
 
@@ -33,7 +32,7 @@ _TERMS = 6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QuadraticForm(Summarized, ReadOnlyArrays):
+class QuadraticForm(QuadraticFunction):
     r"""Quadratic function :math:`f(x) = x^T S x + s^T x + s_0`, or C such functions.
 
     Parameters
@@ -92,20 +91,10 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         return self.s0.shape
 
     @property
-    def n_outputs(self) -> int:
-        """Number of outputs C; 1 for a scalar function."""
-        return math.prod(self.output_shape)
-
-    @property
     def parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Arrays S, s and s0 of shape (C, d, d), (C, d) and (C,), also for a scalar function."""
         C, d = self.n_outputs, self.n_inputs
         return self.S.reshape(C, d, d), self.s.reshape(C, d), self.s0.reshape(C)
-
-    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return outputs of shape (n,) or (n, C) for data of shape (n, d), using `n_jobs` threads as in joblib."""
-        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
-        return values
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar function."""
