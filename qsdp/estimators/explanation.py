@@ -14,10 +14,11 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_integer
+from qsdp._utils.validation import FloatArray
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, Effects, QuadraticForm
+from qsdp.networks.quadratic_form import check_digits
 from qsdp.pipeline import QSDPResult
 
 __all__ = ["Explained", "class_outputs", "explained_form"]
@@ -107,7 +108,7 @@ class Explained:
             Terms whose coefficient is at most this in magnitude are left out.
         """
         check_is_fitted(self)
-        digits = check_integer("digits", digits, minimum=1, maximum=17)
+        digits = check_digits(digits)
         form = self._form(self.target_scaling_)
         inputs = _describe(self.encoder_, self._names(names), form.n_inputs)
         center, scale = (np.array([getattr(one, field) for one in inputs]) for field in ("center", "scale"))

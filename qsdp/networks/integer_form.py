@@ -14,7 +14,7 @@ from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
-from qsdp._utils.summary import Summary, format_bits
+from qsdp._utils.summary import Summary, first_few, format_bits
 from qsdp._utils.validation import FloatArray, IntArray, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
@@ -116,7 +116,7 @@ class IntegerForm(QuadraticFunction):
         rows = [
             ("inputs", str(self.n_inputs)),
             ("outputs", str(self.n_outputs)),
-            ("bits of an entry", ", ".join(map(str, self.bits[:8])) + ", …" * (len(self.bits) > 8)),
+            ("bits of an entry", first_few([str(bits) for bits in self.bits])),
             ("storage", format_bits(self.n_bits)),
         ]
         return Summary("IntegerForm", rows)

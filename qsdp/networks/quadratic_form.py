@@ -25,7 +25,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
 from qsdp.networks.function import QuadraticFunction
 
-__all__ = ["QuadraticForm", "form_of_neurons"]
+__all__ = ["QuadraticForm", "check_digits", "form_of_neurons"]
 
 #: Most terms of a formula that a summary writes out.
 _TERMS = 6
@@ -161,7 +161,7 @@ class QuadraticForm(QuadraticFunction):
         threshold : float, default=0
             Terms whose coefficients are at most this in magnitude are omitted.
         """
-        digits = check_integer("digits", digits, minimum=1, maximum=17)
+        digits = check_digits(digits)
         threshold = check_real("threshold", threshold)
         names = [f"x{j + 1}" for j in range(self.n_inputs)] if names is None else list(names)
         if len(names) != self.n_inputs:
@@ -182,6 +182,11 @@ class QuadraticForm(QuadraticFunction):
 
     def __repr__(self) -> str:
         return f"QuadraticForm(n_inputs={self.n_inputs}{outputs_text(self.output_shape)})"
+
+
+def check_digits(digits: object) -> int:
+    """Return a number of significant digits; 17 tell all floats apart."""
+    return check_integer("digits", digits, minimum=1, maximum=17)
 
 
 def form_of_neurons(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: FloatArray) -> FloatArray:
