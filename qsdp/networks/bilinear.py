@@ -16,12 +16,11 @@ from qsdp._utils.summary import Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks.function import NeuronFunction
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.neuron_set import KIND as SET_KIND
 from qsdp.networks.neuron_set import pack_set, set_bits
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
-from qsdp.networks.quadratic_form import QuadraticForm, form_of_neurons
+from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
 from qsdp.networks.storage import pack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,

@@ -19,8 +19,7 @@ from qsdp._utils.validation import FloatArray, IntArray, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, fold, parameter_of, unfold
-from qsdp.networks.function import QuadraticFunction
-from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.networks.quadratic_form import QuadraticForm, QuadraticFunction
 from qsdp.networks.storage import MOST_INPUTS, write_archive
 from qsdp.networks.weights import FLOAT_BITS
 from qsdp.problem import quadratic_map

@@ -18,8 +18,7 @@ from qsdp._utils.summary import Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.function import NeuronFunction
-from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm
 from qsdp.networks.storage import pack_levels, unpack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
