@@ -174,11 +174,11 @@ class ThresholdEncoder(_Encoder):
 
     def __init__(
         self,
-        n_thresholds: int = 3,
+        n_thresholds: int = EncodingRule.n_thresholds,
         *,
-        strategy: str = "quantile",
-        bits: str = "binary",
-        missing: str = "indicator",
+        strategy: str = EncodingRule.strategy,
+        bits: str = EncodingRule.bits,
+        missing: str = EncodingRule.missing,
         dtype: Any = np.float64,
     ) -> None:
         self._keep(locals())
@@ -248,16 +248,16 @@ class TableEncoder(_Encoder):
 
     def __init__(
         self,
-        encoding: str = "both",
+        encoding: str = EncodingRule.encoding,
         *,
-        n_thresholds: int = 3,
-        strategy: str = "quantile",
-        bits: str = "binary",
-        missing: str = "indicator",
+        n_thresholds: int = EncodingRule.n_thresholds,
+        strategy: str = EncodingRule.strategy,
+        bits: str = EncodingRule.bits,
+        missing: str = EncodingRule.missing,
         categorical_features: Any = "from_dtype",
-        max_categories: int = 50,
+        max_categories: int = EncodingRule.max_categories,
         handle_unknown: str = "warn",
-        cut: float | None = None,
+        cut: float | None = EncodingRule.cut,
         dtype: Any = np.float64,
     ) -> None:
         self._keep(locals())
