@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -28,7 +29,7 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.forms import FormMap
+from qsdp.forms import FormMap, no_rows
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, get_loss
 
@@ -126,9 +127,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     5.525625
     """
 
-    #: Data as a map, for a problem from statistics.
-    _forms: FormMap | None = None
-
     #: Number of rows that each sample stands for when rows are held out, if it is not the weight.
     repetitions: FloatArray | None = None
 
@@ -147,6 +145,15 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         self.levels = check_levels(levels)
         self.loss: Loss = get_loss(loss)
         self.beta: float = check_real("beta", beta)
+        read = self._from_statistics if isinstance(X, Statistics) else self._from_rows
+        #: The data as a map of :math:`\sum_j \alpha_j u_j v_j^T`, for weights at their true levels; the targets; and
+        #: the positive weights of the samples, or None if all are one.
+        self.weight_map: DataMap
+        self.y: FloatArray
+        self.sample_weight: FloatArray | None
+        self.weight_map, self.y, self.sample_weight = read(X, y, sample_weight)
+
+    def _from_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[DataMap, FloatArray, FloatArray | None]:
         data = check_matrix("X", X)
         target = self.loss.encode_target(check_targets("y", y, length=data.shape[0]))
         weights = check_sample_weight(sample_weight, data.shape[0])
@@ -156,10 +163,19 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
         check_magnitude("y", target, "rescale it")
         self.loss.check_target(target)
-        self.X: FloatArray = own(data)
-        self.y: FloatArray = own(target)
-        #: Positive weights of the samples, or None if all are one.
-        self.sample_weight: FloatArray | None = None if weights is None or np.all(weights == 1.0) else own(weights)
+        weights = None if weights is None or np.all(weights == 1.0) else own(weights)
+        return quadratic_map(own(data), self.activation), own(target), weights
+
+    def _from_statistics(
+        self, statistics: Statistics, y: Any, sample_weight: Any
+    ) -> tuple[DataMap, FloatArray, FloatArray | None]:
+        if y is not None or sample_weight is not None:
+            raise InvalidInputError("y and sample_weight must be None for statistics, which include them")
+        if not self.loss.quadratic:
+            raise InvalidInputError(
+                f"loss must be 'squared' for a problem from statistics; got {self.loss!r}, which needs the rows"
+            )
+        return *statistics.reduced(self.activation), None
 
     @classmethod
     def from_statistics(
@@ -203,29 +219,17 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """
         if not isinstance(statistics, Statistics):
             raise InvalidTypeError(f"statistics must be SufficientStatistics; got {type(statistics).__name__}")
-        problem = cls.__new__(cls)
-        problem.activation, problem.levels = get_activation(activation), check_levels(levels)
-        problem.loss, problem.beta = get_loss(loss), check_real("beta", beta)
-        if not problem.loss.quadratic:
-            raise InvalidInputError(
-                f"loss must be 'squared' for a problem from statistics; got {problem.loss!r}, which needs the rows"
-            )
-        problem._forms, problem.y = statistics.reduced(problem.activation)
-        problem.sample_weight = None
-        return problem
+        return cls(statistics, None, beta=beta, loss=loss, activation=activation, levels=levels)
 
     def require_rows(self, what: str) -> None:
         """Raise `InvalidInputError` if the problem has no rows of data."""
-        if self._forms is not None:
-            raise InvalidInputError(
-                f"{what} needs the rows of the data, which a problem from statistics does not have: "
-                "use a problem of rows, such as `SufficientStatistics.kept_problem`"
-            )
+        if not self.weight_map.has_rows:
+            raise no_rows(what)
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "X":
-            self.require_rows("this")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def X(self) -> FloatArray:  # noqa: N802 (the name of data in scikit-learn)
+        """Data of shape (n, d), read-only; a problem from statistics has none."""
+        return self.weight_map.samples.X
 
     @property
     def n_samples(self) -> int:
@@ -235,7 +239,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     @property
     def n_features(self) -> int:
         """Number of columns ``d`` of the data."""
-        return int(self.X.shape[1]) if self._forms is None else self._forms.size - self.lifted
+        return self.weight_map.n_features
 
     @property
     def vector(self) -> bool:
@@ -303,16 +307,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             (self.beta, self.loss, self.activation, self.levels)
             == (other.beta, other.loss, other.activation, other.levels)
             and np.array_equal(self.y, other.y)
-            and self._equal_data(other)
+            and self.weight_map.equals(other.weight_map)
+            and equal_weights(self.sample_weight, other.sample_weight)
         )
-
-    def _equal_data(self, other: TrainingProblem) -> bool:
-        one, two = self._forms, other._forms
-        if one is not None and two is not None:
-            # Factors are powers of two, so this comparison is exact.
-            return np.array_equal(one.rows * (one.factor / two.factor), two.rows)
-        same = one is two and np.array_equal(self.X, other.X)
-        return same and equal_weights(self.sample_weight, other.sample_weight)
 
     __hash__ = None  # type: ignore[assignment]  # compares arrays by value
 
@@ -333,13 +330,13 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         At least one sample is required. A class may have none.
         """
-        X, y = read_only(self.X[rows]), read_only(self.y[rows])
+        data, y = self.weight_map.samples.take(rows), read_only(self.y[rows])
         if not len(y):
             raise InvalidInputError("rows must have at least one sample")
         weights, repetitions = (
             None if of_all is None else read_only(of_all[rows]) for of_all in (self.sample_weight, self.repetitions)
         )
-        return self._replaced(X=X, y=y, sample_weight=weights, repetitions=repetitions)
+        return self._replaced(weight_map=data, y=y, sample_weight=weights, repetitions=repetitions)
 
     def reweighted(self, sample_weight: FloatArray) -> TrainingProblem:
         """Return the problem with other, positive weights."""
@@ -352,10 +349,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(y=read_only(np.ascontiguousarray(self.y[:, k])))
 
     def _replaced(self, **attributes: Any) -> TrainingProblem:
-        other = TrainingProblem.__new__(TrainingProblem)
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         # The map depends neither on targets nor on beta. Keeping it avoids a copy of large data for every output.
-        for cached, on in (("map", {"X", "levels"}), ("data_fit", {"y", "sample_weight"})):
+        for cached, on in (("map", {"weight_map", "levels"}), ("data_fit", {"y", "sample_weight"})):
             if not on.isdisjoint(attributes):
                 vars(other).pop(cached, None)
         vars(other).update(attributes)
@@ -372,11 +368,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def map(self) -> DataMap:
         """Return the data as a map of the relaxation's N x N matrices, for columns scaled by M."""
         return self.weight_map.with_levels(self.levels - 1.0)
-
-    @property
-    def weight_map(self) -> DataMap:
-        r"""Return the data as a map of :math:`\sum_j \alpha_j u_j v_j^T`, for weights at their true levels."""
-        return quadratic_map(self.X, self.activation) if self._forms is None else self._forms
 
     def forward(self, S: FloatArray) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""
@@ -403,19 +394,19 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         alpha = np.abs(network.alpha)
         terms = EPS * (len(alpha) + 2 * self.size + 16) * float(alpha.sum(axis=0).max(initial=0.0))
         with np.errstate(over="ignore", invalid="ignore"):
-            error = terms * self.map.absolute_sums()
+            error = terms * self.map.absolute_sums
             rounding = self.data_fit.rounding(self.predictions(network), error)
         return rounding if rounding >= 0.0 else math.inf
 
     def predictions(self, network: SecondLayer) -> FloatArray:
         """Return the predictions of `network` for the targets `y`, in the shape of `y`."""
-        # Access to `quadratic_form` builds the form, a large matrix for wide data, so avoid it for problems with rows.
-        form = None if self._forms is None else getattr(network, "quadratic_form", None)
-        if self._forms is None or form is None:
+        form = None if self.weight_map.has_rows else getattr(network, "quadratic_form", None)
+        if form is None:
             return network.predict(self.X)
         if form.shape[-1] != self.size:
             raise InvalidInputError(f"network must have matrices of side {self.size}; got {form.shape[-1]}")
-        return self._forms.forward(form) if form.ndim == 2 else np.stack([self._forms.forward(S) for S in form], axis=1)
+        columns = [self.weight_map.forward(S) for S in form.reshape(-1, self.size, self.size)]
+        return np.stack(columns, axis=1).reshape(self.y.shape)
 
     def penalty(self, network: SecondLayer) -> float:
         r"""Return the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1` of `network`."""

@@ -141,7 +141,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
 
 def _data(problem: TrainingProblem) -> dict[str, Any]:
     """Return the arrays that hold the data, in the order of their digest."""
-    if isinstance(problem.weight_map, FormMap):
+    if not problem.weight_map.has_rows:
         return {"forms": problem.weight_map.forms, "y": problem.y}
     weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
     return {"X": problem.X, "y": problem.y, **weights}

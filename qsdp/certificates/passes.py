@@ -157,7 +157,7 @@ def bound_over_rows(
 
 def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
     """Return the problem's beta in proportion to the total weight of rows; that of statistics is unchanged."""
-    return few.beta if isinstance(few.weight_map, FormMap) else few.beta * (total_weight / few.data_fit.total_weight)
+    return few.beta if not few.weight_map.has_rows else few.beta * (total_weight / few.data_fit.total_weight)
 
 
 def _streams(batches: Any, passes: int) -> Iterator[Iterable[Any]]:
@@ -235,9 +235,8 @@ def _corrected(
     counts = np.where(upper[0] == upper[1], 1.0, 2.0)
     moved = []
     for S, M, slope in zip(scores.forms, matrices / factors, slopes.T, strict=True):
-        assert not isinstance(few.weight_map, FormMap)
         # The squared loss has no factor of one half.
-        curvature, _ = few.weight_map.gram(np.zeros((len(slope), 1)), 0.5 * ratio * slope, deadline)
+        curvature = few.weight_map.samples.pair_sums(0.5 * ratio * slope)
         ridge = _RIDGE * float(np.trace(curvature)) / len(curvature)
         curvature[np.diag_indices_from(curvature)] += ridge or 1.0
         if not np.all(np.isfinite(curvature)):

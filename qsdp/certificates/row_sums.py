@@ -181,7 +181,7 @@ class RowSums:
 
     def _absolute_sums(self, data: QuadraticMap) -> FloatArray:
         """Return bounds on the features of the rows, for weights of the levels."""
-        return data.with_levels(self._network.levels - 1.0).absolute_sums()
+        return data.with_levels(self._network.levels - 1.0).absolute_sums
 
     def _value(self, fit: DataFit, nu: FloatArray) -> float:
         return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
@@ -195,7 +195,7 @@ class RowSums:
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
         """Return how much multipliers can change if others compute predictions, as a file holds only the scores."""
         largest = np.abs(self._scores.forms).max(axis=(1, 2))
-        errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums(), largest)
+        errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums, largest)
         errors = errors if predictions.ndim == 2 else errors[:, 0]
         ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
         return np.abs(ends[1] - ends[0])

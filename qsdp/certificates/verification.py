@@ -141,8 +141,7 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
     r"""Return upper bounds on :math:`\tau_k / (\beta D)`, also for rounded multiples of the dual vector."""
     data = problem.map
-    assert isinstance(data, QuadraticMap)
-    rows = ScaledRows.of(problem.X, problem.levels, data, _exponent(problem.X))
+    rows = ScaledRows.of(problem.X, problem.levels, data.samples, _exponent(problem.X))
     defects = problem.data_fit.row_defects(nu)
     dual_radius = math.nextafter(problem.beta * problem.dimension, 0.0)
     uppers = []

@@ -24,7 +24,7 @@ from qsdp.column_generation.restricted import (
     sparsify,
 )
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
-from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
+from qsdp.relaxation.instance import Instance, LinearInstance, Reduction
 
 __all__ = ["Atoms", "DualProof", "Master"]
 
@@ -179,10 +179,10 @@ class Master:
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
         self._constant = 0.0
-        self._reduction: tuple[GramReduction, ReducedInstance] | None = None
+        self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
         p = instance.size * (instance.size + 1) // 2
-        if instance.target.ndim == 1 and GramReduction.pays(instance) and p <= _LARGEST_GRAM:
+        if instance.target.ndim == 1 and Reduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
                 self._reduce()
         empty = np.zeros((0, instance.size), dtype=np.int8)
@@ -196,7 +196,7 @@ class Master:
         self._centre = self._dual
 
     def _reduce(self) -> None:
-        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=self.deadline)
+        reduction = Reduction(self.normal, self.instance.targets)
         self._working = reduced = reduction.reduced(self.normal, self.units, 0)
         self._reduction = reduction, reduced
         self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from qsdp._utils.arrays import ArrayLibrary
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
@@ -59,7 +59,7 @@ class DescentData:
 
     def predictions(self, network: BilinearNetwork) -> FloatArray:
         """Return the predictions (n, C) of a network."""
-        if isinstance(self.map, QuadraticMap) and is_narrow(network):
+        if self.map.has_rows and is_narrow(network):
             return self.map.combinations(network.U.astype(np.float64), network.V.astype(np.float64), network.alpha)
         return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
 

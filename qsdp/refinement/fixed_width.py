@@ -195,7 +195,7 @@ def train_fixed_width(
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:
-            search = _FixedWidthSearch(problem, owners, shared, descent_data(problem, deadline), deadline, rng)
+            search = _FixedWidthSearch(problem, owners, shared, descent_data(problem), deadline, rng)
             network, objective, polished = search.run(given, restarts, relaxation, bar)
     return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 

@@ -211,7 +211,7 @@ def improve(
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
     best = BestNetwork(problem, network)
     count = 0
-    data = descent_data(problem, deadline, device)
+    data = descent_data(problem, device)
     run = Run(problem, network, deadline, rng, data=data)
     try:
         with (
@@ -278,7 +278,7 @@ class Run:
         shared: bool | None = None,
         data: Samples | Moments | None = None,
     ) -> None:
-        data = descent_data(problem, deadline) if data is None else data
+        data = descent_data(problem) if data is None else data
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
@@ -286,7 +286,7 @@ class Run:
             owners = owners_of(network.alpha)
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
             self.parts = [
-                descent_of(problem.output(k), part_of(network, rows, k), data, deadline)
+                descent_of(problem.output(k), part_of(network, rows, k), data)
                 for k, rows in enumerate(self.rows)
                 if len(rows)
             ]
@@ -295,7 +295,7 @@ class Run:
             # Outputs without neurons always predict zero.
             self.constant = sum(problem.data_fit.output(k).value_at_zero for k in empty)
         else:
-            self.parts, self.constant = [descent_of(problem, network, data, deadline)], 0.0
+            self.parts, self.constant = [descent_of(problem, network, data)], 0.0
 
     @property
     def objective(self) -> float:

@@ -21,7 +21,7 @@ from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import QuadraticMap, power_of_two
+from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
@@ -161,7 +161,7 @@ def _free(
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Return whether the loss is squared, the data is large, and neurons are few enough for one triangular factor."""
     n, m = len(problem.y), network.n_neurons
-    large = isinstance(problem.weight_map, QuadraticMap) and len(list(chunks(n, problem.size))) > 1
+    large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1
     few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
@@ -210,13 +210,12 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadl
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
     data, Y = problem.weight_map, plain.target.reshape(problem.n_samples, -1)
-    assert isinstance(data, QuadraticMap)
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Chunks have several times as many rows as the factor, since each QR includes the factor again.
     for rows in chunks(len(Y), max(k, problem.size), minimum=4 * k):
         deadline.check()
-        values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
+        values = roots[rows, None] * data.samples.take(rows).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
     return factor
 

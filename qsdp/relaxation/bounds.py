@@ -230,7 +230,7 @@ def entry_rounding(data: DataMap, nu: FloatArray) -> float:
 
 def entry_size(data: DataMap, nu: FloatArray) -> float:
     """Return the sum of all entries of ``sum |nu_i| |X_i|``."""
-    return float(np.abs(nu) @ data.absolute_sums())
+    return float(np.abs(nu) @ data.absolute_sums)
 
 
 def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:

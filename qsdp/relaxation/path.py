@@ -26,11 +26,11 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.gram import SharedGram
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
 from qsdp.relaxation.incumbent import Progress
 from qsdp.relaxation.largest_beta import proven_beta_max
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.shortfall import warn_of_gaps
 from qsdp.relaxation.solution import Relaxation, finish
@@ -226,10 +226,10 @@ def path_with(
 ) -> tuple[RelaxationPath, str | None]:
     """Compute `relaxation_path` for checked arguments, without warnings; also return why betas are missing, if any are.
 
-    Reductions in the settings are reused.
+    A Gram matrix in the settings is reused.
     """
     deadline = settings.deadline
-    settings = replace(settings, reductions=settings.reductions or Reductions())
+    settings = replace(settings, gram=settings.gram or SharedGram())
     largest, weights = proven_beta_max(problem, regularization, deadline)
     grid = geometric(largest, fraction, betas) if isinstance(betas, int) else betas
     warm = solver == "auto" or BACKENDS[solver].certified

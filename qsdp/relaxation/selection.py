@@ -10,10 +10,10 @@ import numpy as np
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import SharedGram
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.largest_beta import useful_beta_max
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
@@ -238,12 +238,12 @@ class _Fold:
     share: float
     #: Relaxations for the smallest and the largest beta so far; never the zero point, which has no scale to start from.
     solved: list[Relaxation] = field(default_factory=list)
-    reductions: Reductions = field(default_factory=Reductions)
+    gram: SharedGram = field(default_factory=SharedGram)
 
     def predict(self, beta: float, deadline: Deadline) -> FloatArray:
         """Return the relaxation's outputs for the held-out samples, with `beta` scaled to the training set."""
         problem = self.training.with_beta(self.share * beta)
-        settings = Settings(_TOL, "two-block", None, deadline=deadline, reductions=self.reductions)
+        settings = Settings(_TOL, "two-block", None, deadline=deadline, gram=self.gram)
         nearest = min(self.solved, key=lambda one: abs(np.log(one.problem.beta / problem.beta)), default=None)
         relaxation = solve_with(problem, "auto", settings, "tight", start=nearest, quiet=True)
         if np.any(relaxation.rho_stack > 0.0):

@@ -20,7 +20,7 @@ from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
-from qsdp.relaxation.instance import GramReduction, Instance, Units, product_with
+from qsdp.relaxation.instance import Instance, Reduction, Units
 from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
@@ -209,7 +209,7 @@ def solve_with(
 
 
 def _best_of_attempts(
-    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: GramReduction | None = None, k: int = 0
+    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None = None, k: int = 0
 ) -> Relaxation:
     """Solve the instance; ask for more accuracy if the solver reports success but the certified gap is too large.
 
@@ -232,7 +232,7 @@ def _best_of_attempts(
 
 
 def _candidates(
-    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: GramReduction | None, k: int
+    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None, k: int
 ) -> RawSolution:
     """Run the solver once, and return its candidates for the instance itself."""
     instance = scaled.instance
@@ -276,15 +276,15 @@ def _solve_apart(
 ) -> Relaxation:
     """Solve outputs that do not interact separately, with one reduction of the data for all."""
     reduction = None
-    if GramReduction.pays(scaled.instance):
+    if Reduction.pays(scaled.instance):
         y = scaled.problem.y
         targets = y if y.ndim == 2 else y[:, None]
         try:
-            reduction = GramReduction(scaled.parts[0].instance, targets, settings.reductions, settings.deadline)
+            reduction = Reduction(scaled.parts[0].instance, targets, settings.gram)
         except TimeOver:
             return finish(scaled, RawSolution(status="time limit"), solver=backend.name, tol=settings.tol)
-    # Do not send the cache to other processes: the reduction holds what they need.
-    settings = replace(settings, reductions=None)
+    # Do not send the Gram matrix to other processes: the reduction holds what they need.
+    settings = replace(settings, gram=None)
     if not scaled.problem.separable:
         return _best_of_attempts(scaled, backend, settings, reduction)
     solved = CountedParallel(n_jobs, bar, len(scaled.parts))(
@@ -294,7 +294,7 @@ def _solve_apart(
 
 
 def _solve_output(
-    part: ScaledProblem, solver: str, settings: Settings, reduction: GramReduction | None, k: int
+    part: ScaledProblem, solver: str, settings: Settings, reduction: Reduction | None, k: int
 ) -> Relaxation:
     """Solve one output; pass the solver by name, since functions changed at run time cannot cross processes."""
     return _zero_if_optimal(part, settings.tol) or _best_of_attempts(part, BACKENDS[solver], settings, reduction, k)
@@ -320,7 +320,7 @@ def _some_neuron_pays(instance: Instance) -> bool:
     nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
         for column in nu.T if nu.ndim == 2 else [nu]:
-            product = product_with(instance.map, column)
+            product = instance.map.operator(column)
             v = np.ones(instance.size)
             for _ in range(5):
                 image = product(v)

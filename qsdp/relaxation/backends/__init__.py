@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
-from qsdp.forms import FormMap
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
@@ -128,7 +127,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
     """
     cost = _operations(chosen, instance, settings)
     worthwhile, part = _FIRST_TRY.get(chosen.name, (math.inf, 0.0))
-    shared = settings.reductions is not None and instance.fit.quadratic
+    shared = settings.gram is not None and instance.fit.quadratic
     if cost < worthwhile or shared or settings.max_iter is not None:
         return None
     if _refusal(LOW_RANK, instance, settings) is not None:
@@ -162,7 +161,7 @@ def _cannot(backend: Backend, loss: Loss) -> str | None:
 def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | None:
     if (reason := _cannot(backend, instance.loss)) is not None:
         return reason
-    if backend.rows and isinstance(instance.map, FormMap):
+    if backend.rows and not instance.map.has_rows:
         return f"solver {backend.name!r} needs the rows of the data, but the problem holds only statistics of them"
     given = {
         "time_limit": settings.deadline.time_limit is not None and not backend.time_limit,

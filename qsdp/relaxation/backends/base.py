@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.gram import SharedGram
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["Backend", "Settings"]
@@ -34,8 +34,8 @@ class Settings:
         Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
     device : str or None
         Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
-    reductions : Reductions or None
-        Gram matrices shared by solves with the same data, such as those of one path.
+    gram : SharedGram or None
+        Gram matrix of solves with the same data, such as those of one path.
     effort : float
         Floating-point operations after which the low-rank method gives up.
     """
@@ -47,7 +47,7 @@ class Settings:
     callback: Callable[[Progress], object] | None = None
     start: RawSolution | None = None
     device: str | None = None
-    reductions: Reductions | None = None
+    gram: SharedGram | None = None
     effort: float = math.inf
 
     def limits(self, max_iter: int) -> Limits:

@@ -120,7 +120,7 @@ class CuttingPlanes:
         self._normal, self._units = instance.normalised()
         self.best: CutBound | None = None
         self.exhausted = False
-        self._setup = FactorCache(self._normal, None, deadline).setup(0, self._normal)
+        self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
         self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)

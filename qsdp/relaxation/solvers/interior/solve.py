@@ -14,10 +14,10 @@ import numpy as np
 
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import SharedGram
 from qsdp.losses import DataFit
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits, dominating, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.interior.fits import as_rows, fit_of
@@ -47,15 +47,15 @@ _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
 def solve_interior(
-    instance: Instance, limits: Limits, start: RawSolution | None = None, reductions: Reductions | None = None
+    instance: Instance, limits: Limits, start: RawSolution | None = None, shared: SharedGram | None = None
 ) -> RawSolution:
     """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments.
 
-    Gram matrices are reused from `reductions`, which come from solves with the same data.
+    The Gram matrix is that of `shared`, which solves with the same data have in common.
     """
 
     def prepare(small: Instance) -> SolvePart:
-        cache = FactorCache(small, reductions, limits.deadline)
+        cache = FactorCache(small, shared)
         return lambda k, part, own, given: _solve_part(cache, k, part, own, given)
 
     return solve_parts(instance, limits, start, prepare)

@@ -9,7 +9,6 @@ import numpy as np
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
 from qsdp.relaxation.instance import Instance
@@ -37,7 +36,7 @@ _FEWEST_COLUMNS = 150
 
 def operations(instance: Instance, tol: float) -> float:
     """Return about how many floating-point operations a solve takes; infinity if the method is not meant for it."""
-    if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
+    if instance.size < _FEWEST_COLUMNS or not instance.map.has_rows:
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
@@ -67,9 +66,8 @@ def solve_low_rank(
     """
 
     def prepare(small: Instance) -> SolvePart:
-        assert isinstance(small.map, QuadraticMap)
         limits.deadline.check()
-        data = ObjectiveData(small.map, small.fit.weights, device)
+        data = ObjectiveData(small.map.samples, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
             if effort < math.inf:

@@ -31,14 +31,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
+from qsdp.gram import Gram, SharedGram
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import (
@@ -87,17 +85,16 @@ def solve_splitting(
     instance: Instance,
     limits: Limits,
     start: RawSolution | None = None,
-    reductions: Reductions | None = None,
+    shared: SharedGram | None = None,
     device: str | None = None,
     *,
     step: str = "auto",
 ) -> RawSolution:
     """Solve a normalised instance by operator splitting, all outputs together, and return the best certified pair.
 
-    `start` is a solution of a neighbouring instance, in the units of this one. Gram matrices are taken from
-    `reductions`. The torch `device` computes the Gram matrix and its products with all outputs, the factorisations of
-    the data step and its passes over the data.
-    See `data_step` for the steps "kernel", "gram" and "iterative".
+    `start` is a solution of a neighbouring instance, in the units of this one. The Gram matrix is
+    that of `shared`. The torch `device` computes the Gram matrix and its products with all outputs, the factorisations
+    of the data step and its passes over the data. See `data_step` for the steps "kernel", "gram" and "iterative".
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
@@ -105,7 +102,7 @@ def solve_splitting(
     try:
         name = choose_step(instance, limits.tol) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
-        data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
+        data_step, evaluation = _make_steps(instance, name, dtype, shared, device)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
         # The search for weights costs little compared with iterations with large systems.
@@ -166,18 +163,17 @@ def _make_steps(
     instance: Instance,
     step: str,
     dtype: npt.DTypeLike,
-    reductions: Reductions | None,
-    deadline: Deadline,
+    shared: SharedGram | None,
     device: str | None,
 ) -> tuple[DataStep, Evaluation]:
     """Return the data step of the given name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
-    if isinstance(data, QuadraticMap) and step == "kernel":
-        return KernelStep(data, weights, dtype, device), DirectEvaluation(instance)
-    if isinstance(data, QuadraticMap) and step == "iterative":
-        return IterativeStep(data, weights, deadline, device), DirectEvaluation(instance)
-    gram, products = gram_in_basis(instance, reductions, deadline, dtype, device)
+    if step == "kernel":
+        return KernelStep(data.samples, weights, dtype, device), DirectEvaluation(instance)
+    if step == "iterative":
+        return IterativeStep(data.samples, weights, device), DirectEvaluation(instance)
+    gram, products = (shared or Gram).of(data, instance.targets, weights, dtype, device).into_basis()
     if not instance.fit.quadratic:
         return GramStep(data, gram, None, weights, device), DirectEvaluation(instance)
     made = GramStep(data, gram, products, None, device)
