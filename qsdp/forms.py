@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import library_of
 from qsdp._utils.parallel import chunks
-from qsdp._utils.validation import FloatArray, read_only
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["FormMap", "no_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class FormMap:
+class FormMap(ReadOnlyArrays):
     r"""Linear map of symmetric matrices, given by the rows of its matrix, such as the map of statistics of data.
 
     Attributes

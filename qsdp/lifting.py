@@ -14,7 +14,7 @@ import numpy.typing as npt
 from qsdp._utils.arrays import ON_PROCESSOR, squared_rows
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
-from qsdp._utils.validation import FloatArray, read_only
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.forms import FormMap
 from qsdp.gram import pair_operations, pair_sums, pairs_of
 
@@ -80,7 +80,7 @@ def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticMap:
+class QuadraticMap(ReadOnlyArrays):
     r"""The linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, in factored form.
 
     .. math::

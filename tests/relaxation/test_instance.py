@@ -16,7 +16,7 @@ import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp.losses import CrossEntropy, Huber, Loss, get_loss
 from qsdp.relaxation.formulations import formulate
-from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.instance import Instance, Reduction
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 
@@ -238,10 +238,10 @@ VARIANTS = [
 @pytest.mark.parametrize("n_outputs", [0, 3])
 def test_reduced_problems_have_the_same_optimal_value(n_outputs: int, kind: str, options: dict[str, Any]) -> None:
     vector = tall_problem(5, 3, kind, n_outputs, beta=0.4, **options)
-    assert GramReduction.pays(Instance.of(vector))
+    assert Reduction.pays(Instance.of(vector))
     targets_ = vector.y if n_outputs else vector.y[:, None]
     first = vector.output(0) if n_outputs else vector
-    reduction = GramReduction(Instance.of(first).normalised()[0], targets_)
+    reduction = Reduction(Instance.of(first).normalised()[0], targets_)
     for k in range(vector.n_outputs):
         problem = vector.output(k) if n_outputs else vector
         normal, units = Instance.of(problem).normalised()
@@ -276,7 +276,7 @@ def test_lifted_duals_have_the_same_matrix_and_complementary_residuals(
     vector = tall_problem(seed, d, kind, n_outputs, beta=beta, **options)
     first = vector.output(0) if n_outputs else vector
     targets_ = vector.y if n_outputs else vector.y[:, None]
-    reduction = GramReduction(Instance.of(first).normalised()[0], targets_)
+    reduction = Reduction(Instance.of(first).normalised()[0], targets_)
     k = vector.n_outputs - 1
     normal, units = Instance.of(vector.output(k) if n_outputs else vector).normalised()
     reduced = reduction.reduced(normal, units, k)
@@ -301,7 +301,7 @@ def test_lifted_duals_have_the_same_matrix_and_complementary_residuals(
 def test_explicit_rows_are_adjoint_too() -> None:
     problem = tall_problem(1, 3, "full", beta=0.1, activation="relu_like")
     normal, units = Instance.of(problem).normalised()
-    reduced = GramReduction(normal, problem.y[:, None]).reduced(normal, units, 0)
+    reduced = Reduction(normal, problem.y[:, None]).reduced(normal, units, 0)
     rng = np.random.default_rng(0)
     S, nu = rng.standard_normal((4, 4)), rng.standard_normal(reduced.map.n_rows)
     assert reduced.map.forward(S) @ nu == pytest.approx(np.vdot(S, reduced.map.adjoint(nu)), rel=1e-12)
@@ -310,10 +310,10 @@ def test_explicit_rows_are_adjoint_too() -> None:
 
 @pytest.mark.parametrize(("loss", "pays"), [("squared", True), ("huber", False), ("absolute", False)])
 def test_only_the_squared_loss_on_many_rows_is_reduced(loss: str, pays: bool) -> None:
-    assert GramReduction.pays(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
-    assert not GramReduction.pays(Instance.of(random_problem(0, 3, 6, loss=loss)))
+    assert Reduction.pays(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
+    assert not Reduction.pays(Instance.of(random_problem(0, 3, 6, loss=loss)))
     lifted = TrainingProblem(np.ones((7, 3)), np.ones(7), beta=1.0, loss=loss, activation="relu_like")
-    assert not GramReduction.pays(Instance.of(lifted)), "10 rows for N = 4"
+    assert not Reduction.pays(Instance.of(lifted)), "10 rows for N = 4"
 
 
 @pytest.mark.parametrize("kind", ["full", "deficient", "few"])

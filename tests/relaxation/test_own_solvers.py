@@ -32,8 +32,8 @@ OWN = ("interior", "splitting", "low-rank")
 
 #: Of each, something that it does of the data before it iterates.
 SETUP = {
-    "interior": (QuadraticMap, "gram"),
-    "splitting": (QuadraticMap, "gram"),
+    "interior": (QuadraticMap, "pair_sums"),
+    "splitting": (QuadraticMap, "pair_sums"),
     "low-rank": (sys.modules[solve_low_rank.__module__].ObjectiveData, "__init__"),
 }
 
@@ -119,7 +119,7 @@ def counted(monkeypatch, owner, name) -> list[int]:
 
 
 def test_outputs_share_the_factorisations_of_splitting(monkeypatch):
-    grams, factorisations = counted(monkeypatch, QuadraticMap, "gram"), counted(monkeypatch, GramStep, "prepare")
+    grams, factorisations = counted(monkeypatch, QuadraticMap, "pair_sums"), counted(monkeypatch, GramStep, "prepare")
     counts = []
     for outputs in (1, 5):
         grams.clear()
@@ -131,7 +131,10 @@ def test_outputs_share_the_factorisations_of_splitting(monkeypatch):
 
 
 def test_outputs_share_the_gram_matrix_and_its_factor_of_the_interior_points(monkeypatch):
-    grams, factors = counted(monkeypatch, QuadraticMap, "gram"), counted(monkeypatch, FactorCoordinates, "__init__")
+    grams, factors = (
+        counted(monkeypatch, QuadraticMap, "pair_sums"),
+        counted(monkeypatch, FactorCoordinates, "__init__"),
+    )
     assert qsdp.solve_relaxation(problem_of(5), solver="interior").status == "optimal"
     assert len(grams) == len(factors) == 1
 

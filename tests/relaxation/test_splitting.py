@@ -15,9 +15,9 @@ from torch_devices import DEVICE, HAS_TORCH, needs_torch
 import qsdp
 from qsdp._utils.arrays import library_of
 from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.gram import Gram
 from qsdp.lifting import append_constant
-from qsdp.losses import LOSSES, DataFit
-from qsdp.relaxation.evaluation import gram_in_basis
+from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
@@ -85,7 +85,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
     size = np.abs(expected).max() + np.abs(q).max()
     steps = []
     for device in (None, DEVICE) if HAS_TORCH else (None,):
-        gram, products = gram_in_basis(replace(Instance.of(problem), fit=DataFit(problem.loss, q)), device=device)
+        gram, products = Gram.of(problem.map, q, device=device).into_basis()
         steps += [
             KernelStep(problem.map, device=device),
             GramStep(problem.map, gram, device=device),
@@ -188,14 +188,14 @@ def test_steps_keep_their_matrices_on_the_device(loss):
 
     X, y = data(60, 4, loss)
     instance = Instance.of(qsdp.TrainingProblem(X, y, beta=0.5, loss=loss))
-    step, evaluation = _make_steps(instance, "gram", np.float32, None, NEVER, DEVICE)
+    step, evaluation = _make_steps(instance, "gram", np.float32, None, DEVICE)
     assert isinstance(step.gram, torch.Tensor)
     assert step.gram.dtype == torch.float32
     if loss == "squared":
         assert evaluation.gram is step.gram
     step.prepare(np.ones(4), 1.0)
     assert isinstance(step._factor, torch.Tensor)
-    kernel, _ = _make_steps(instance, "kernel", np.float32, None, NEVER, DEVICE)
+    kernel, _ = _make_steps(instance, "kernel", np.float32, None, DEVICE)
     kernel.prepare(np.ones(4), 1.0)
     assert isinstance(kernel._factor, torch.Tensor)
 
