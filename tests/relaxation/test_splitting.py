@@ -14,7 +14,7 @@ from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
 from qsdp._utils.arrays import library_of
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import Deadline
 from qsdp.gram import Gram
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
