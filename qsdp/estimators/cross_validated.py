@@ -33,12 +33,13 @@ from qsdp.activations import PolynomialActivation
 from qsdp.encoding.columns import is_frame
 from qsdp.estimators.classes import are_objects
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
+from qsdp.estimators.folds import PathPlan, Split, plan_paths
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
-from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
+from qsdp.relaxation import Relaxation
 from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]

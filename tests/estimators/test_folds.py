@@ -10,8 +10,9 @@ import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
 import qsdp
+from qsdp.estimators.folds import plan_paths
 from qsdp.exceptions import InvalidInputError
-from qsdp.relaxation import plan_paths, relaxation_path
+from qsdp.relaxation import relaxation_path
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
