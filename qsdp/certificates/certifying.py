@@ -15,7 +15,7 @@ from qsdp._utils.validation import check_choice, check_integer, check_real, chec
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
 from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
-from qsdp.certificates.proof import Proof, output_columns, root_tree, scaled_tree
+from qsdp.certificates.proof import Proof, root_tree, scaled_tree
 from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -197,14 +197,13 @@ def _of_batches(
 
 
 def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
-    problem, dual = relaxation.problem, relaxation.dual
-    columns = output_columns(dual.nu)
+    problem, dual = relaxation.problem, relaxation.bound
     # If nu is zero, it needs no weights, but those of the relaxation are all ones.
-    trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
+    weights = dual.z * np.any(dual.nu, axis=0)[:, None]
+    trees = tuple(root_tree(z) for z in weights)
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
     objective = problem.objective(network)
-    uppers = [float(z.sum()) * bool(np.any(nu)) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True)]
-    bound = relaxation.lower_bound - rounding_gain(problem, network, dual.nu, uppers)
+    bound = relaxation.lower_bound - rounding_gain(problem, network, dual.nu, weights.sum(axis=1))
     return Certificate(max(0.0, min(bound, objective)), objective, proof=proof)
 
 
@@ -217,12 +216,12 @@ def _exact(
     gradient = -problem.data_fit.gradient(problem.predictions(network))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
-    for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
+    for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):
         inside = candidate_dual(instance, nu)
         if inside is None or not np.all(np.isfinite(inside)):
             continue
         results = []
-        for k, column in enumerate(output_columns(inside)):
+        for k, column in enumerate(inside.T):
             limit = deadline.fraction(1.0 / remaining)
             remaining -= 1
             if not limit.over:
@@ -242,6 +241,6 @@ def guarded(certificate: Certificate) -> Certificate:
     assert isinstance(proof, Proof)
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
     trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
-    scaled = read_only(nu * (scales if proof.problem.vector else scales[0]))
+    scaled = read_only(nu * scales)
     bound = min(value, certificate.objective)
     return replace(certificate, lower_bound=bound, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))

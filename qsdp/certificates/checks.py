@@ -32,12 +32,16 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
     check_bilinear(network, name)
     check_problem(problem)
-    for what in ("n_inputs", "n_outputs", "vector", "levels", "activation"):
-        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
-        theirs = getattr(network, what)
+    compared = {
+        "n_inputs": (problem.n_features, network.n_inputs),
+        "n_outputs": (problem.n_outputs, network.n_outputs),
+        "vector outputs": (not problem.scalar, network.vector),
+        "levels": (problem.levels, network.levels),
+        "activation": (problem.activation, network.activation),
+    }
+    for what, (ours, theirs) in compared.items():
         if theirs != ours:
-            named = "vector outputs" if what == "vector" else what
-            raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
+            raise InvalidInputError(f"{name} must have {what} {ours}, as the problem has; got {theirs}")
 
 
 def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:

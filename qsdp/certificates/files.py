@@ -109,7 +109,7 @@ def data_digest(X: FloatArray, y: FloatArray, sample_weight: FloatArray | None =
 def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     """Return the fit with the loss as stored in a file; raise `InvalidInputError` if this contradicts the claims."""
     problem = proof.problem
-    fit = DataFit(stored_loss(problem.loss, problem.y), problem.y, problem.sample_weight)
+    fit = DataFit(stored_loss(problem.loss, problem.targets), problem.targets, problem.sample_weight)
     if type(fit.loss) is not type(problem.loss):
         objective = fit.value(problem.predictions(proof.network)) + problem.penalty(proof.network)
         tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
@@ -131,7 +131,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
         return
     # Worst cases rarely occur, so objectives summed in other orders decide.
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
-    by_neurons = (problem.weight_map.products(U, V) @ network.alpha).reshape(problem.y.shape)
+    by_neurons = (problem.weight_map.products(U, V) @ network.alpha).reshape(problem.targets.shape)
     backwards = replace(network, U=network.U[::-1], V=network.V[::-1], alpha=network.alpha[::-1])
     others = (fit.value(by_neurons) + problem.penalty(network), problem.objective(backwards))
     differences = [abs(other - objective) for other in others]
@@ -162,7 +162,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
         "beta": problem.beta,
         **loss_arrays(fit.loss, problem.y),
         **_network_arrays(network),
-        "nu": proof.nu,
+        "nu": problem.squeezed(proof.nu),
         **tree_arrays(proof.trees),
         **claims,
     }
@@ -276,6 +276,8 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
         return None, {**claims, **numbers}
     network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], stored.levels, stored.activation)
     nu, trees = own(arrays["nu"]), read_trees(arrays, stored.size)
+    if nu.shape == stored.y.shape:
+        nu = nu.reshape(stored.targets.shape)
     check_proof(stored, nu, trees)
     for tree in trees:
         check_tree(tree, stored.size)

@@ -90,9 +90,9 @@ class RowsProof:
         return int(self.scores[0].forms.shape[-1])
 
     @property
-    def vector(self) -> bool:
-        """Whether outputs have the shape (n, C)."""
-        return self.network.vector
+    def scalar(self) -> bool:
+        """Whether outputs have the shape (n,)."""
+        return self.network.alpha.ndim == 1
 
 
 def bound_over_rows(
@@ -127,7 +127,7 @@ def bound_over_rows(
             first = sums
             ratio = sums.total_weight / few.data_fit.total_weight
             weight = proportional_beta(few, sums.total_weight) if beta is None else beta
-            search = _Search(network, weight, few.separable, verified)
+            search = _Search(network, weight, loss.coupled, verified)
         elif sums.digest != first.digest:
             raise InvalidInputError("batches must hold the same rows in every pass; those of the first pass differed")
         assert search is not None
@@ -192,9 +192,8 @@ def _initial_scores(relaxation: Relaxation) -> Scores:
     forms = 2.0 * relaxation.Z_stack * _level_factors(problem)
     if problem.loss.smooth:
         return Scores(forms, 0.0)
-    predictions = [problem.weight_map.forward(S) for S in forms]
     fit = problem.data_fit
-    mean = fit.value(np.stack(predictions, axis=1) if problem.vector else predictions[0]) / fit.total_weight
+    mean = fit.value(Scores(forms, 0.0).predictions(problem.weight_map)) / fit.total_weight
     return Scores(forms, _SMOOTHING * mean)
 
 
@@ -229,8 +228,7 @@ def _corrected(
         There is no time for it; or the numbers are too far apart.
     """
     fit, factors = few.data_fit, _level_factors(few)
-    prediction = np.stack([few.weight_map.forward(S) for S in scores.forms], axis=1)
-    slopes = scores.slopes(prediction if few.vector else prediction[:, 0], fit).reshape(prediction.shape)
+    slopes = scores.slopes(scores.predictions(few.weight_map), fit)
     upper = np.triu_indices(few.size)
     counts = np.where(upper[0] == upper[1], 1.0, 2.0)
     moved = []
@@ -257,12 +255,12 @@ def _corrected(
 class _Search:
     """The best mixture of dual vectors of passes over the same rows."""
 
-    def __init__(self, network: BilinearNetwork, beta: float, separable: bool, verified: bool) -> None:
+    def __init__(self, network: BilinearNetwork, beta: float, coupled: bool, verified: bool) -> None:
         self._verified, self._beta = verified, beta
         dimension = network.n_inputs * (network.levels - 1) + network.lifted
         self._dual_radius = beta * dimension
         outputs = range(network.n_outputs)
-        self._parts: list[list[int]] = [[k] for k in outputs] if separable else [list(outputs)]
+        self._parts: list[list[int]] = [list(outputs)] if coupled else [[k] for k in outputs]
         self.passes: list[Totals] = []
         self._dominating: list[FloatArray] = []
         self._mixture = np.zeros((0, len(self._parts)))

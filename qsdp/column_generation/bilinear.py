@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import output_columns, scaled_tree
+from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
@@ -81,13 +81,11 @@ def bilinear_part(
     master = Master(Instance.of(problem), deadline)
     dual = None
     if relaxation is not None:
-        found = relaxation.dual
-        nu = found.nu if k is None else found.nu[:, k]
-        z = np.atleast_2d(found.z) if k is None else found.z[[k]]
-        dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
+        mine = slice(None) if k is None else slice(k, k + 1)
+        dual = instance_bound(master.instance, [relaxation.bound.nu[:, mine]], [relaxation.bound.z[mine]])
     floor = Floor(master.instance, dual, deadline, rng)
     floor.exhausted |= problem.size <= _ENUMERATED
-    pricing = _BilinearPricing(problem, rng, deadline, tol, None if dual is None else np.atleast_2d(dual.z), floor)
+    pricing = _BilinearPricing(problem, rng, deadline, tol, None if dual is None else dual.z, floor)
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed" and not deadline.over:
         seeds.append(_sampled(relaxation, k, rng, deadline))
@@ -120,8 +118,8 @@ def bilinear_part(
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
     """Return minus the gradient of the loss at a network's predictions, an optimal dual vector for an optimal one."""
-    prediction = problem.predictions(network)
-    return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
+    one = network if k is None else replace(network, alpha=network.alpha[:, k])
+    return -problem.data_fit.gradient(problem.predictions(one))
 
 
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator, deadline: Deadline) -> BilinearNetwork:
@@ -161,7 +159,7 @@ class _BilinearPricing:
                 rng=self.rng,
                 time_limit=self.deadline.time_limit,
             )
-            for column in output_columns(nu)
+            for column in nu.T
         ]
         return PricingResult.of(results).atoms
 
@@ -257,7 +255,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> B
         outputs, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
     else:
         outputs = atoms.outputs
-    if not problem.vector:
+    if problem.scalar:
         return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
     pairs, inverse = np.unique(np.hstack([U, V]), axis=0, return_inverse=True)
     full = np.zeros((len(pairs), problem.n_outputs))

@@ -6,7 +6,7 @@ import numpy as np
 
 from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import output_columns, root_tree
+from qsdp.certificates.proof import root_tree
 from qsdp.pricing import BoundTree
 from qsdp.relaxation import DualBound
 from qsdp.relaxation.cuts import CutBound, CuttingPlanes
@@ -78,6 +78,5 @@ class Floor:
         if cut is not None and cut.value >= self.value:
             return cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),)
         nu = np.zeros_like(instance.target) if self._dual is None else self._dual.nu
-        shifts = np.zeros((instance.n_blocks, instance.size)) if self._dual is None else np.atleast_2d(self._dual.z)
-        columns = output_columns(nu)
-        return nu, tuple(root_tree(z * bool(np.any(column))) for column, z in zip(columns, shifts, strict=True))
+        shifts = np.zeros((instance.n_blocks, instance.size)) if self._dual is None else self._dual.z
+        return nu, tuple(root_tree(z * bool(np.any(column))) for column, z in zip(nu.T, shifts, strict=True))

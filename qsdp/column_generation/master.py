@@ -116,7 +116,7 @@ class DualProof:
     ----------
     value : float
         The bound.
-    nu : ndarray in the shape of the target
+    nu : ndarray of shape (n, C)
     scale : float
         Factor by which the trees of the master's dual vector must be scaled to bound the pricing values of `nu`.
     excess : float
@@ -160,7 +160,7 @@ class Master:
     Parameters
     ----------
     instance : Instance
-        Instance of a scalar problem, or of all outputs of a coupled one, in its own units. Its dual radius w is the
+        Instance of one output, or of all outputs that a loss couples, in its own units. Its dual radius w is the
         penalty of a weight of one.
     deadline : Deadline
         Checked between iterations of every solve. At the deadline, a reduction of many rows to fewer is abandoned, and
@@ -182,7 +182,7 @@ class Master:
         self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
         p = instance.size * (instance.size + 1) // 2
-        if instance.target.ndim == 1 and Reduction.pays(instance) and p <= _LARGEST_GRAM:
+        if Reduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
                 self._reduce()
         empty = np.zeros((0, instance.size), dtype=np.int8)
@@ -196,7 +196,7 @@ class Master:
         self._centre = self._dual
 
     def _reduce(self) -> None:
-        reduction = Reduction(self.normal, self.instance.targets)
+        reduction = Reduction(self.normal, self.instance.target)
         self._working = reduced = reduction.reduced(self.normal, self.units, 0)
         self._reduction = reduction, reduced
         self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
@@ -204,7 +204,7 @@ class Master:
 
     @property
     def _is_quadratic(self) -> bool:
-        return self.instance.fit.quadratic and self.instance.target.ndim == 1
+        return self.instance.fit.quadratic
 
     @property
     def nu(self) -> FloatArray:
@@ -259,7 +259,7 @@ class Master:
         used = np.flatnonzero(weights)
         atoms = self.atoms[used]
         S = (atoms.U.T * (weights[used] * atoms.signs)) @ atoms.V.astype(np.float64)
-        prediction = normal.map.forward(0.5 * (S + S.T))
+        prediction = normal.map.forward(0.5 * (S + S.T))[:, None]
         return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
@@ -285,7 +285,7 @@ class Master:
         penalties = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
             return self._growing.solve(chosen, penalties, tol, deadline)
-        outputs = atoms.outputs if working.target.ndim == 2 else None
+        outputs = atoms.outputs if working.loss.coupled else None
         columns = self._columns[:, chosen]
         return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol, deadline=deadline)
 
@@ -301,7 +301,7 @@ class Master:
     def _left_out(self) -> _Residual:
         nu = self._lifted(np.zeros_like(self._working.target))
         units = self.units.value / self.units.prediction
-        data, own = self.instance.map, nu * units
+        data, own = self.instance.map, nu[:, 0] * units
         entries = float(np.abs(data.adjoint(own)).sum())
         # If a matrix changes by these entries, a tree's bound grows by at most its side times half of their sum.
         upper = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
@@ -396,6 +396,6 @@ class Master:
 
     def _evaluate(self, used: npt.NDArray[np.intp], weights: FloatArray) -> float:
         working = self._working
-        outputs = self.atoms.outputs[used] if working.target.ndim == 2 else None
+        outputs = self.atoms.outputs[used] if working.loss.coupled else None
         prediction = predict(self._columns[:, used], weights, working.target, outputs)
         return working.fit.value(prediction) + working.dual_radius * float(weights.sum())

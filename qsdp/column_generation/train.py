@@ -126,7 +126,7 @@ def column_generation(
                 return polynomial_result(problem, tol, deadline, rng, history, partial(report, part=0))
             for number, one in enumerate(ones):
                 portion = deadline.fraction(1.0 / (len(ones) - number))
-                k = number if problem.separable else None
+                k = number if len(ones) > 1 else None
                 parts.append(bilinear_part(one, k, relaxation, start, tol, portion, rng, partial(report, part=number)))
                 if parts[-1].status == "interrupted":
                     deadline.expire()
@@ -150,19 +150,17 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
         check_relaxation(relaxation, problem)
     if start is not None:
         check_fits(start, problem, "start")
-    if neurons == "polynomial" and (relaxation is not None or start is not None or problem.vector):
-        what = "a scalar target" if problem.vector else "no relaxation and no start, which are bilinear,"
+    if neurons == "polynomial" and (relaxation is not None or start is not None or not problem.scalar):
+        what = "no relaxation and no start, which are bilinear," if problem.scalar else "a scalar target"
         raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")
 
 
 def _joined(
     problem: TrainingProblem, parts: Sequence[Part], history: list[Round], deadline: Deadline, tol: float
 ) -> ColumnGenerationResult:
-    atoms, weights, nu = parts[0].atoms, parts[0].weights, parts[0].nu
-    if problem.separable:
-        atoms = Atoms.of_outputs([part.atoms for part in parts])
-        weights = np.concatenate([part.weights for part in parts])
-        nu = np.stack([part.nu for part in parts], axis=1)
+    atoms = parts[0].atoms if len(parts) == 1 else Atoms.of_outputs([part.atoms for part in parts])
+    weights = np.concatenate([part.weights for part in parts])
+    nu = np.concatenate([part.nu for part in parts], axis=1)
     network = settled_network(network_of(problem, atoms, weights), problem)
     trees = [tree for part in parts for tree in part.trees]
     uppers = [upper for part in parts for upper in part.uppers]

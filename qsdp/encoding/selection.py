@@ -145,7 +145,7 @@ class LeftOut:
         """Return the rows of a problem, at most a thousand distinct ones, with targets free of outliers."""
         kept = np.random.default_rng(0).permutation(rows.count)[:_MOST_ROWS]
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
-        targets = regression_targets(problem.y.reshape(problem.n_samples, -1), problem.loss, problem.sample_weight)
+        targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
         weights, means = _means(targets, sample_weight, rows.group)
         cells = Cells.of(problem, rows)
         place = np.full(rows.count, -1)

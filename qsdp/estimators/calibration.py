@@ -79,7 +79,7 @@ class Calibration:
         """Slopes and intercepts of the log odds, one for all outputs or one each; found on first use."""
         assert self.problem is not None
         parts = list(held_out_predictions(self.problem, Deadline.after(_TIME_LIMIT)))
-        outputs = np.concatenate([self.scaling.decode(predicted) for _, predicted in parts])
+        outputs = np.concatenate([self.scaling.decode(held_out.squeezed(predicted)) for held_out, predicted in parts])
         truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])
         weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
         # The rest is coded as -1, or as 0 in one-hot rows.

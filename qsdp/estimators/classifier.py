@@ -190,7 +190,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _calibration(self, problem: TrainingProblem) -> Calibration | None:
         if get_loss(self.loss).probabilistic:
             return None
-        return Calibration(problem, self.target_scaling_, one_each=problem.y.ndim == 2 and not self._several)
+        return Calibration(problem, self.target_scaling_, one_each=not (problem.scalar or self._several))
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)

@@ -160,7 +160,7 @@ def _shared_grams(
 
     def gram(rows: npt.NDArray[np.intp]) -> Gram:
         part = replace(instance, map=instance.map.samples.take(rows), fit=instance.fit.rows(rows))
-        return Gram.of(part.map, part.targets, part.fit.weights, device=device)
+        return Gram.of(part.map, part.target, part.fit.weights, device=device)
 
     held_out = [gram(test) for _, test in splits]
     training = [reduce(Gram.__add__, held_out[:k] + held_out[k + 1 :]) for k in range(len(splits))]

@@ -163,7 +163,7 @@ def output_blocks(
     r"""Return :math:`V / \rho` and :math:`Z / \rho` of one output of a relaxation, and its covariance."""
     check_instance("relaxation", relaxation, Relaxation)
     problem = relaxation.problem
-    k = check_integer("output", output, minimum=0, maximum=problem.n_outputs - 1 if problem.vector else 0)
+    k = check_integer("output", output, minimum=0, maximum=problem.n_outputs - 1)
     scale = float(relaxation.rho_stack[k]) or 1.0
     one = covariance[k] if isinstance(covariance, list) else covariance
     if one is not None:

@@ -14,7 +14,6 @@ from qsdp._utils.arrays import ArrayLibrary
 from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap
-from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 
@@ -94,7 +93,7 @@ class CoordinateDescent(ABC):
         self.unit = data.unit
         self._rounding = ROUNDING[np.dtype(data.library.dtype).name]
         self.penalty = problem.beta * problem.dimension / self.unit
-        self.fit = DataFit(problem.loss, problem.y.reshape(len(problem.y), -1), problem.sample_weight)
+        self.fit = problem.data_fit
         self.largest = np.full(problem.size, problem.levels - 1)
         self.largest[problem.n_features :] = 1
         self.U, self.V = network.U.copy(), network.V.copy()
@@ -129,10 +128,8 @@ class CoordinateDescent(ABC):
 
     def network(self) -> BilinearNetwork:
         """Return the current network."""
-        alpha = self.alpha / self.unit
-        return BilinearNetwork(
-            self.U, self.V, alpha if self.problem.vector else alpha[:, 0], self.problem.levels, self.problem.activation
-        )
+        alpha = self.problem.squeezed(self.alpha / self.unit)
+        return BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
 
     def refresh(self) -> None:
         """Recompute predictions and loss from the weights, so that rounding errors of updates do not accumulate."""

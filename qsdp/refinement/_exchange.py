@@ -38,7 +38,7 @@ def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
     w = problem.sample_weight
     norms = np.concatenate([np.square(problem.X[rows]).sum(axis=1) for rows in chunks(*problem.X.shape)])
     images = np.sqrt(np.average(norms**2, weights=w)) or 1.0
-    size = float(np.average(np.abs(problem.y), axis=0, weights=w).mean()) / (images * len(owners)) or 1.0
+    size = float(np.average(np.abs(problem.targets), axis=0, weights=w).mean()) / (images * len(owners)) or 1.0
     return _network(problem, sides[0], sides[1], owners, np.full(len(owners), size))
 
 
@@ -175,4 +175,4 @@ def _network(
 ) -> BilinearNetwork:
     alpha = np.zeros((len(owners), problem.n_outputs))
     alpha[np.arange(len(owners)), owners] = weights
-    return BilinearNetwork(U, V, alpha if problem.vector else alpha[:, 0], problem.levels, problem.activation)
+    return BilinearNetwork(U, V, problem.squeezed(alpha), problem.levels, problem.activation)

@@ -204,7 +204,7 @@ def resolve(descent: CoordinateDescent) -> bool:
         both = np.tile(columns, outputs)
         solved = [solve_restricted(both, fit, np.tile(penalties, outputs), outputs=which, deadline=deadline).weights]
     else:
-        solved = [solve_restricted(columns, one, penalties, deadline=deadline).weights for one in fit.columns()]
+        solved = [solve_restricted(columns, one, penalties, deadline=deadline).weights for one in fit.parts]
     weights = np.concatenate(solved).reshape(outputs, 2, m)
     alpha = (weights[:, 0] - weights[:, 1]).T
     f = images @ alpha

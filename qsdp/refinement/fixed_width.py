@@ -178,7 +178,7 @@ def train_fixed_width(
     problem.require_rows("train_fixed_width")
     check_descends(problem.loss)
     # A single weight is both free and shared, and the shared case is less work.
-    shared = shared or (m == 1 and not problem.vector)
+    shared = shared or (m == 1 and problem.scalar)
     given = _check_starts(starts, problem, m, shared)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
@@ -295,7 +295,7 @@ def _sweep(run: Run) -> None:
 
 
 def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
-    if not problem.vector:
+    if problem.scalar:
         return enumerate_best(problem, m, shared)
     if problem.loss.coupled or not shared:
         raise InvalidInputError(

@@ -282,7 +282,7 @@ class Run:
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
-        if problem.separable and self.shared:
+        if len(problem.parts) > 1 and self.shared:
             owners = owners_of(network.alpha)
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
             self.parts = [
@@ -390,4 +390,4 @@ def perturbed(network: BilinearNetwork, rng: np.random.Generator) -> BilinearNet
 
 def is_small(problem: TrainingProblem) -> bool:
     """Return whether the products of a sweep are too small for several threads."""
-    return len(problem.y) * problem.size <= _SMALL_DATA
+    return len(problem.targets) * problem.size <= _SMALL_DATA

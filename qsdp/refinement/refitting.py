@@ -125,8 +125,7 @@ def _instance(problem: TrainingProblem) -> Instance:
     """Return the instance for weights of true levels, with a penalty for every weight."""
     instance = Instance(problem.weight_map, problem.data_fit, problem.regularization_weight())
     if problem.beta == 0.0:
-        slope = -problem.data_fit.gradient(np.zeros_like(problem.y))
-        largest = max(float(np.abs(M).sum()) for M in instance.adjoints(slope))
+        largest = max(float(np.abs(M).sum()) for M in instance.adjoints(instance.zero_dual))
         instance = replace(instance, penalty=LEAST_PENALTY * (largest or 1.0))
     return instance
 
@@ -139,28 +138,24 @@ def _free(
         with suppress(TimeOver):
             factor = _triangular_factor(network, problem, deadline.fraction(0.5))
             return network_of(problem, *_compressed(network, problem, factor, deadline))
-    if problem.separable:
-        C = problem.n_outputs
-        parts = [
-            _support(
-                network,
-                problem.output(k),
-                tol,
-                functools.partial(bar.gap, part=k, parts=C),
-                deadline.fraction(1.0 / (C - k)),
-            )
-            for k in range(C)
-        ]
-        atoms = Atoms.of_outputs([part for part, _ in parts])
-        weights = np.concatenate([weight for _, weight in parts])
-    else:
-        atoms, weights = _support(network, problem, tol, bar.gap, deadline)
-    return network_of(problem, atoms, weights)
+    ones = problem.parts
+    parts = [
+        _support(
+            network,
+            one,
+            tol,
+            functools.partial(bar.gap, part=k, parts=len(ones)),
+            deadline.fraction(1.0 / (len(ones) - k)),
+        )
+        for k, one in enumerate(ones)
+    ]
+    atoms = parts[0][0] if len(parts) == 1 else Atoms.of_outputs([part for part, _ in parts])
+    return network_of(problem, atoms, np.concatenate([weight for _, weight in parts]))
 
 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Return whether the loss is squared, the data is large, and neurons are few enough for one triangular factor."""
-    n, m = len(problem.y), network.n_neurons
+    n, m = len(problem.targets), network.n_neurons
     large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1
     few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
@@ -186,7 +181,7 @@ def _compressed(
         penalty = problem.beta * problem.dimension / size / unit
         if problem.beta == 0.0:
             penalty = LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
-        fit = DataFit(problem.loss, target)
+        fit = DataFit(problem.loss, target[:, None])
         found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
         signed = found[:m] - found[m:]
         used = np.flatnonzero(np.abs(signed) > ROUNDING * np.abs(signed).max())
@@ -209,7 +204,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadl
     """
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
-    data, Y = problem.weight_map, plain.target.reshape(problem.n_samples, -1)
+    data, Y = problem.weight_map, plain.target
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Chunks have several times as many rows as the factor, since each QR includes the factor again.
@@ -258,42 +253,37 @@ def _support(
 
 
 def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
-    owners = _owners(network.alpha)
+    alpha = network.alpha.reshape(network.n_neurons, -1)
+    owners = _owners(alpha)
     order = np.argsort(owners, kind="stable")
-    owners = owners[order]
-    alpha = network.alpha[order]
-    total = alpha.sum(axis=1) if alpha.ndim == 2 else alpha
+    owners, alpha = owners[order], alpha[order]
+    total = alpha.sum(axis=1)
     U = network.U[order] * np.where(total < 0.0, np.int8(-1), np.int8(1))[:, None]
     V = network.V[order]
     magnitudes = np.zeros(problem.n_outputs)
     groups = [owners == k for k in range(problem.n_outputs)]
     served = [k for k, group in enumerate(groups) if np.any(group)]
-    columns = np.zeros((len(problem.y), problem.n_outputs))
+    columns = np.zeros_like(problem.targets)
     for done, k in enumerate(served):
         bar.count(done, len(served))
         # The quadratic form of the group costs the same for any number of neurons.
         group = BilinearNetwork(
             U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
         )
-        columns[:, k] = problem.predictions(group)
+        columns[:, [k]] = problem.output(k).predictions(group)
     sizes = np.array([float(group.sum()) for group in groups])
     if problem.loss.coupled:
         magnitudes[served] = _scales(problem, columns[:, served], sizes[served], np.array(served), tol)
     else:
         for k in served:
-            one = problem.output(k) if problem.vector else problem
-            magnitudes[k] = _scales(one, columns[:, [k]], sizes[[k]], None, tol)[0]
-    full = magnitudes[owners]
-    if problem.vector:
-        full = np.zeros((len(owners), problem.n_outputs))
-        full[np.arange(len(owners)), owners] = magnitudes[owners]
-    return BilinearNetwork(U, V, full, problem.levels, problem.activation)
+            magnitudes[k] = _scales(problem.output(k), columns[:, [k]], sizes[[k]], None, tol)[0]
+    full = np.zeros((len(owners), problem.n_outputs))
+    full[np.arange(len(owners)), owners] = magnitudes[owners]
+    return BilinearNetwork(U, V, problem.squeezed(full), problem.levels, problem.activation)
 
 
 def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
     """Return the output that each neuron serves."""
-    if alpha.ndim == 1:
-        return np.zeros(len(alpha), dtype=np.intp)
     several = (alpha != 0.0).sum(axis=1) > 1
     if np.any(several):
         raise InvalidInputError(

@@ -34,11 +34,11 @@ class Ray:
 
 
 class DirectEvaluation:
-    """Evaluation from the data; a dual vector is given directly, in the shape of the target."""
+    """Evaluation from the data; a dual vector is given directly, of shape (n, C)."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self._fits = instance.fit.columns()
+        self._fits = instance.fit.parts
 
     @property
     def at_zero(self) -> FloatArray:
@@ -52,8 +52,8 @@ class DirectEvaluation:
             weighted = [fit.weighted(p) for fit, p in zip(self._fits, parts, strict=True)]
             return _squared_point(
                 self.at_zero,
-                np.array([q @ fit.target for q, fit in zip(weighted, self._fits, strict=True)]),
-                np.array([q @ p for q, p in zip(weighted, parts, strict=True)]),
+                np.array([np.vdot(q, fit.target) for q, fit in zip(weighted, self._fits, strict=True)]),
+                np.array([np.vdot(q, p) for q, p in zip(weighted, parts, strict=True)]),
             )
 
         def values(scales: FloatArray) -> FloatArray:
@@ -75,8 +75,8 @@ class DirectEvaluation:
     def _dual_ray(self, nu: FloatArray) -> Ray:
         parts = self._parts(nu)
         if self.instance.fit.quadratic:
-            linear = np.array([v @ fit.target for fit, v in zip(self._fits, parts, strict=True)])
-            curved = np.array([0.25 * (v @ fit.per_weight(v)) for fit, v in zip(self._fits, parts, strict=True)])
+            linear = np.array([np.vdot(v, fit.target) for fit, v in zip(self._fits, parts, strict=True)])
+            curved = np.array([0.25 * np.vdot(v, fit.per_weight(v)) for fit, v in zip(self._fits, parts, strict=True)])
             return _squared_dual(linear, curved, self.at_zero, len(nu))
 
         def values(scales: FloatArray) -> FloatArray:
@@ -94,7 +94,8 @@ class DirectEvaluation:
         return self.instance.fit.project(candidate)
 
     def _parts(self, array: FloatArray) -> list[FloatArray]:
-        return _columns(array) if self.instance.fit.separable else [array]
+        """Return the columns of an array (n, C) that belong to each of the parts."""
+        return [np.ascontiguousarray(part) for part in np.split(array, len(self._fits), axis=1)]
 
 
 class GramEvaluation:
@@ -108,7 +109,7 @@ class GramEvaluation:
         self, instance: Instance, gram: Any, products: FloatArray, library: ArrayLibrary = ON_PROCESSOR
     ) -> None:
         self.instance, self.gram, self.products, self._library = instance, gram, products, library
-        self.at_zero = np.array([fit.value_at_zero for fit in instance.fit.columns()])
+        self.at_zero = np.array([fit.value_at_zero for fit in instance.fit.parts])
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
@@ -127,7 +128,7 @@ class GramEvaluation:
         return M, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
 
     def nu(self, candidate: FloatArray) -> FloatArray:
-        """Return the dual vector in the shape of the target."""
+        """Return the dual vector of shape (n, C)."""
         return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
 
     def _image(self, t: FloatArray) -> FloatArray:
@@ -163,7 +164,3 @@ def _squared_dual(linear: FloatArray, curved: FloatArray, squares: FloatArray, n
         return np.clip(peak, 0.0, largest)
 
     return Ray(values, best)
-
-
-def _columns(array: FloatArray) -> list[FloatArray]:
-    return list(np.ascontiguousarray(array.T)) if array.ndim == 2 else [array]

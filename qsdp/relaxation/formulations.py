@@ -63,13 +63,12 @@ class Formulation(Summarized):
         return Q[:, :N, N:], Q[:, :N, :N], Q[:, N:, N:]
 
     def duals(self) -> tuple[FloatArray | None, FloatArray | None]:
-        """Return the solver's multipliers nu of shape (n,) or (n, C) and z of shape (C, N)."""
+        """Return the solver's multipliers nu of shape (n, C) and z of shape (C, N)."""
         nu = _stacked([constraint.dual_value for constraint in self.fits])
         z = _stacked([constraint.dual_value for constraint in self.diagonals])
         # CVXPY returns numbers and columns if a constraint has one row.
         if nu is not None:
             nu = nu.reshape(len(self.fits), -1).T
-            nu = nu if len(self.fits) > 1 else nu[:, 0]
         if z is not None:
             z = z.reshape(len(self.fits), 2, -1).mean(axis=1) if self.full else z.reshape(len(self.fits), -1)
         return nu, z
@@ -163,8 +162,7 @@ def formulate(instance: LinearInstance, *, form: str) -> Formulation:
         suffix = str(k) if C > 1 else ""
         matrices, Z, diagonal, cone = blocks(N, suffix, rho[k] if C > 1 else rho)
         variables.update(matrices)
-        output = yhat[:, k] if instance.target.ndim == 2 else yhat
-        fits.append(output == 2 * instance.map.expression(Z))
+        fits.append(yhat[:, k] == 2 * instance.map.expression(Z))
         diagonals.append(diagonal)
         cones += cone
     objective = instance.fit.expression(yhat) + instance.penalty * cp.sum(rho)

@@ -100,7 +100,7 @@ class Incumbent:
         self.T, self.S = np.zeros(shape), np.zeros(shape)
         self._moved = False
         #: Number of parts that do not interact: one per output, or one.
-        self.n_parts = instance.n_blocks if instance.separable else 1
+        self.n_parts = len(evaluation.at_zero)
         self.objectives = evaluation.at_zero.copy()
         self.bounds = np.zeros(self.n_parts)
         self._gaps: FloatArray | None = None
@@ -234,16 +234,14 @@ class Incumbent:
         )  # fmt: skip
 
     def _nu(self) -> FloatArray | None:
-        if not self._instance.separable:
-            dual = self._duals[0]
-            return None if dual is None else self._evaluation.nu(dual)
+        duals = {id(dual): dual for dual in self._duals if dual is not None}
+        if not duals:
+            return None
+        known = {key: self._evaluation.nu(dual) for key, dual in duals.items()}
         nu = np.zeros_like(self._instance.target)
-        known: dict[int, FloatArray] = {}
         for part, dual in enumerate(self._duals):
             if dual is not None:
-                if id(dual) not in known:
-                    known[id(dual)] = self._evaluation.nu(dual)
-                nu[:, part] = known[id(dual)][:, part]
+                nu[:, self._blocks(part)] = known[id(dual)][:, self._blocks(part)]
         return nu
 
     def _blocks(self, part: int) -> slice:

@@ -15,7 +15,7 @@ from qsdp.lifting import DataMap, power_of_two
 from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem
 
-__all__ = ["Instance", "LinearInstance", "Reduction", "Units"]
+__all__ = ["Instance", "LinearInstance", "Reduction", "Units", "stacked"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class LinearInstance:
     map : QuadraticMap or FormMap
         :math:`\mathcal{A}`, shared by all outputs.
     fit : DataFit
-        L: the loss with its targets, (n,) or (n, C), and sample weights.
+        L: the loss with its targets, of shape (n, C), and sample weights.
     penalty : float
         w, the factor of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
     """
@@ -62,18 +62,13 @@ class LinearInstance:
 
     @property
     def target(self) -> FloatArray:
-        """The targets, of shape (n,) or (n, C)."""
-        return self.fit.target
-
-    @property
-    def targets(self) -> FloatArray:
         """The targets, of shape (n, C)."""
-        return self.target.reshape(len(self.target), -1)
+        return self.fit.target
 
     @property
     def n_blocks(self) -> int:
         """Number C of matrices Z, one per output."""
-        return int(self.target.shape[1]) if self.target.ndim == 2 else 1
+        return int(self.target.shape[1])
 
     @property
     def size(self) -> int:
@@ -101,29 +96,17 @@ class Instance(LinearInstance):
         return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
 
     @property
-    def separable(self) -> bool:
-        """Whether there are several outputs that do not interact."""
-        return self.fit.separable
-
-    @property
     def parts(self) -> list[Instance]:
-        """Instances that do not interact: one per output if the instance is separable, otherwise itself."""
-        if not self.separable:
-            return [self]
-        return [replace(self, fit=fit) for fit in self.fit.columns()]
+        """Instances that do not interact: this one if the loss couples the outputs, else one for each output."""
+        return [replace(self, fit=fit) for fit in self.fit.parts]
 
     def predictions(self, blocks: FloatArray) -> FloatArray:
-        """Return predictions in the shape of the target for matrices Z of shape (C, N, N)."""
-        columns = [2.0 * self.map.forward(Z) for Z in blocks]
-        return np.stack(columns, axis=1) if self.target.ndim == 2 else columns[0]
+        """Return predictions of shape (n, C) for matrices Z of shape (C, N, N)."""
+        return np.stack([2.0 * self.map.forward(Z) for Z in blocks], axis=1)
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of shape (C, N, N) for a dual vector in the shape of the target."""
-        columns = nu.T if nu.ndim == 2 else [nu]
-        if len(columns) == 1:
-            # Stacking would keep a second copy of the matrix in memory.
-            return self.map.adjoint(columns[0])[None]
-        return np.stack([self.map.adjoint(column) for column in columns])
+        """Return the matrices of shape (C, N, N) for a dual vector of shape (n, C)."""
+        return stacked([self.map.adjoint(column) for column in nu.T])
 
     def objective(self, blocks: FloatArray, rhos: FloatArray) -> float:
         """Return the objective of matrices of shape (C, N, N) and numbers rho of shape (C,)."""
@@ -194,7 +177,7 @@ class Reduction:
     def reduced(self, normal: Instance, units: Units, k: int) -> LinearInstance:
         """Return the reduced form of output k's normalised instance, in its units."""
         rows = FormMap(normal.size, self._rows, normal.map.scale / self._scale)
-        return LinearInstance(rows, DataFit(normal.loss, self._targets[:, k] / units.prediction), normal.penalty)
+        return LinearInstance(rows, DataFit(normal.loss, self._targets[:, [k]] / units.prediction), normal.penalty)
 
     def lift_dual(self, nu: FloatArray, reduced: LinearInstance, normal: Instance) -> FloatArray:
         r"""Return the dual vector of the full instance that has the same matrix :math:`M_\nu`.
@@ -203,9 +186,14 @@ class Reduction:
         """
         ratio = normal.map.scale / self._scale
         coordinates = np.empty(len(self._factor.order))
-        coordinates[self._factor.order] = self._factor.preimage((nu - 2.0 * reduced.target) / ratio)
-        multiplier = 2.0 * normal.target + normal.map.forward(to_matrices(coordinates[:, None], normal.size)[0])
-        return multiplier if normal.fit.weights is None else normal.fit.weights * multiplier
+        coordinates[self._factor.order] = self._factor.preimage((nu - 2.0 * reduced.target)[:, 0] / ratio)
+        moved = normal.map.forward(to_matrices(coordinates[:, None], normal.size)[0])
+        return normal.fit.weighted(2.0 * normal.target + moved[:, None])
+
+
+def stacked(matrices: list[FloatArray]) -> FloatArray:
+    """Return a stack of matrices; a single one is not copied, since it may fill the memory."""
+    return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
 
 def _product(beta: float, factor: float) -> float:

@@ -62,8 +62,8 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
 def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
     """Return `beta_max`, or 0 if it is only a rounding error, as for inputs unrelated to the targets."""
     largest = beta_max(problem, time_limit=deadline.time_limit)
-    slopes = np.abs(problem.data_fit.zero_dual).reshape(len(problem.y), -1).sum(axis=1)
-    rounding = len(problem.y) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
+    slopes = np.abs(problem.data_fit.zero_dual).sum(axis=1)
+    rounding = len(slopes) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
     return largest if largest * problem.dimension > rounding else 0.0
 
 

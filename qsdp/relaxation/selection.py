@@ -191,7 +191,7 @@ class _Codes:
     @classmethod
     def of(cls, problem: TrainingProblem) -> _Codes | None:
         """Return the codes of a problem, or None if its targets are numbers."""
-        y = _columns(problem.y)
+        y = problem.targets
         low, high = y.min(axis=0), y.max(axis=0)
         if np.any((y != low) & (y != high)):
             return None
@@ -199,8 +199,8 @@ class _Codes:
 
     def wrong(self, samples: TrainingProblem, outputs: FloatArray) -> FloatArray:
         """Return the misclassified weight of every sample; zero if the outputs give its class."""
-        is_class = _columns(samples.y) == self.high
-        scores = (_columns(outputs) - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
+        is_class = samples.targets == self.high
+        scores = (outputs - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
         if self.one_each:
             wrong = (scores.argmax(axis=1) != is_class.argmax(axis=1)).astype(float)
         else:
@@ -208,14 +208,10 @@ class _Codes:
         return samples.data_fit.weighted(wrong)
 
 
-def _columns(values: FloatArray) -> FloatArray:
-    return values.reshape(len(values), -1)
-
-
 def held_out_predictions(
     problem: TrainingProblem, deadline: Deadline = NEVER
 ) -> Iterator[tuple[TrainingProblem, FloatArray]]:
-    """Yield the held-out samples of every fold and the outputs for them of a coarse relaxation of the other samples.
+    """Yield the held-out samples of every fold and the outputs (n, C) of a coarse relaxation of the other samples.
 
     The folds are those of `choose_beta`. If there are too few distinct samples for folds, one fold trains and predicts
     on all samples. After the deadline, no fold but the first is started.
@@ -249,11 +245,11 @@ class _Fold:
         if np.any(relaxation.rho_stack > 0.0):
             solved = sorted([*self.solved, relaxation], key=lambda one: one.problem.beta)
             self.solved = [*solved[:1], *solved[1:][-1:]]
-        prediction = relaxation.predict(self.held_out.X)
+        prediction = relaxation.outputs(self.held_out.X)
         loss = problem.loss
         if not (loss.labels or loss.coupled):
             # Far from the data, a quadratic function can take any value; no target is beyond those seen.
-            prediction = np.clip(prediction, problem.y.min(axis=0), problem.y.max(axis=0))
+            prediction = np.clip(prediction, problem.targets.min(axis=0), problem.targets.max(axis=0))
         return prediction
 
 

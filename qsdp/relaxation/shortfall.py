@@ -24,7 +24,7 @@ def falls_short(relaxation: Relaxation, tol: float) -> bool:
         return False
     # Data that a quadratic function fits exactly have the optimum zero, of which every gap is a large share.
     problem = relaxation.problem
-    return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value(np.zeros_like(problem.y))
+    return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value_at_zero
 
 
 def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:

@@ -181,7 +181,7 @@ def solve_with(
     check_memory(problem, solver)
     scaled = ScaledProblem.of(problem, regularization)
     if start is not None:
-        inside = scaled.inside(start.Z_stack, start.V_stack, start.dual.nu, start.dual.z)
+        inside = scaled.inside(start.Z_stack, start.V_stack, start.bound.nu, start.bound.z)
         settings = replace(settings, start=inside)
     backend = choose_backend(solver, scaled.instance, settings)
     if (zero := _zero_if_optimal(scaled, settings.tol)) is not None:
@@ -277,15 +277,13 @@ def _solve_apart(
     """Solve outputs that do not interact separately, with one reduction of the data for all."""
     reduction = None
     if Reduction.pays(scaled.instance):
-        y = scaled.problem.y
-        targets = y if y.ndim == 2 else y[:, None]
         try:
-            reduction = Reduction(scaled.parts[0].instance, targets, settings.gram)
+            reduction = Reduction(scaled.parts[0].instance, scaled.problem.targets, settings.gram)
         except TimeOver:
             return finish(scaled, RawSolution(status="time limit"), solver=backend.name, tol=settings.tol)
     # Do not send the Gram matrix to other processes: the reduction holds what they need.
     settings = replace(settings, gram=None)
-    if not scaled.problem.separable:
+    if scaled.parts == [scaled]:
         return _best_of_attempts(scaled, backend, settings, reduction)
     solved = CountedParallel(n_jobs, bar, len(scaled.parts))(
         delayed(_solve_output)(part, backend.name, settings, reduction, k) for k, part in enumerate(scaled.parts)
@@ -319,7 +317,7 @@ def _some_neuron_pays(instance: Instance) -> bool:
     """
     nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
-        for column in nu.T if nu.ndim == 2 else [nu]:
+        for column in nu.T:
             product = instance.map.operator(column)
             v = np.ones(instance.size)
             for _ in range(5):

@@ -178,7 +178,7 @@ def covariances_of(relaxation: Relaxation, method: str, deadline: Deadline, verb
                     deadline=deadline,
                 )
             )
-    return covariances if problem.vector else covariances[0]
+    return covariances[0] if problem.scalar else covariances
 
 
 def shape_block(

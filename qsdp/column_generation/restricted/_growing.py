@@ -31,7 +31,7 @@ class GrowingColumns:
     Parameters
     ----------
     fit : DataFit
-        Fit with a quadratic loss and a target of shape (n,).
+        Fit of one output with a quadratic loss.
 
     Attributes
     ----------

@@ -25,7 +25,9 @@ def solve_quadratic(
     n, k = F.shape
     if fit.quadratic and n > 2 * k:
         return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol, deadline)
-    y, slacks, compliance = fit.target, fit.slacks(), fit.compliance()
+    # The program has vectors: of n predictions of the one output, and of weights and slacks.
+    y, compliance = fit.target[:, 0], fit.compliance()[:, 0]
+    slacks = [(signs[:, 0], costs[:, 0]) for signs, costs in fit.slacks()]
     diagonals = [sigma for sigma, _ in slacks]
     c = np.concatenate([penalties, *(costs for _, costs in slacks)])
 
@@ -42,7 +44,7 @@ def solve_quadratic(
     x, nu, s = _start(F, fit, c, k)
     for iteration in range(MAX_ITERATIONS):
         mu = float(x @ s) / len(x)
-        if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled or deadline.over:
+        if best.update(x[:k], nu[:, None], iteration, mu) <= tol or best.stalled or deadline.over:
             break
         primal = forward(x) + compliance * nu - y
         dual = c - adjoint(nu) - s
@@ -78,7 +80,7 @@ def solve_in_basis(
     roots, plain = fit.whitened()
     inside = Q.T @ plain.target
     rest = plain.target - Q @ inside
-    constant = float(rest @ rest)
+    constant = float(np.vdot(rest, rest))
     # The constant only lowers the relative gap.
     small = solve_quadratic(R, replace(plain, target=inside), penalties, tol, deadline)
     nu = roots * (Q @ small.nu + 2.0 * rest)
@@ -86,7 +88,7 @@ def solve_in_basis(
 
 
 def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    y = fit.target
+    y = fit.target[:, 0]
     size = float(np.abs(y).max(initial=0.0)) or 1.0
     row = float(np.abs(F).sum()) / max(1, len(F)) or 1.0
     x = np.full(len(c), size)

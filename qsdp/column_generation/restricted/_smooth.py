@@ -137,7 +137,7 @@ def _newton_system(
         H = _hessian_of_outputs(F, curvature, outputs)
         H[np.diag_indices(k)] += E
         return cholesky(H)
-    G = F * np.sqrt(curvature.diagonal)[:, None]
+    G = F * np.sqrt(curvature.diagonal)
     if k <= n:
         H = G.T @ G
         H[np.diag_indices(k)] += E

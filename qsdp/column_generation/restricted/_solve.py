@@ -46,11 +46,11 @@ def solve_restricted(
         The values :math:`f_j` of k neurons on the data. A neuron whose weight may be negative appears twice, with both
         signs.
     fit : DataFit
-        L, with a target of shape (n,), or (n, C) for a coupled loss.
+        L, of one output or of coupled ones.
     penalties : ndarray of shape (k,)
         c, positive.
     outputs : ndarray of shape (k,), optional
-        Output that each column feeds, for targets of shape (n, C).
+        Output that each column feeds, if there are several.
     tol : float, default=1e-10
         Relative duality gap at which to stop. Loose values leave the dual vector well inside the feasible set.
     deadline : Deadline

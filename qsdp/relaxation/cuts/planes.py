@@ -37,7 +37,7 @@ from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior import unfit
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.fits import as_rows, as_target, fit_of
+from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.relaxation.solvers.interior.solve import cold_start
 
@@ -133,7 +133,7 @@ class CuttingPlanes:
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
         small = length + _NEW + N <= _LARGEST
-        return small and instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
+        return small and instance.n_blocks == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def improve(self, deadline: Deadline) -> None:
         """Solve once more with the inequalities that the last solution violates; keep the better bound."""
@@ -163,7 +163,7 @@ class CuttingPlanes:
     def _start(self) -> CutState | None:
         """Return the first point of the path without cuts; None if the zero network is optimal or all is zero."""
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
-        nu = as_rows(fit.zero_dual)
+        nu = fit.zero_dual.T
         M = newton.adjoint(nu)
         largest = float(np.abs(np.linalg.eigvalsh(M)).max())
         if not (np.isfinite(largest) and self._normal.size * largest > radius):
@@ -177,7 +177,7 @@ class CuttingPlanes:
         state, fit = self._state, self._setup.fit
         assert state is not None
         tau = float(state.z.sum() - state.weights.sum())
-        nu = as_target(self._fit.nu, fit) * min(1.0, self._normal.dual_radius / tau)
+        nu = self._fit.nu.T * min(1.0, self._normal.dual_radius / tau)
         return share * max(0.0, fit.dual_value(fit.project(nu)))
 
     def _cut(self) -> int:
@@ -250,7 +250,7 @@ class CuttingPlanes:
 
 def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:
     """Return the bound that a dual vector proves with these weights and z, raised as needed; None if not finite."""
-    M = instance.map.adjoint(nu)
+    M = instance.map.adjoint(nu[:, 0])
     dual = np.stack([-M, M]) - cuts.matrices(weights)
     diagonal = np.arange(len(z))
     dual[:, diagonal, diagonal] += z
@@ -259,7 +259,7 @@ def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, 
     spectra = np.linalg.eigvalsh(dual)
     size = float(np.abs(spectra).max() + np.abs(z).max())
     z = z + max(0.0, 20.0 * EPS * (len(z) + len(weights)) * size - float(spectra.min()))
-    tau = float(z.sum() - weights.sum()) + entry_rounding(instance.map, nu)
+    tau = float(z.sum() - weights.sum()) + entry_rounding(instance.map, nu[:, 0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
     value = instance.fit.guarded_dual_value(scale * nu)
     return CutBound(value, scale * nu, scale * z, cuts.vectors.astype(np.int8), scale * weights)

@@ -16,7 +16,6 @@ from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.fits import as_rows, as_target
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
@@ -52,7 +51,7 @@ class FactorCache:
         data = instance.map
         self._factor: FactorCoordinates | None = None
         if instance.fit.quadratic and takes_factor(data):
-            gram = (shared or Gram).of(data, instance.targets, instance.fit.weights, np.float64, None)
+            gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, None)
             self._gram, self._products = gram.into_basis()
             deadline.check()
             self._factor = FactorCoordinates(self._gram, data.size)
@@ -63,16 +62,16 @@ class FactorCache:
         """Return the Newton system of output k."""
         if self._factor is None:
             newton = self._newton(part)
-            return NewtonSetup(newton, DirectEvaluation(part), part.fit, lambda nu: as_target(nu, part.fit), as_rows)
+            return NewtonSetup(newton, DirectEvaluation(part), part.fit, np.transpose, np.transpose)
         factor, products = self._factor, self._products[:, k]
         targets = factor.targets(products)
         evaluation = GramEvaluation(part, self._gram, products[:, None])
         return NewtonSetup(
             SingleNewton(factor),
             evaluation,
-            DataFit(part.loss, targets),
+            DataFit(part.loss, targets[:, None]),
             lambda nu: factor.preimage(targets - 0.5 * nu[0])[None],
-            lambda nu: factor.coordinates_of(part.map.adjoint(nu))[None],
+            lambda nu: factor.coordinates_of(part.map.adjoint(nu[:, 0]))[None],
         )
 
     def _newton(self, part: Instance) -> Newton:

@@ -20,7 +20,7 @@ from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits, dominati
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.solvers.interior.fits import as_rows, fit_of
+from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
 from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
@@ -75,7 +75,7 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, give
 def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
     """Follow the path from the zero point, unless it is optimal already, or from the given solution."""
     newton = setup.newton
-    nu = as_rows(setup.fit.zero_dual)
+    nu = setup.fit.zero_dual.T
     M = newton.adjoint(nu)
     radius = float(np.abs(eigenvalues(M)).max())
     largest = part.size * radius

@@ -71,8 +71,7 @@ def solve_low_rank(
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
             if effort < math.inf:
-                parts = small.n_blocks if small.separable else 1
-                end = data.operations + min(1.0, 2.0 / (parts - k)) * (effort - data.operations)
+                end = data.operations + min(1.0, 2.0 / (len(small.parts) - k)) * (effort - data.operations)
                 own = replace(own, deadline=Deadline(outer=own.deadline, interrupted=lambda: data.operations >= end))
             return _solve_part(data, part, own, given)
 
@@ -93,8 +92,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: 
                 factors = factors_of(start.V + start.Z, start.V - start.Z, share)
             else:
                 factors = _along_gradient(evaluation, data)
-            target = instance.target.reshape(len(instance.target), -1)
-            objective = Objective(data, replace(instance.fit, target=target), instance.dual_radius)
+            objective = Objective(data, instance.fit, instance.dual_radius)
             status = follow(objective, factors, incumbent, evaluation, limits.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
@@ -103,7 +101,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: 
 
 def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData) -> Factors:
     dual = evaluation.nu(evaluation.instance.zero_dual)
-    M, columns = evaluation.adjoints(dual), dual.T if dual.ndim == 2 else [dual]
+    M, columns = evaluation.adjoints(dual), dual.T
 
     def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         return data.decomposed(M[k], columns[k], scales)

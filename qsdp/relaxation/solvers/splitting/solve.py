@@ -173,7 +173,7 @@ def _make_steps(
         return KernelStep(data.samples, weights, dtype, device), DirectEvaluation(instance)
     if step == "iterative":
         return IterativeStep(data.samples, weights, device), DirectEvaluation(instance)
-    gram, products = (shared or Gram).of(data, instance.targets, weights, dtype, device).into_basis()
+    gram, products = (shared or Gram).of(data, instance.target, weights, dtype, device).into_basis()
     if not instance.fit.quadratic:
         return GramStep(data, gram, None, weights, device), DirectEvaluation(instance)
     made = GramStep(data, gram, products, None, device)
@@ -193,7 +193,7 @@ class _Iteration:
         self._instance, self._data, self._step = instance, instance.map, step
         self._evaluation = evaluation
         self._squared = instance.fit.quadratic
-        self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+        self._target = instance.target
         #: Sample weights that broadcast with predictions (n, C). They weight both the loss and the penalty.
         self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
         self._roots = np.sqrt(self._weights)
@@ -250,7 +250,7 @@ class _Iteration:
         self._T = 2.0 * start.Z
         r = 2.0 * float(np.diagonal(start.V, axis1=1, axis2=2).mean())
         if start.nu is not None and start.z is not None:
-            nu = np.reshape(start.nu, self._target.shape)
+            nu = start.nu
             weights = start.z * (self._instance.dual_radius / np.maximum(start.z.sum(axis=1, keepdims=True), 1e-300))
             M = np.stack([self._data.adjoint(column) for column in nu.T])
             diagonal = np.stack([np.diag(row) for row in weights])
@@ -318,9 +318,7 @@ class _Iteration:
 
     def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the copy of the predictions and its multiplier; the weights of loss and penalty cancel."""
-        target = self._instance.target
-        mine = target[:, self._active] if target.ndim == 2 else target
-        p = self._instance.loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
+        p = self._instance.loss.prox(moved, self._target[:, self._active], 1.0 / self._w)
         return p, moved - p
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> bool:
@@ -336,11 +334,10 @@ class _Iteration:
     def offer(self, incumbent: Incumbent) -> None:
         """Offer the point in the cones, and the dual vector of the data step."""
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
-        shape = self._instance.target.shape
         if not self._squared:
-            incumbent.offer_dual((-self._w * self._weights * self._u).reshape(shape), self._z)
+            incumbent.offer_dual(-self._w * self._weights * self._u, self._z)
         elif self._predictions is not None:
-            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions.reshape(shape)), self._z)
+            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions), self._z)
         elif isinstance(self._evaluation, GramEvaluation):
             incumbent.offer_dual(self._T / self._outer, self._z)
 
