@@ -199,7 +199,9 @@ def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
     return roundings
 
 
-def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray, scale: float) -> float:
+def feasible_scale(
+    instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray, scale: float
+) -> float:
     r"""Return `scale`, or a smaller one if that multiple of `nu` is infeasible in floats; 0 if none is found.
 
     Apart from rounding, no pricing value of output k exceeds ``uppers[k]``. The rounding includes that of

@@ -141,7 +141,7 @@ def _solved(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> np.nda
     loss, factor = problem.loss.rescaled(unit)
     A, w = (F / size).astype(float), (_row_weights(problem) * Extended(factor) / value).astype(float)
     price = np.minimum(weight * Extended(unit) / value / size, Extended(1e30)).astype(float)
-    if problem.vector:
+    if not problem.scalar:
         w = np.repeat(w[:, None], 1 if loss.coupled else problem.n_outputs, axis=1)
     positive, negative = (cp.Variable((F.shape[1], *zero.shape[1:]), nonneg=True) for _ in range(2))
     fit = loss.expression(A @ (positive - negative), problem.y / unit, w)

@@ -88,7 +88,7 @@ def check_optimal(result: ColumnGenerationResult, problem: TrainingProblem, opti
     assert result.certificate.arithmetic == "float"
     assert result.relative_gap <= 1.1e-8 + 1e-13 * at_zero(problem) / (result.objective or 1.0)
     bounds = [one.lower_bound for one in result.history]
-    if not problem.vector or problem.loss.coupled:
+    if problem.scalar or problem.loss.coupled:
         assert np.all(np.diff(bounds) >= 0.0)
     alpha = result.network.alpha.reshape(result.network.n_neurons, -1)
     assert np.all((alpha != 0.0).sum(axis=0) <= problem.n_samples)
@@ -406,7 +406,7 @@ def test_time_that_is_over(problem: TrainingProblem, monkeypatch: pytest.MonkeyP
         assert result.status == "time limit"
         assert result.objective <= at_zero(problem)
         # A round an output.
-        separable = problem.vector and not problem.loss.coupled
+        separable = not problem.scalar and not problem.loss.coupled
         assert result.rounds == (problem.n_outputs if separable else 1)
         if cheap == 0:
             # Nothing but the relaxation proves anything.
@@ -505,7 +505,7 @@ def test_interrupts_leave_what_is_known(problem: TrainingProblem, rounds: int) -
     assert result.status == "interrupted"
     assert result.lower_bound <= optimum
     assert optimum * (1 - 1e-7) <= result.objective <= at_zero(problem)
-    if not problem.vector or problem.loss.coupled:
+    if problem.scalar or problem.loss.coupled:
         assert result.rounds == rounds
         assert result.lower_bound == pytest.approx(result.history[-1].lower_bound, rel=1e-6, abs=1e-9)
         if rounds == 3:

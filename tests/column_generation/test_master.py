@@ -53,7 +53,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: np.ndarray) -> B
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
     alpha = atoms.signs * weights
-    if problem.vector:
+    if not problem.scalar:
         alpha = alpha[:, None] * (atoms.outputs[:, None] == np.arange(problem.n_outputs))
     return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
 

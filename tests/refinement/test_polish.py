@@ -29,7 +29,7 @@ def random_network(problem, m, seed, alpha=None, free=False):
     U, V = random_neurons(rng, m, problem)
     if alpha is None:
         alpha = np.abs(problem.y).max() / np.abs(problem.X).max() ** 2 / m
-    if problem.vector:
+    if not problem.scalar:
         full = np.zeros((m, problem.n_outputs))
         full[np.arange(m), np.arange(m) * problem.n_outputs // m] = alpha
     else:

@@ -35,7 +35,7 @@ def draw(
     rng = np.random.default_rng(seed)
     U, V = random_neurons(rng, m, problem)
     alpha = scale * rng.standard_normal((m, *problem.y.shape[1:]))
-    if shared and problem.vector:
+    if shared and not problem.scalar:
         alpha = alpha * (np.arange(m)[:, None] % problem.n_outputs == np.arange(problem.n_outputs))
     return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
 

@@ -170,7 +170,7 @@ class TestEndOfTime:
         ended = replace(raw, status="time limit")
         found = finish(scaled, ended, solver="low-rank", tol=1e-6, certified=True)
         gradient = -problem.data_fit.gradient(problem.relaxed_predictions(good.Z_stack))
-        if not problem.vector:
+        if problem.scalar:
             # One decomposition with the row sums as weights.
             cheap = instance_bound(Instance.of(problem), [gradient], exhaustive=False).value
             assert found.lower_bound == pytest.approx(cheap, rel=1e-9)
