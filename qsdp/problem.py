@@ -159,7 +159,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def _from_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[DataMap, FloatArray, FloatArray | None, bool]:
         data = check_matrix("X", X)
         passed = check_targets("y", y, length=data.shape[0])
-        target = self.loss.encode_target(passed)
+        target = self.loss.encode_target(passed).reshape(len(passed), -1)
         weights = check_sample_weight(sample_weight, data.shape[0])
         if weights is not None and not np.all(weights > 0.0):
             kept = weights > 0.0
@@ -255,6 +255,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def squeezed(self, array: FloatArray) -> FloatArray:
         """Return an array whose last axis has one entry per output as the public sees it: without it for scalar y."""
         return array[..., 0] if self.scalar else array
+
+    def columns(self, array: Any) -> Any:
+        """Return an array in the shape of `y` with one column per output; arrays of other shapes as they are."""
+        return np.reshape(array, self.targets.shape) if np.shape(array) == self.y.shape else array
 
     @property
     def parts(self) -> list[TrainingProblem]:
@@ -388,7 +392,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def objective(self, network: SecondLayer) -> float:
         r"""Return the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
-        return self.data_fit.value(self.predictions(network)) + self.penalty(network)
+        return self.data_fit.value(self.outputs(network)) + self.penalty(network)
 
     def objective_rounding(self, network: SecondLayer) -> float:
         """Return by how much the true objective of `network` can exceed `objective`, which is computed in floats.
@@ -399,11 +403,15 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         terms = EPS * (len(alpha) + 2 * self.size + 16) * float(np.max(alpha.sum(axis=0), initial=0.0))
         with np.errstate(over="ignore", invalid="ignore"):
             error = terms * self.map.absolute_sums
-            rounding = self.data_fit.rounding(self.predictions(network), error)
+            rounding = self.data_fit.rounding(self.outputs(network), error)
         return rounding if rounding >= 0.0 else math.inf
 
     def predictions(self, network: SecondLayer) -> FloatArray:
-        """Return the predictions of `network` for the targets, of shape (n, C).
+        """Return the predictions of `network` for the targets `y`, in the shape of `y`."""
+        return self.squeezed(self.outputs(network))
+
+    def outputs(self, network: SecondLayer) -> FloatArray:
+        """Return the predictions of `network` for the targets, always of shape (n, C).
 
         Raises
         ------

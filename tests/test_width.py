@@ -72,11 +72,14 @@ def test_outliers_that_a_loss_bears_are_no_error(loss: str, weights: Any) -> Non
     problem = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, sample_weight=weights)
     network, relaxation = drawn(problem, 40)
     f, g = relaxation.predict(X), network.predict(X)
+    f, g = f[:, None], g[:, None]
     value = problem.data_fit.value
     gap = 0.5 * (value(f) + value(g)) - value(0.5 * (f + g))
-    beside = problem.data_fit.values(f)[np.arange(80) != 7]
-    assert 4.0 * gap / deviation(network, relaxation) < 3.0 * (relaxation.objective - problem.data_fit.values(f)[7])
-    assert 4.0 * gap / deviation(network, relaxation) > beside.sum()
+    losses = problem.data_fit.values(f)[:, 0]
+    assert 4.0 * gap / deviation(network, relaxation) < 3.0 * (
+        relaxation.objective - float(problem.data_fit.values(f)[7, 0])
+    )
+    assert 4.0 * gap / deviation(network, relaxation) > np.delete(losses, 7).sum()
 
 
 def test_simple_data_take_few_neurons_and_others_more() -> None:

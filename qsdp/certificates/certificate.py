@@ -153,7 +153,7 @@ def certificate_of(
     problem : TrainingProblem
     network : BilinearNetwork
         Its objective is recomputed.
-    nu : ndarray of shape (n, C)
+    nu : ndarray of shape (n,) or (n, C)
         Any dual vector. It is moved into the domain of the conjugate.
     trees : sequence of BoundTree
         One tree for each output, for the matrices of the given `nu`.
@@ -170,6 +170,7 @@ def certificate_of(
     """
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
+    nu = problem.columns(nu)
     check_proof(problem, nu, trees)
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if uppers is None else uppers

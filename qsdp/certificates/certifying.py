@@ -213,7 +213,7 @@ def _exact(
     """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
     problem = relaxation.problem
     instance = Instance.of(problem)
-    gradient = -problem.data_fit.gradient(problem.predictions(network))
+    gradient = -problem.data_fit.gradient(problem.outputs(network))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
     for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):

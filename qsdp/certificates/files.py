@@ -111,7 +111,7 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     problem = proof.problem
     fit = DataFit(stored_loss(problem.loss, problem.targets), problem.targets, problem.sample_weight)
     if type(fit.loss) is not type(problem.loss):
-        objective = fit.value(problem.predictions(proof.network)) + problem.penalty(proof.network)
+        objective = fit.value(problem.outputs(proof.network)) + problem.penalty(proof.network)
         tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
         bound = max(0.0, fit.dual_value(fit.project(proof.nu)))
         if not abs(objective - claims["objective"]) <= tolerance or bound < claims["lower_bound"] - tolerance:
@@ -275,9 +275,7 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
     if stored is None:
         return None, {**claims, **numbers}
     network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], stored.levels, stored.activation)
-    nu, trees = own(arrays["nu"]), read_trees(arrays, stored.size)
-    if nu.shape == stored.y.shape:
-        nu = nu.reshape(stored.targets.shape)
+    nu, trees = own(stored.columns(arrays["nu"])), read_trees(arrays, stored.size)
     check_proof(stored, nu, trees)
     for tree in trees:
         check_tree(tree, stored.size)

@@ -78,7 +78,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
     ----------
     problem : TrainingProblem
         Its data are taken as exact.
-    nu : ndarray of shape (n, C)
+    nu : ndarray of shape (n,) or (n, C)
         Dual vector. It is moved into the domain of the conjugate, and down until no pricing value exceeds the penalty
         :math:`\beta D`.
     trees : sequence of BoundTree
@@ -102,7 +102,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
     InvalidInputError
         Dual vector and trees do not fit the problem, or the loss has no guarded values.
     """
-    return verified_scales(problem, nu, trees)[0]
+    return verified_scales(problem, problem.columns(nu), trees)[0]
 
 
 def verified_scales(

@@ -119,7 +119,7 @@ def bilinear_part(
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
     """Return minus the gradient of the loss at a network's predictions, an optimal dual vector for an optimal one."""
     one = network if k is None else replace(network, alpha=network.alpha[:, k])
-    return -problem.data_fit.gradient(problem.predictions(one))
+    return -problem.data_fit.gradient(problem.outputs(one))
 
 
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator, deadline: Deadline) -> BilinearNetwork:

@@ -250,14 +250,14 @@ class Loss(abc.ABC):
         return {field.name: float(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     def encode_target(self, target: FloatArray) -> FloatArray:
-        """Convert ``y`` of shape (n,) or (n, C) to the targets of shape (n, C) that the other methods expect."""
-        return target.reshape(len(target), -1)
+        """Convert ``y`` as passed by the user to the targets that the other methods expect."""
+        return target
 
     def check_target(self, target: FloatArray) -> None:
         """Raise `InvalidInputError` unless a label loss's targets are -1 and +1, with both present."""
         if not self.labels:
             return
-        for column in target.T:
+        for column in np.atleast_2d(target.T):
             self._check_labels(column)
 
     def _check_labels(self, target: FloatArray) -> None:

@@ -138,7 +138,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
     def objective(self, problem: TrainingProblem) -> float:
         r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
         size = problem.n_features * (problem.levels - 1)
-        loss = problem.data_fit.value(problem.predictions(self))
+        loss = problem.data_fit.value(problem.outputs(self))
         return loss + problem.beta * size * float(np.abs(self.alpha).sum())
 
     def to_quadratic_form(self) -> QuadraticForm:

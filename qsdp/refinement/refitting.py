@@ -270,7 +270,7 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar:
         group = BilinearNetwork(
             U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
         )
-        columns[:, [k]] = problem.output(k).predictions(group)
+        columns[:, [k]] = problem.output(k).outputs(group)
     sizes = np.array([float(group.sum()) for group in groups])
     if problem.loss.coupled:
         magnitudes[served] = _scales(problem, columns[:, served], sizes[served], np.array(served), tol)

@@ -60,6 +60,10 @@ class DualBound:
     nu: FloatArray
     z: FloatArray
 
+    def squeezed(self, problem: TrainingProblem) -> DualBound:
+        """Return the bound as the public sees it: for scalar targets with nu of shape (n,) and z of shape (N,)."""
+        return DualBound(self.value, problem.squeezed(self.nu), self.z[0]) if problem.scalar else self
+
 
 def spectral_bound(M: FloatArray, z: FloatArray) -> float:
     r"""Return the smallest t with :math:`-t\,\mathrm{Diag}(z) \preceq M \preceq t\,\mathrm{Diag}(z)`.
@@ -89,10 +93,10 @@ def best_dual_bound(
     Parameters
     ----------
     problem : TrainingProblem
-    duals : iterable of ndarray of shape (n, C), or None
+    duals : iterable of ndarray in the shape of y, or None
         Candidates for :math:`\nu`, for example from a solver or minus a gradient of the loss. Candidates that are None,
         not finite or of another shape are skipped.
-    weights : iterable of ndarray of shape (C, N), or None
+    weights : iterable of ndarray of shape (N,) or (C, N), or None
         Candidates for z, for example from a solver. All ones and the absolute row sums of M are always tried.
     regularization : {"tight", "paper"}
         Whether the bound is for the tight relaxation or for the one printed in (25).
@@ -103,7 +107,9 @@ def best_dual_bound(
     candidates are made orthogonal to all quadratic functions of the data (in the module ``unpenalized``). Floats do so
     up to rounding only; the bound disregards networks whose weights are so large that this rounding matters.
     """
-    return instance_bound(Instance.of(problem, regularization), duals, weights)
+    columns = [problem.columns(nu) for nu in duals]
+    stacks = [None if z is None else np.atleast_2d(z) for z in weights]
+    return instance_bound(Instance.of(problem, regularization), columns, stacks).squeezed(problem)
 
 
 def instance_bound(

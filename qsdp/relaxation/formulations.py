@@ -153,8 +153,8 @@ def formulate(instance: LinearInstance, *, form: str) -> Formulation:
     import cvxpy as cp
 
     blocks = _full_block if form == "full" else _two_block
-    C, N = instance.n_blocks, instance.size
-    yhat = cp.Variable(instance.target.shape, name="yhat")
+    (n, C), N = instance.target.shape, instance.size
+    yhat = cp.Variable((n, C) if C > 1 else n, name="yhat")
     rho = cp.Variable(C if C > 1 else (), name="rho")
     variables = {"rho": rho, "yhat": yhat}
     fits, diagonals, cones = [], [], []
@@ -162,10 +162,11 @@ def formulate(instance: LinearInstance, *, form: str) -> Formulation:
         suffix = str(k) if C > 1 else ""
         matrices, Z, diagonal, cone = blocks(N, suffix, rho[k] if C > 1 else rho)
         variables.update(matrices)
-        fits.append(yhat[:, k] == 2 * instance.map.expression(Z))
+        fits.append((yhat[:, k] if C > 1 else yhat) == 2 * instance.map.expression(Z))
         diagonals.append(diagonal)
         cones += cone
-    objective = instance.fit.expression(yhat) + instance.penalty * cp.sum(rho)
+    outputs = yhat if C > 1 else cp.reshape(yhat, (n, 1), order="C")
+    objective = instance.fit.expression(outputs) + instance.penalty * cp.sum(rho)
     program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals, *cones])
     return Formulation(program, variables, fits, diagonals, form == "full")
 

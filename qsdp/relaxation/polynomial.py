@@ -224,9 +224,11 @@ def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
     N = instance.size
     Z1, Z2 = (cp.Variable((N, N), PSD=True, name=name) for name in ("Z1", "Z2"))
     rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")
-    yhat = cp.Variable(instance.target.shape, name="yhat")
-    objective = instance.fit.expression(yhat) + instance.penalty * (rho1 + rho2)
-    constraints = [yhat[:, 0] == instance.map.expression(Z1 - Z2)]
+    yhat = cp.Variable(len(instance.target), name="yhat")
+    objective = instance.fit.expression(cp.reshape(yhat, instance.target.shape, order="C")) + instance.penalty * (
+        rho1 + rho2
+    )
+    constraints = [yhat == instance.map.expression(Z1 - Z2)]
     # Coordinates whose diagonal is at most rho come first, see `_binary`.
     start = int(np.sum(~binary))
     for Z, rho in ((Z1, rho1), (Z2, rho2)):

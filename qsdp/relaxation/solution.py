@@ -103,8 +103,7 @@ class Relaxation(Summarized, Gap):
     @property
     def dual(self) -> DualBound:
         """Proof of the bound, for scalar targets with `nu` of shape (n,) and `z` of shape (N,)."""
-        bound = self.bound
-        return DualBound(bound.value, self.problem.squeezed(bound.nu), bound.z[0]) if self.problem.scalar else bound
+        return self.bound.squeezed(self.problem)
 
     def _face(self, stack: Any) -> Any:
         """Return a list with an entry for every output, or the entry for scalar targets."""

@@ -79,7 +79,7 @@ class TestNetworks:
         problem = problem_of(**KINDS[kind])
         network = polished(problem)
         Z, V = point_of(network, problem)
-        np.testing.assert_allclose(problem.relaxed_predictions(Z), problem.predictions(network), atol=1e-10)
+        np.testing.assert_allclose(problem.relaxed_predictions(Z), problem.outputs(network), atol=1e-10)
         for block, diagonal in zip(Z, V, strict=True):
             assert np.linalg.eigvalsh(diagonal + block)[0] >= -1e-12
             assert np.linalg.eigvalsh(diagonal - block)[0] >= -1e-12
@@ -144,8 +144,8 @@ class TestBetterOf:
         problem = problem_of()
         found = qsdp.solve_relaxation(problem, tol=1e-8)
         half = 0.5 * found.lower_bound
-        weak = replace(found.dual, nu=0.5 * found.dual.nu, value=half)
-        changed = {"dual": weak, "lower_bound": half, "lower_bounds": np.array([half])}
+        weak = replace(found.bound, nu=0.5 * found.bound.nu, value=half)
+        changed = {"bound": weak, "lower_bound": half, "lower_bounds": np.array([half])}
         point = replace(found, **changed, status="inaccurate", solve_time=1.0)
         zero, at_zero = np.zeros_like(found.Z_stack), problem.data_fit.value_at_zero
         blocks = {"Z_stack": zero, "V_stack": zero, "rho_stack": np.zeros(1)}

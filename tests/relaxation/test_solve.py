@@ -113,10 +113,11 @@ def test_bound_is_valid_whatever_the_solver_returns(monkeypatch, kind, loss):
 
     def lying(normal, options):
         raw = original(normal, options)
-        vectors = [spoil(np.diag(v), rng) for v in (raw.nu, raw.z[0])]
+        vectors = [spoil(np.diag(v), rng) for v in (raw.nu[:, 0], raw.z[0])]
         nu, z = (None if v is None else np.diagonal(v).copy() for v in vectors)
         matrices = [spoil(block[0], rng) for block in (raw.Z, raw.V, raw.W)]
         Z, V, W, z = (None if part is None else part[None] for part in (*matrices, z))
+        nu = None if nu is None else nu[:, None]
         return RawSolution(Z, V, W, nu, z, status="optimal")
 
     replaced_backend(monkeypatch, lying)
