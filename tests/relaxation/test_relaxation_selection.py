@@ -161,7 +161,7 @@ def test_no_fold_begins_when_time_is_over() -> None:
 def outputs_with(n_wrong: int, n: int = 100) -> FloatArray:
     """Return outputs of which the last are in the wrong class, or the first where the number is negative."""
     right = np.arange(n) < n - n_wrong if n_wrong >= 0 else np.arange(n) >= -n_wrong
-    return np.where(right, 0.5, -0.5)
+    return np.where(right, 0.5, -0.5)[:, None]
 
 
 @pytest.mark.parametrize(

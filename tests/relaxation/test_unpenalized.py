@@ -103,5 +103,5 @@ def test_entries_at_the_ends_stay_there() -> None:
     found = orthogonal_dual(instance, nu)
     assert found is not None
     np.testing.assert_array_equal(found[0::3], 0.0)
-    np.testing.assert_array_equal(found[1::3], problem.y[1::3])
+    np.testing.assert_array_equal(found[1::3], problem.targets[1::3])
     assert np.all(found[2::3] != nu[2::3])
