@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.inner_problem import grothendieck_bound
@@ -30,13 +30,12 @@ class BilinearTree(TreeSearch):
     `limit` is the number of free coordinates up to which a node may be enumerated.
     """
 
-    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, deadline: Deadline) -> None:
+    def __init__(self, scaled: Scaled, pool: PairPool, limit: int) -> None:
         self.M, N = scaled.M, len(scaled.M)
         super().__init__(
             scaled,
             pool,
-            deadline,
-            order=tail_order(self.M, deadline),
+            order=tail_order(self.M),
             root=np.empty(0, dtype=np.int8),
             signs=(1,),
             branches=2,
@@ -64,7 +63,7 @@ class BilinearTree(TreeSearch):
         """Enumerate all completions into the pool; return whether that was finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
-            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self.deadline)
+            self.enumerations[k] = Enumeration(self.M[self.order[k:]])
         fixed = node.signs.astype(np.float64)
 
         def accept(codes: IntArray) -> None:
@@ -101,8 +100,8 @@ class BilinearTree(TreeSearch):
     def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
-        if not self.deadline.over:
-            z = root_shift(grothendieck_bound, self.M, time_limit=self.deadline.time_limit)
+        if not deadline.over():
+            z = root_shift(grothendieck_bound, self.M)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         return self.first_node(free_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
 from qsdp.pricing.branching import Node, TreeSearch
@@ -44,9 +44,7 @@ class FormTree(TreeSearch):
     squares of these entries are at most one, so shifts are nonnegative unless M = 1. A form -K is bounded as K' = -K.
     """
 
-    def __init__(
-        self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, deadline: Deadline
-    ) -> None:
+    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float) -> None:
         N = len(scaled.M)
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
         # The fixed coordinate comes first.
@@ -55,7 +53,6 @@ class FormTree(TreeSearch):
         super().__init__(
             scaled,
             pool,
-            deadline,
             order=order,
             root=np.ones(int(lifted), dtype=np.int8),
             signs=(1, -1),
@@ -111,8 +108,8 @@ class FormTree(TreeSearch):
             z = np.maximum(z, 0.0) if self.positive else z
             # The fixed coordinate is the first entry; its diagonal is in the constant.
             shifts.append(np.concatenate([[z[0] / square - constant if k else 0.0], z[k:]]))
-        if not self.deadline.over:
-            z = root_shift(maxcut_bound, B, time_limit=self.deadline.time_limit)
+        if not deadline.over():
+            z = root_shift(maxcut_bound, B)
             # With more than two levels, squares may be less than one, and then no entry may be negative.
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.positive else z)
         return self.first_node(inner, border, constant, sign, shifts)
@@ -138,9 +135,7 @@ class FormTree(TreeSearch):
 
     def _enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
         start = fixed.astype(np.float64)
-        return enumerate_forms(
-            self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse], self.deadline
-        )
+        return enumerate_forms(self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse])
 
 
 def _level_rows(numbers: npt.NDArray[np.int64], size: int, levels: int) -> FloatArray:
@@ -157,7 +152,6 @@ def enumerate_forms(
     signs: tuple[int, ...],
     pool: Pool,
     place: Callable[[FloatArray], FloatArray],
-    deadline: Deadline,
 ) -> bool:
     r"""Add to the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds the pool's level.
 
@@ -185,7 +179,7 @@ def enumerate_forms(
     margin = form_rounding(K, levels)
     values = np.empty((_LEFT, len(B)))
     for begin in range(0, count, _LEFT):
-        if deadline.over:
+        if deadline.over():
             return False
         A = _level_rows(np.arange(begin, min(begin + _LEFT, count), dtype=np.int64), left, levels)
         form_a = constant + A @ linear[:left] + np.einsum("ij,ij->i", A @ K[a, a], A)
