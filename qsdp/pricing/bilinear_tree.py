@@ -27,10 +27,10 @@ _SCREENED = 0.4e-9
 class BilinearTree(TreeSearch):
     """Bounds the pricing value over vectors u with given first signs.
 
-    `limit` is the number of free coordinates up to which a node may be enumerated.
+    `max_enumerated` is the number of free coordinates up to which a node may be enumerated.
     """
 
-    def __init__(self, scaled: Scaled, pool: PairPool, limit: int) -> None:
+    def __init__(self, scaled: Scaled, pool: PairPool, max_enumerated: int) -> None:
         self.M, N = scaled.M, len(scaled.M)
         super().__init__(
             scaled,
@@ -42,19 +42,19 @@ class BilinearTree(TreeSearch):
             node_cost=3e-3 * max(1.0, N / 33.0) ** 2.5,
             rounding=rounding(self.M),
         )
-        self.limit = limit
+        self.max_enumerated = max_enumerated
         self.enumerations: dict[int, Enumeration] = {}
         # Sum of the logarithms of costs of enumerations relative to the worst case, with a prior of weight one.
         self.logs, self.weight = -1.0, 1.0
 
     def _enumerate_root(self) -> bool:
-        small = self.size <= min(_SMALL, self.limit)
+        small = self.size <= min(_SMALL, self.max_enumerated)
         return self.size == 0 or (small and self.enumerate(Node(self.root, np.empty(0), np.inf)))
 
     def _enumeration_cost(self, node: Node) -> float:
         # The cost depends on how close the values are, which earlier enumerations show.
         free = self.size - len(node.signs)
-        if free > self.limit or not fits(self.size, free):
+        if free > self.max_enumerated or not fits(self.size, free):
             return np.inf
         ratio = np.exp(self.logs / self.weight)
         return float(2e-3 + ratio * _at_worst(free)) if free > 1 else 0.0

@@ -35,8 +35,8 @@ _SHOWN = 2**13
 class FormTree(TreeSearch):
     r"""Bounds :math:`\pm q^T K q` over vectors q with given first levels.
 
-    `lifted` tells whether the last nonzero row belongs to the coordinate fixed at +1. `limit` is the largest number of
-    vectors that may be enumerated.
+    `lifted` tells whether the last nonzero row belongs to the coordinate fixed at +1. `max_enumerated` is the largest
+    number of vectors that may be enumerated.
 
     Notes
     -----
@@ -44,7 +44,7 @@ class FormTree(TreeSearch):
     squares of these entries are at most one, so shifts are nonnegative unless M = 1. A form -K is bounded as K' = -K.
     """
 
-    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float) -> None:
+    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, max_enumerated: float) -> None:
         N = len(scaled.M)
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
         # The fixed coordinate comes first.
@@ -61,14 +61,14 @@ class FormTree(TreeSearch):
             rounding=form_rounding(self.K, levels),
             positive=levels > 2,
         )
-        self.levels, self.top, self.limit = levels, levels - 1.0, limit
+        self.levels, self.top, self.max_enumerated = levels, levels - 1.0, max_enumerated
 
     def _enumerate_root(self) -> bool:
         if self.size <= len(self.root):
             # No coordinate is free.
             self.pool.add(np.ones((self.size, self.size)))
             return True
-        few = self._completions(len(self.root)) <= min(_SMALL, self.limit)
+        few = self._completions(len(self.root)) <= min(_SMALL, self.max_enumerated)
         return few and self._enumerate(self.root, self.signs)
 
     def _enumeration_cost(self, node: Node) -> float:
@@ -76,7 +76,7 @@ class FormTree(TreeSearch):
         if k == self.size:
             return 0.0
         completions = self._completions(k)
-        return _VALUE * completions + 2e-4 if completions <= self.limit else np.inf
+        return _VALUE * completions + 2e-4 if completions <= self.max_enumerated else np.inf
 
     def enumerate(self, node: Node) -> bool:
         """Enumerate all completions into the pool; return whether that was finished."""

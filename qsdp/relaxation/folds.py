@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline, within
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.lifting import QuadraticMap
@@ -83,12 +83,11 @@ class PathPlan:
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than requested.
         """
-        settings = Settings(
-            self.tol, "two-block", None, deadline=deadline, reductions=self._reductions, device=self.device
-        )
-        path, stopped = path_with(
-            self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
-        )
+        settings = Settings(self.tol, "two-block", None, reductions=self._reductions, device=self.device)
+        with within(deadline.left):
+            path, stopped = path_with(
+                self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
+            )
         if stopped == "interrupted":
             raise KeyboardInterrupt
         if not quiet:
@@ -135,8 +134,8 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    limit = deadline.fraction(0.3)
-    grid = geometric(useful_beta_max(problem, limit), FRACTION, chosen) if isinstance(chosen, int) else chosen
+    with within(0.3 * deadline.left):
+        grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
     known_of_folds, known = _shared_reductions(problem, splits, device)
     folds = [
         PathPlan(problem.take(train), grid, solver, tol, reductions, device)

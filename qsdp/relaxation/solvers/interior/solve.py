@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils.deadline import Deadline
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
@@ -55,7 +56,7 @@ def solve_interior(
     """
 
     def prepare(small: Instance) -> SolvePart:
-        cache = FactorCache(small, reductions, limits.deadline)
+        cache = FactorCache(small, reductions, Deadline.after())
         return lambda k, part, own, given: _solve_part(cache, k, part, own, given)
 
     return solve_parts(instance, limits, start, prepare)

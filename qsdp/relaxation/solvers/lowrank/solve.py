@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
@@ -68,15 +68,14 @@ def solve_low_rank(
 
     def prepare(small: Instance) -> SolvePart:
         assert isinstance(small.map, QuadraticMap)
-        limits.deadline.check()
+        deadline.check()
         data = ObjectiveData(small.map, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
-            if effort < math.inf:
-                parts = small.n_blocks if small.separable else 1
-                end = data.operations + min(1.0, 2.0 / (parts - k)) * (effort - data.operations)
-                own = replace(own, deadline=Deadline(outer=own.deadline, interrupted=lambda: data.operations >= end))
-            return _solve_part(data, part, own, given)
+            parts = small.n_blocks if small.separable else 1
+            end = data.operations + min(1.0, 2.0 / (parts - k)) * (effort - data.operations)
+            with deadline.after(None, interrupted=lambda: data.operations >= end):
+                return _solve_part(data, part, own, given)
 
         return solve
 

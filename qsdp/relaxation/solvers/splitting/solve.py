@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
@@ -101,11 +101,11 @@ def solve_splitting(
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
-    spent, deadline = 0.0, limits.deadline
+    spent = 0.0
     try:
         name = choose_step(instance, limits.tol) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
-        data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
+        data_step, evaluation = _make_steps(instance, name, dtype, reductions, device)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
         # The search for weights costs little compared with iterations with large systems.
@@ -148,7 +148,7 @@ def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.deadline.over:
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or deadline.over():
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
@@ -167,7 +167,6 @@ def _make_steps(
     step: str,
     dtype: npt.DTypeLike,
     reductions: Reductions | None,
-    deadline: Deadline,
     device: str | None,
 ) -> tuple[DataStep, Evaluation]:
     """Return the data step of the given name, and the evaluation that shares its products."""
@@ -176,8 +175,8 @@ def _make_steps(
     if isinstance(data, QuadraticMap) and step == "kernel":
         return KernelStep(data, weights, dtype, device), DirectEvaluation(instance)
     if isinstance(data, QuadraticMap) and step == "iterative":
-        return IterativeStep(data, weights, deadline, device), DirectEvaluation(instance)
-    gram, products = gram_in_basis(instance, reductions, deadline, dtype, device)
+        return IterativeStep(data, weights, device=device), DirectEvaluation(instance)
+    gram, products = gram_in_basis(instance, reductions, dtype=dtype, device=device)
     if not instance.fit.quadratic:
         return GramStep(data, gram, None, weights, device), DirectEvaluation(instance)
     made = GramStep(data, gram, products, None, device)
