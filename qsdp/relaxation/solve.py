@@ -17,15 +17,7 @@ from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
-from qsdp.relaxation.backends import (
-    BACKENDS,
-    FIRST_TRY_TIME,
-    Backend,
-    Settings,
-    check_solver,
-    choose_backend,
-    low_rank_first,
-)
+from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
 from qsdp.relaxation.instance import GramReduction, Instance, Units, product_with
@@ -46,6 +38,9 @@ _SMALL = 5e10
 
 #: Multiple of the tolerance beyond which "auto" tries splitting, and its iterations; three times as many are no better.
 _FAR, _ANOTHER_TRY = 100.0, 3000
+
+#: Fraction of the time left that a first try with low rank gets.
+_FIRST_TRY_TIME = 0.3
 
 
 def solve_relaxation(
@@ -208,7 +203,7 @@ def solve_with(
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
         tried = None
         if first is not None:
-            with deadline.fraction(FIRST_TRY_TIME):
+            with deadline.fraction(_FIRST_TRY_TIME):
                 tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first)
             if tried.status == "optimal" or tried.solver_status in FINAL or deadline.over():
                 return tried

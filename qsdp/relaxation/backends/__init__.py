@@ -19,7 +19,6 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = [
     "BACKENDS",
-    "FIRST_TRY_TIME",
     "Backend",
     "Settings",
     "available_solvers",
@@ -40,8 +39,8 @@ _UNCERTAINTY, _MANY = 16.0, 4
 #: The same factor for coarse solves.
 _COARSE_UNCERTAINTY = 1.5
 
-#: Operations from which low rank is tried first, its share of the expected operations, and of a time limit.
-_FIRST_TRY, FIRST_TRY_TIME = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}, 0.3
+#: Operations from which low rank is tried first, and the fraction of the expected operations that it gets.
+_FIRST_TRY = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}
 
 
 def missing(backend: Backend) -> str | None:
@@ -126,7 +125,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
 
     If columns are correlated, as in real data, and beta is not tiny, solutions have low rank, and the low-rank method
     is many times as fast as the others. On columns of noise, it hardly ends. So it is tried with a share of the
-    operations that the chosen method is expected to take; the caller limits its time to FIRST_TRY_TIME of what is left.
+    operations that the chosen method is expected to take. The caller limits its time.
     """
     cost = _operations(chosen, instance, settings)
     worthwhile, part = _FIRST_TRY.get(chosen.name, (math.inf, 0.0))
