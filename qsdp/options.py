@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline, within
 from qsdp._utils.options import Options, choice, option
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import (
@@ -312,7 +312,9 @@ class TrainingOptions(Options):
             return BetaChoice(self.beta)
         limit = self.choice_deadline(deadline)
         if self.beta == AUTO:
-            return beta_choice(problem, limit, bar)
+            with within(limit.left):
+                return beta_choice(problem, bar)
         # If zero is optimal for every beta, any value works.
-        largest = useful_beta_max(problem, limit) or 1.0
+        with within(limit.left):
+            largest = useful_beta_max(problem) or 1.0
         return BetaChoice(share_of_beta_max("beta", self.beta) * largest)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import Deadline, within
 from qsdp._utils.options import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
@@ -27,7 +27,7 @@ from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refi
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import with_network
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, covariances_of, shape_covariance
+from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
 from qsdp.width import more_neurons
 
@@ -408,7 +408,8 @@ def sample_from(
 
 
 def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline) -> Any:
-    return covariances_of(relaxation, options.shaping, _before_refinement(deadline, options), options.verbose)
+    with within(_before_refinement(deadline, options).left):
+        return shape_covariance(relaxation, options.shaping, verbose=options.verbose)
 
 
 def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline:

@@ -13,6 +13,7 @@ import pytest
 
 import qsdp.pipeline
 from qsdp import QSDPResult, QSDPWarning, TrainingProblem, certify, solve_and_sample
+from qsdp._utils.deadline import left
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
@@ -47,7 +48,7 @@ def no_solve(result: QSDPResult, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name, backend in BACKENDS.items():
         monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    for name in ("solve_relaxation", "covariances_of"):
+    for name in ("solve_relaxation", "shape_covariance"):
         monkeypatch.setattr(qsdp.pipeline, name, explode)
 
 
@@ -640,12 +641,12 @@ def test_a_limit_that_is_over_at_once_gives_a_certified_network(refine: str, n_n
 def test_shaping_leaves_a_refinement_its_part(monkeypatch: pytest.MonkeyPatch, refine: str, share: float) -> None:
     limits = []
 
-    def shaped(relaxation: Any, method: str, deadline: Any, *rest: Any, **options: Any) -> Any:
-        limits.append(deadline.left)
-        return shape(relaxation, method, deadline, *rest, **options)
+    def shaped(*arguments: Any, **options: Any) -> Any:
+        limits.append(left())
+        return shape(*arguments, **options)
 
-    shape = qsdp.pipeline.covariances_of
-    monkeypatch.setattr(qsdp.pipeline, "covariances_of", shaped)
+    shape = qsdp.pipeline.shape_covariance
+    monkeypatch.setattr(qsdp.pipeline, "shape_covariance", shaped)
     settings: dict[str, Any] = {"beta": 0.1, "shaping": "adaptive", "refine": refine, "random_state": 0}
     solve_and_sample(X, Y, n_neurons=5, time_limit=1000.0, **settings)
     assert limits[0] == pytest.approx(1000.0 * share, rel=0.05)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import Deadline, TimeOver, within
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import root_tree
 from qsdp.pricing import BoundTree
@@ -62,10 +62,11 @@ class Floor:
         if self.exhausted:
             return False
         try:
-            if self._planes is None:
-                self._planes = CuttingPlanes(self._instance, self._deadline, self._rng)
-            before = self.value
-            self._planes.improve(self._deadline)
+            with within(self._deadline.left):
+                if self._planes is None:
+                    self._planes = CuttingPlanes(self._instance, self._rng)
+                before = self.value
+                self._planes.improve()
             self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
             self.exhausted = self._planes.exhausted or self._still == _PATIENCE
         except TimeOver:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils.deadline import NEVER, Deadline, within
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.gram import Gram, SharedGram
@@ -83,10 +83,11 @@ class PathPlan:
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than requested.
         """
-        settings = Settings(self.tol, "two-block", None, deadline=deadline, gram=self._gram, device=self.device)
-        path, stopped = path_with(
-            self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
-        )
+        settings = Settings(self.tol, "two-block", None, gram=self._gram, device=self.device)
+        with within(deadline.left):
+            path, stopped = path_with(
+                self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
+            )
         if stopped == "interrupted":
             raise KeyboardInterrupt
         if not quiet:
@@ -133,8 +134,8 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    limit = deadline.fraction(0.3)
-    grid = geometric(useful_beta_max(problem, limit), FRACTION, chosen) if isinstance(chosen, int) else chosen
+    with within(0.3 * deadline.left):
+        grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
     of_folds, of_all = _shared_grams(problem, splits, device)
     folds = [
         PathPlan(problem.take(train), grid, solver, tol, gram, device)

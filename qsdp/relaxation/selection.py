@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import SharedGram
@@ -57,7 +57,7 @@ class BetaChoice:
     expected_loss: float = 0.0
 
 
-def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> float:
+def choose_beta(problem: TrainingProblem, *, bar: ProgressBar = NO_BAR) -> float:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
     The search goes downhill along a grid of shares, starting in the middle. For each share, the relaxation is solved
@@ -65,35 +65,35 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
     Beta of a training set is smaller by its share of the weight, since the loss is a sum. For classes, a smaller share
     that misclassifies clearly fewer held-out rows is preferred. Rows, also equal ones, are dealt to the folds one by
     one: if rows repeat, new rows will have been seen before. Folds depend neither on the order of the samples nor on
-    whether a row is repeated or has an integer weight; see `Cells`. Any beta will do if zero is always optimal.
+    whether a row is repeated or has an integer weight; see `Cells`. Any beta will do if zero is always optimal. After a
+    time limit, the best share so far is used, but at most 0.01 if the loss was still falling.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its own beta does not matter.
-    deadline : Deadline
-        Deadline after which the best share so far is used, but at most 0.01 if the loss was still falling.
     bar : ProgressBar
         Bar that shows how many shares are done.
     """
-    return beta_choice(problem, deadline, bar).beta
+    return beta_choice(problem, bar).beta
 
 
-def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> BetaChoice:
+def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
     """Return the beta of `choose_beta` with its expected loss."""
-    largest = useful_beta_max(problem, deadline.fraction(0.3))
+    with deadline.fraction(0.3):
+        largest = useful_beta_max(problem)
     if largest == 0.0:
         return BetaChoice(1.0)
-    search = _ShareSearch(_folds(problem), largest, _Codes.of(problem), deadline)
+    search = _ShareSearch(_folds(problem), largest, _Codes.of(problem))
     for share in search.downhill() if search.folds else ():
         bar.count(len(search.losses), len(SHARES), f"share {share:g} of beta_max")
         search.measure(share)
-        if deadline.over:
+        if deadline.over():
             break
     if not search.losses:
         return BetaChoice(FALLBACK * largest)
     share = search.best
-    if deadline.over and share == min(search.losses):
+    if deadline.over() and share == min(search.losses):
         # The search ran out of time while the loss was falling.
         return BetaChoice(min(share, FALLBACK) * largest)
     share = search.clearly_fewer_wrong(share)
@@ -108,7 +108,6 @@ class _ShareSearch:
     folds: list[_Fold]
     largest: float
     codes: _Codes | None
-    deadline: Deadline
     losses: dict[float, float] = field(default_factory=dict)
     _of_folds: dict[float, list[float]] = field(default_factory=dict)
     _wrong: dict[float, list[FloatArray]] = field(default_factory=dict)
@@ -141,11 +140,11 @@ class _ShareSearch:
         losses, wrong = self._of_folds.setdefault(share, []), self._wrong.setdefault(share, [])
         best = self._of_folds[self.best] if self.losses and not whole else []
         for fold in self.folds[len(losses) :]:
-            outputs = fold.predict(share * self.largest, self.deadline)
+            outputs = fold.predict(share * self.largest)
             losses.append(fold.held_out.data_fit.value(outputs))
             if self.codes is not None:
                 wrong.append(self.codes.wrong(fold.held_out, outputs))
-            if self.deadline.over:
+            if deadline.over():
                 return
             done = len(losses)
             if best and 2 <= done < len(self.folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
@@ -154,12 +153,12 @@ class _ShareSearch:
 
     def clearly_fewer_wrong(self, share: float) -> float:
         """Return a smaller share that misclassifies clearly fewer rows, or the share itself."""
-        if self.codes is None or self.deadline.over:
+        if self.codes is None or deadline.over():
             return share
         best = share
         for smaller in SHARES[SHARES.index(share) + 1 :]:
             self.measure(smaller, whole=True)
-            if self.deadline.over or self._gains(best, smaller).sum() <= 0.0:
+            if deadline.over() or self._gains(best, smaller).sum() <= 0.0:
                 break
             best = smaller
         gains, rows = self._gains(share, best), np.concatenate([fold.held_out_rows for fold in self.folds])
@@ -208,17 +207,15 @@ class _Codes:
         return samples.data_fit.weighted(wrong)
 
 
-def held_out_predictions(
-    problem: TrainingProblem, deadline: Deadline = NEVER
-) -> Iterator[tuple[TrainingProblem, FloatArray]]:
+def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingProblem, FloatArray]]:
     """Yield the held-out samples of every fold and the outputs (n, C) of a coarse relaxation of the other samples.
 
     The folds are those of `choose_beta`. If there are too few distinct samples for folds, one fold trains and predicts
-    on all samples. After the deadline, no fold but the first is started.
+    on all samples. After a time limit, no fold but the first is started.
     """
     for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, np.ones(problem.n_samples), 1.0)]):
-        if k == 0 or not deadline.over:
-            yield fold.held_out, fold.predict(problem.beta, deadline)
+        if k == 0 or not deadline.over():
+            yield fold.held_out, fold.predict(problem.beta)
 
 
 @dataclass
@@ -236,10 +233,10 @@ class _Fold:
     solved: list[Relaxation] = field(default_factory=list)
     gram: SharedGram = field(default_factory=SharedGram)
 
-    def predict(self, beta: float, deadline: Deadline) -> FloatArray:
+    def predict(self, beta: float) -> FloatArray:
         """Return the relaxation's outputs for the held-out samples, with `beta` scaled to the training set."""
         problem = self.training.with_beta(self.share * beta)
-        settings = Settings(_TOL, "two-block", None, deadline=deadline, gram=self.gram)
+        settings = Settings(_TOL, "two-block", None, gram=self.gram)
         nearest = min(self.solved, key=lambda one: abs(np.log(one.problem.beta / problem.beta)), default=None)
         relaxation = solve_with(problem, "auto", settings, "tight", start=nearest, quiet=True)
         if np.any(relaxation.rho_stack > 0.0):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
@@ -174,10 +175,12 @@ def finish(
     replaced by zero if that is better. The gap of `certified` candidates, from this package's solvers, is recomputed,
     too, but further candidates are tried only if it is larger than `tol`.
     """
-    parts = [
-        _finish_part(part, solved, solver, tol, stretch=stretch, certified=certified)
-        for part, solved in zip(scaled.parts, scaled.divided(raw), strict=True)
-    ]
+    # What a time limit stopped is certified all the same.
+    with deadline.unlimited():
+        parts = [
+            _finish_part(part, solved, solver, tol, stretch=stretch, certified=certified)
+            for part, solved in zip(scaled.parts, scaled.divided(raw), strict=True)
+        ]
     if scaled.parts == [scaled]:
         return parts[0]
     return replace(join_outputs(scaled.problem, parts, certified=certified), iterations=raw.iterations)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
@@ -38,6 +38,9 @@ _SMALL = 5e10
 
 #: Multiple of the tolerance beyond which "auto" tries splitting, and its iterations; three times as many are no better.
 _FAR, _ANOTHER_TRY = 100.0, 3000
+
+#: Fraction of the time left that a first try with low rank gets.
+_FIRST_TRY_TIME = 0.3
 
 
 def solve_relaxation(
@@ -152,14 +155,17 @@ def solve_relaxation(
         tol=check_real("tol", tol, strict=True),
         form=check_choice("form", form, FORMS),
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
-        deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
         device=check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     n_jobs = check_jobs(n_jobs)
     _check_start(start, problem)
-    with progress(check_verbose(verbose)) as stages, stages.stage("solve", settings.tol) as bar:
+    with (
+        deadline.after(time_limit),
+        progress(check_verbose(verbose)) as stages,
+        stages.stage("solve", settings.tol) as bar,
+    ):
         relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, bar=bar)
     warn_of_shortfall(relaxation, settings.tol, solver)
     return relaxation
@@ -195,9 +201,12 @@ def solve_with(
     small = backend.operations is not None and backend.operations(scaled.instance, settings.tol) < _SMALL
     with few_threads(small=small):
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
-        tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first) if first is not None else None
-        if tried is not None and (tried.status == "optimal" or tried.solver_status in FINAL or settings.deadline.over):
-            return tried
+        tried = None
+        if first is not None:
+            with deadline.fraction(_FIRST_TRY_TIME):
+                tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first)
+            if tried.status == "optimal" or tried.solver_status in FINAL or deadline.over():
+                return tried
         relaxation = _best_of_attempts(scaled, backend, settings)
         if tried is not None:
             relaxation = better_of(relaxation, tried)
@@ -223,7 +232,7 @@ def _best_of_attempts(
         compiled += float(raw.timings.get("compile", 0.0))
         helped = best is None or backend.certified or relaxation.relative_gap < 0.5 * best.relative_gap
         best = relaxation if best is None else min(best, relaxation, key=lambda one: one.relative_gap)
-        if best.status == "optimal" or raw.status != "optimal" or not helped or settings.deadline.over:
+        if best.status == "optimal" or raw.status != "optimal" or not helped or deadline.over():
             break
         if backend.certified:
             settings = replace(settings, start=raw)
@@ -265,7 +274,7 @@ def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
     """Return whether the interior-point method stalled far from the tolerance, as on columns of very unlike sizes."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
     far = relaxation.relative_gap > _FAR * settings.tol
-    return stalled and relaxation.problem.beta > 0.0 and far and not settings.deadline.over
+    return stalled and relaxation.problem.beta > 0.0 and far and not deadline.over()
 
 
 # -- separate outputs, for solvers through CVXPY -------------------------------------------------------------
@@ -279,14 +288,16 @@ def _solve_apart(
     if Reduction.pays(scaled.instance):
         try:
             reduction = Reduction(scaled.parts[0].instance, scaled.problem.targets, settings.gram)
-        except TimeOver:
+        except deadline.TimeOver:
             return finish(scaled, RawSolution(status="time limit"), solver=backend.name, tol=settings.tol)
     # Do not send the Gram matrix to other processes: the reduction holds what they need.
     settings = replace(settings, gram=None)
     if scaled.parts == [scaled]:
         return _best_of_attempts(scaled, backend, settings, reduction)
+    # Once, since joblib draws later tasks in a thread of its own.
+    solve = deadline.carried(_solve_output)
     solved = CountedParallel(n_jobs, bar, len(scaled.parts))(
-        delayed(_solve_output)(part, backend.name, settings, reduction, k) for k, part in enumerate(scaled.parts)
+        delayed(solve)(part, backend.name, settings, reduction, k) for k, part in enumerate(scaled.parts)
     )
     return join_outputs(scaled.problem, list(solved))
 

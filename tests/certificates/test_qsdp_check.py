@@ -28,7 +28,6 @@ from hypothesis import strategies as st
 
 import qsdp
 import qsdp_check
-from qsdp._utils.deadline import NEVER
 from qsdp.certificates import Certificate, certificate_of, certify, guarded, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
 from qsdp.certificates.proof import root_tree, tree_bound
@@ -838,9 +837,9 @@ def cut_certificate() -> Certificate:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 9))
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(30), beta=0.05)
-    planes = CuttingPlanes(Instance.of(problem), NEVER, rng)
+    planes = CuttingPlanes(Instance.of(problem), rng)
     for _ in range(4):
-        planes.improve(NEVER)
+        planes.improve()
     best = planes.best
     assert best is not None
     tree = root_tree(best.z, best.vectors, best.weights)

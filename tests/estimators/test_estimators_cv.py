@@ -30,6 +30,7 @@ from qsdp import (
     beta_max,
     solve_relaxation,
 )
+from qsdp._utils.deadline import left
 from qsdp.datasets import load_bundled
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
@@ -518,8 +519,7 @@ def test_betas_not_solved_in_time_are_not_chosen(evaluate: str, monkeypatch: pyt
 
     def stopping(*arguments: Any, **options: Any) -> Any:
         path, _ = path_with(*arguments, **options)
-        deadline = arguments[4].deadline
-        asked.append(deadline.left)
+        asked.append(left())
         if len(path) == 1:
             return path, None
         return path[:3], "time limit"

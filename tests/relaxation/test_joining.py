@@ -1,14 +1,17 @@
 """The best of several solves of a relaxation, and of the point and the gradient of a network."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import qsdp
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
+from qsdp._utils.deadline import NEVER
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import sample_from
+from qsdp.relaxation import solve as solving
 from qsdp.relaxation.backends import choose_backend, low_rank_first
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.bounds import best_dual_bound, instance_bound
@@ -195,25 +198,35 @@ class TestEndOfTime:
 
 class TestChoiceInTime:
     @staticmethod
-    def of(interior, splitting, deadline, monkeypatch):
+    def of(interior, splitting, monkeypatch):
         counts = {"interior": interior, "splitting": splitting, "low-rank": np.inf}
         monkeypatch.setattr("qsdp.relaxation.backends._operations", lambda backend, *rest: counts[backend.name])
         monkeypatch.setattr("qsdp.relaxation.backends._NEGLIGIBLE", 0.0)
         instance = ScaledProblem.of(problem_of()).instance
-        options = Settings(1e-6, "two-block", None, deadline=deadline)
+        options = Settings(1e-6, "two-block", None)
         return options, instance, choose_backend("auto", instance, options)
 
     def test_the_choice_does_not_depend_on_the_time_left(self, monkeypatch):
-        for deadline in (NEVER, Deadline(1e6), Deadline(1e-9)):
-            # The interior-point method unless splitting, which is uncertain, promises to save most operations.
-            assert self.of(8e9, 1e9, deadline, monkeypatch)[2].name == "interior"
-            assert self.of(32e9, 1e9, deadline, monkeypatch)[2].name == "splitting"
+        for seconds in (math.inf, 1e6, 1e-9):
+            with deadline.within(seconds):
+                # The interior-point method unless splitting, which is uncertain, promises to save most operations.
+                assert self.of(8e9, 1e9, monkeypatch)[2].name == "interior"
+                assert self.of(32e9, 1e9, monkeypatch)[2].name == "splitting"
 
     def test_the_first_try_takes_a_share_of_the_operations_and_of_the_time(self, monkeypatch):
         monkeypatch.setattr("qsdp.relaxation.backends._FIRST_TRY", {"interior": (0.0, 0.1), "splitting": (0.0, 0.1)})
-        options, instance, chosen = self.of(8e9, 1e9, Deadline(1e6), monkeypatch)
-        first = low_rank_first(chosen, instance, options)
-        assert first.effort == pytest.approx(8e8)
-        assert first.deadline.left == pytest.approx(3e5, rel=1e-3)
-        options, instance, chosen = self.of(8e9, 1e9, NEVER, monkeypatch)
-        assert low_rank_first(chosen, instance, options).deadline.time_limit is None
+        options, instance, chosen = self.of(8e9, 1e9, monkeypatch)
+        assert low_rank_first(chosen, instance, options).effort == pytest.approx(8e8)
+        lefts = []
+
+        def attempt(scaled, backend, settings):
+            lefts.append((backend.name, deadline.left()))
+            return attempts(scaled, backend, settings)
+
+        attempts = solving._best_of_attempts
+        monkeypatch.setattr(solving, "_best_of_attempts", attempt)
+        for seconds in (1e6, math.inf):
+            with deadline.within(seconds):
+                solving.solve_with(problem_of(), "auto", options, "tight")
+            assert lefts[0] == ("low-rank", pytest.approx(0.3 * seconds, rel=1e-3))
+            lefts.clear()

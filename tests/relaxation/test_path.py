@@ -13,7 +13,7 @@ import pytest
 
 import qsdp
 from qsdp import QSDPWarning, RelaxationPath, TrainingProblem, beta_max, relaxation_path, solve_relaxation
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation import largest_beta
@@ -420,6 +420,8 @@ def test_a_largest_beta_is_valid_and_finite_where_time_is_over(outputs: int) -> 
     problem = TrainingProblem(X, y, beta=1.0)
     proven = beta_max(problem)
     assert largest_beta.useful_beta_max(problem) == proven
-    assert largest_beta.useful_beta_max(problem, Deadline(1e6)) == proven
-    assert proven <= largest_beta.useful_beta_max(problem, Deadline(0.0)) < 2.0 * proven
-    assert largest_beta.useful_beta_max(TrainingProblem(X, np.zeros_like(y), beta=1.0), Deadline(0.0)) == 0.0
+    with deadline.within(1e6):
+        assert largest_beta.useful_beta_max(problem) == proven
+    with deadline.within(0.0):
+        assert proven <= largest_beta.useful_beta_max(problem) < 2.0 * proven
+        assert largest_beta.useful_beta_max(TrainingProblem(X, np.zeros_like(y), beta=1.0)) == 0.0

@@ -13,8 +13,8 @@ from test_interior_stops import assert_certified, problem_of
 from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
+from qsdp._utils import deadline
 from qsdp._utils.arrays import library_of
-from qsdp._utils.deadline import Deadline
 from qsdp.gram import Gram
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
@@ -38,15 +38,16 @@ def raw_solution(
 ) -> tuple[RawSolution, list[Progress]]:
     told: list[Progress] = []
     given_callback = limits.pop("callback", None)
-    deadline = Deadline(limits.pop("time_limit", math.inf))
+    seconds = limits.pop("time_limit", math.inf)
 
     def callback(progress: Progress) -> object:
         told.append(progress)
         return given_callback(progress) if given_callback else None
 
     instance = Instance.of(problem).normalised()[0]
-    settings_ = Limits(tol, limits.pop("max_iter", 5000), deadline=deadline, callback=callback)
-    return solve_splitting(instance, settings_, step=step, **limits), told
+    settings_ = Limits(tol, limits.pop("max_iter", 5000), callback=callback)
+    with deadline.within(seconds):
+        return solve_splitting(instance, settings_, step=step, **limits), told
 
 
 # -- the step through the data ---------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp.gram import SharedGram
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import Limits, Progress
@@ -27,7 +26,6 @@ class Settings:
         The solver's own accuracy (relative certified gap for solvers of this package).
     form : {"two-block", "full"}
     max_iter : int or None
-    deadline : Deadline
     callback : callable or None
         Called with a `Progress` in the instance's units; returning True stops the solve. For solvers of this package.
     start : RawSolution or None
@@ -43,7 +41,6 @@ class Settings:
     tol: float
     form: str
     max_iter: int | None
-    deadline: Deadline = NEVER
     callback: Callable[[Progress], object] | None = None
     start: RawSolution | None = None
     device: str | None = None
@@ -52,7 +49,7 @@ class Settings:
 
     def limits(self, max_iter: int) -> Limits:
         """Return the limits of a method, with `max_iter` as its default limit on iterations."""
-        return Limits(self.tol, self.max_iter or max_iter, self.deadline, self.callback)
+        return Limits(self.tol, self.max_iter or max_iter, self.callback)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
@@ -103,8 +103,6 @@ class CuttingPlanes:
     ----------
     instance : Instance
         Instance that `supports` accepts.
-    deadline : Deadline
-        Deadline of the preparations.
     rng : numpy.random.Generator
         Generator for the vectors from which inequalities grow.
 
@@ -115,7 +113,7 @@ class CuttingPlanes:
         Whether no further round will improve the bound.
     """
 
-    def __init__(self, instance: Instance, deadline: Deadline, rng: np.random.Generator) -> None:
+    def __init__(self, instance: Instance, rng: np.random.Generator) -> None:
         self._instance, self._rng = instance, rng
         self._normal, self._units = instance.normalised()
         self.best: CutBound | None = None
@@ -135,7 +133,7 @@ class CuttingPlanes:
         small = length + _NEW + N <= _LARGEST
         return small and instance.n_blocks == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
-    def improve(self, deadline: Deadline) -> None:
+    def improve(self) -> None:
         """Solve once more with the inequalities that the last solution violates; keep the better bound."""
         try:
             fresh = self._state is None
@@ -150,7 +148,7 @@ class CuttingPlanes:
             tol, before = _PLAIN if fresh else self._tol, self.best.value if self.best else 0.0
             try:
                 goal = partial(self._share_of_value, tol)
-                follow(newton, self._fit, self._state, self._normal.dual_radius, goal, deadline)
+                follow(newton, self._fit, self._state, self._normal.dual_radius, goal)
             finally:
                 self._offer()
             if self.best is not None and self.best.value <= (1.0 + tol) * before:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp.lifting import DataMap
 from qsdp.relaxation.incumbent import FINAL, STOPS, Limits, Progress, zero_solution
 from qsdp.relaxation.instance import Instance
@@ -56,7 +57,7 @@ def solve_parts(
 def _solve_outputs(
     instance: Instance, limits: Limits, solve: Callable[[int, Instance, Limits], RawSolution]
 ) -> RawSolution:
-    start, deadline, parts = time.perf_counter(), limits.deadline, instance.parts
+    start, parts = time.perf_counter(), instance.parts
     at_zero = [part.fit.value_at_zero for part in parts]
     solutions: list[RawSolution] = []
     #: Last report of every output that has reported.
@@ -81,17 +82,17 @@ def _solve_outputs(
 
     reason = None
     for k, part in enumerate(parts):
-        if deadline.over:
+        if deadline.over():
             reason = reason or "time limit"
             solutions.append(zero_solution(part, reason))
             continue
-        # Allow two shares of the time left: easy outputs leave their time to later ones.
-        share = deadline.fraction(min(1.0, 2.0 / (len(parts) - k)))
-        own = replace(limits, deadline=share, callback=report_of(k))
+        own = replace(limits, callback=report_of(k))
         if reason is not None:
             # The remaining outputs keep the zero point and its bound.
             own = replace(own, max_iter=0, callback=None)
-        solutions.append(solve(k, part, own))
+        # Allow two shares of the time left: easy outputs leave their time to later ones.
+        with deadline.fraction(min(1.0, 2.0 / (len(parts) - k))):
+            solutions.append(solve(k, part, own))
         if reason is None and solutions[-1].status in FINAL:
             reason = solutions[-1].status
     statuses = {solution.status for solution in solutions} - {"optimal"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import DirectEvaluation
@@ -70,18 +70,18 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
         directions.append(violating)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
-    if gap > tol and not incumbent.deadline.over:
+    if gap > tol and not deadline.over():
         accuracy = min(_LARGEST_WEIGHT_GAP, _WEIGHT_SHARE * gap)
-        incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy, incumbent.deadline) for matrix in M]))
+        incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy) for matrix in M]))
     return directions
 
 
-def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatArray:
+def _best_weights(M: FloatArray, accuracy: float) -> FloatArray:
     """Return weights of nearly minimal sum with ``Diag(z) +- M`` positive semidefinite.
 
     The multipliers of the rows are such weights only if the point is optimal.
     """
-    z = uninterrupted(grothendieck_bound(M, tol=accuracy, time_limit=deadline.time_limit)).z
+    z = uninterrupted(grothendieck_bound(M, tol=accuracy)).z
     weights: FloatArray = z[: len(M)] + z[len(M) :]
     return weights
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
@@ -66,14 +65,13 @@ def solve_low_rank(
     """
 
     def prepare(small: Instance) -> SolvePart:
-        limits.deadline.check()
+        deadline.check()
         data = ObjectiveData(small.map.samples, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
-            if effort < math.inf:
-                end = data.operations + min(1.0, 2.0 / (len(small.parts) - k)) * (effort - data.operations)
-                own = replace(own, deadline=Deadline(outer=own.deadline, interrupted=lambda: data.operations >= end))
-            return _solve_part(data, part, own, given)
+            end = data.operations + min(1.0, 2.0 / (len(small.parts) - k)) * (effort - data.operations)
+            with deadline.after(None, interrupted=lambda: data.operations >= end):
+                return _solve_part(data, part, own, given)
 
         return solve
 

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils import deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import Gram, SharedGram
@@ -98,7 +99,7 @@ def solve_splitting(
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
-    spent, deadline = 0.0, limits.deadline
+    spent = 0.0
     try:
         name = choose_step(instance, limits.tol) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
@@ -145,7 +146,7 @@ def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.deadline.over:
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or deadline.over():
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
