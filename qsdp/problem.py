@@ -356,7 +356,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k`; the data are shared."""
         if not 0 <= k < self.n_outputs:
-            raise InvalidInputError(f"k must be an output, 0 to {self.n_outputs - 1}; got {k}")
+            raise InvalidInputError(f"k must be the number of an output, 0 to {self.n_outputs - 1}; got {k}")
         return self._replaced(targets=read_only(np.ascontiguousarray(self.targets[:, [k]])), scalar=True)
 
     def _replaced(self, **attributes: Any) -> TrainingProblem:

@@ -106,6 +106,7 @@ class DataFit:
 
     def values(self, prediction: FloatArray) -> FloatArray:
         """Return the weighted loss of every entry, or of every sample if the outputs are coupled."""
+        assert prediction.shape == self.target.shape
         return self.weighted(self.loss.values(prediction, self.target))
 
     def rounding(self, prediction: FloatArray, error: FloatArray) -> float:
@@ -118,6 +119,7 @@ class DataFit:
 
     def gradient(self, prediction: FloatArray) -> FloatArray:
         """Return the gradient with respect to the predictions."""
+        assert prediction.shape == self.target.shape
         return self.weighted(self.loss.gradient(prediction, self.target))
 
     def dual_value(self, nu: FloatArray) -> float:
@@ -159,6 +161,7 @@ class DataFit:
 
     def project(self, nu: FloatArray) -> FloatArray:
         r"""Return the multiplier nearest to `nu`, entry by entry, for which `dual_value` is finite."""
+        assert nu.shape == self.target.shape
         if self.factors is None:
             return -self.loss.project_dual(-nu, self.target)
         projected: FloatArray = -self.factors * self.loss.project_dual(-nu / self.factors, self.target)

@@ -54,7 +54,7 @@ def best_move(network, problem):
             values = neuron_values(problem, np.vstack([weights, moved]), np.tile(other[j], (len(moved) + 1, 1)))
             for change in (values[:, 1:] - values[:, :1]).T:
                 after = predictions + np.outer(change, alpha[j])
-                best = min(best, fit.value(after.reshape(problem.y.shape)) + penalty)
+                best = min(best, fit.value(after) + penalty)
     return best
 
 

@@ -83,7 +83,7 @@ def solve_in_basis(
     constant = float(np.vdot(rest, rest))
     # The constant only lowers the relative gap.
     small = solve_quadratic(R, replace(plain, target=inside), penalties, tol, deadline)
-    nu = roots * (Q @ small.nu + 2.0 * rest)
+    nu = roots[:, None] * (Q @ small.nu + 2.0 * rest)
     return replace(small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant)
 
 
