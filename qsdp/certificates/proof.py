@@ -87,7 +87,7 @@ class Proof:
 def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> None:
     """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""
     if np.shape(nu) != problem.targets.shape or not np.all(np.isfinite(nu)):
-        raise InvalidInputError(f"nu must be finite and have shape {problem.targets.shape}; got {np.shape(nu)}")
+        raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
     if len(trees) != problem.n_outputs:
         raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
 

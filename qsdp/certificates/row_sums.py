@@ -248,8 +248,8 @@ def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatA
     if loss.coupled and not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
         raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss.name} loss")
     if target.shape[1:] != network.alpha.shape[1:]:
-        shape = ", ".join(["n", *map(str, network.alpha.shape[1:])])
-        raise InvalidInputError(f"y must have shape ({shape}), as the network's outputs; got {target.shape}")
+        outputs = f"(n, {network.n_outputs})" if network.alpha.shape[1:] else "(n,)"
+        raise InvalidInputError(f"y must have shape {outputs}, as the network's outputs; got {target.shape}")
     if loss.labels and not np.all(np.abs(target) == 1.0):
         raise InvalidInputError(f"y must hold the labels -1 and +1 only for the {loss.name} loss")
     return target.reshape(len(target), -1)

@@ -102,7 +102,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
     InvalidInputError
         Dual vector and trees do not fit the problem, or the loss has no guarded values.
     """
-    return verified_scales(problem, problem.columns(nu), trees)[0]
+    return verified_scales(problem, nu, trees)[0]
 
 
 def verified_scales(
@@ -110,6 +110,7 @@ def verified_scales(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the bound, the admissible version of `nu` and the scales of shape (C,) that prove it."""
     check_guarded(problem.loss)
+    nu = problem.columns(nu)
     check_proof(problem, nu, trees)
     fit = problem.data_fit
     # Overflow proves nothing, and shows as infinity or NaN.

@@ -123,7 +123,7 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     verified = {"bound_type": "exact", "arithmetic": "verified"}
     yield "verified", qsdp.certify(network, problem, relaxation, **verified), None
     # A tree of several leaves, all but the first with a shift.
-    nu = problem.data_fit.project(-problem.data_fit.gradient(network.predict(problem.X)))
+    nu = problem.data_fit.project(-problem.data_fit.gradient(problem.outputs(network)))
     proven = BilinearOracle(problem.size, enumerated=0).prove(problem.adjoint(nu), shift=relaxation.dual.z).trees[0]
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None

@@ -80,7 +80,13 @@ def test_weights_are_repeated_rows_of_the_restricted_problem(loss: str, shape: t
     w = rng.integers(1, 4, n).astype(float)
     labels = rng.choice([-1.0, 1.0], (n, 1))
     coupled = get_loss(loss).coupled
-    y = np.eye(3)[rng.integers(0, 3, n)] if coupled else labels if get_loss(loss).labels else rng.standard_normal((n, 1))
+    y = (
+        np.eye(3)[rng.integers(0, 3, n)]
+        if coupled
+        else labels
+        if get_loss(loss).labels
+        else rng.standard_normal((n, 1))
+    )
     outputs = rng.integers(0, 3, k) if coupled else None
     fit = DataFit(get_loss(loss), y, w)
     rows = np.repeat(np.arange(n), w.astype(int))
