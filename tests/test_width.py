@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from brute_force import random_problem, random_vector_problem
 
 import qsdp
 from qsdp import pipeline
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
@@ -138,13 +139,13 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     monkeypatch.setattr(pipeline, "more_neurons", grown)
     refine, sizes = pipeline.refined, []
 
-    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, trial: Any) -> Any:
+    def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, trial: Any) -> Any:
         sizes.append(network.n_neurons)
         if len(sizes) == 2:
             # The limit has passed; the larger network is as sampled, if it is to be the worse one.
-            monkeypatch.setattr(Deadline, "over", property(lambda own: own is limit))
-            return refine(network, problem, options, rng, NEVER, kept) if better else network
-        return refine(network, problem, options, rng, limit, kept, trial)
+            monkeypatch.setattr(pipeline, "deadline", SimpleNamespace(**{**vars(deadline), "over": lambda: True}))
+            return refine(network, problem, options, rng, kept) if better else network
+        return refine(network, problem, options, rng, kept, trial)
 
     monkeypatch.setattr(pipeline, "refined", ended)
     result = fitted(PLANTED)

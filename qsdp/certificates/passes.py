@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray, read_only
@@ -104,13 +105,12 @@ def bound_over_rows(
     passes: int,
     exact: bool,
     verified: bool,
-    deadline: Deadline,
     bar: ProgressBar,
 ) -> tuple[float, float, bool, RowsProof]:
     """Return objective and lower bound over the rows of batches, whether pricing was exact, and the proof.
 
     The arguments are those of `certify`, already checked. The relaxation is one of some rows, few enough to be solved
-    in memory. No pass starts after the deadline.
+    in memory. No pass starts after a time limit.
     """
     loss, few = relaxation.problem.loss, relaxation.problem
     if verified:
@@ -131,16 +131,16 @@ def bound_over_rows(
         elif sums.digest != first.digest:
             raise InvalidInputError("batches must hold the same rows in every pass; those of the first pass differed")
         assert search is not None
-        search.add(sums.totals(), deadline)
-        if number + 1 == passes or deadline.over:
+        search.add(sums.totals())
+        if number + 1 == passes or deadline.over():
             break
         try:
-            scores = _corrected(few, scores, search.passes[-1].matrices, weight, ratio, deadline)
+            scores = _corrected(few, scores, search.passes[-1].matrices, weight, ratio)
         except (TimeOver, np.linalg.LinAlgError):
             break
     assert first is not None
     assert search is not None
-    value, mixture, trees, finished = search.proven(exact, deadline)
+    value, mixture, trees, finished = search.proven(exact)
     proof = RowsProof(
         network,
         loss,
@@ -217,9 +217,7 @@ class _Model:
         return FormMap.of(self._forms, lifted, self._n_samples), self._target
 
 
-def _corrected(
-    few: TrainingProblem, scores: Scores, matrices: FloatArray, beta: float, ratio: float, deadline: Deadline
-) -> Scores:
+def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta: float, ratio: float) -> Scores:
     """Return the scores after a Newton step for all rows.
 
     Raises
@@ -244,7 +242,7 @@ def _corrected(
         model = _Model(root, target, few.n_samples)
         options: dict[str, Any] = {"beta": beta, "activation": few.activation, "levels": few.levels}
         problem = TrainingProblem.from_statistics(model, **options)
-        relaxation = solve_relaxation(problem, time_limit=deadline.time_limit)
+        relaxation = solve_relaxation(problem)
         moved.append(2.0 * relaxation.Z_stack[0] * factors)
     return replace(scores, forms=np.stack(moved))
 
@@ -269,10 +267,10 @@ class _Search:
         """Return the regulariser of a network."""
         return self._dual_radius * float(np.abs(network.alpha).sum())
 
-    def add(self, totals: Totals, deadline: Deadline) -> None:
+    def add(self, totals: Totals) -> None:
         """Add a pass, and mix it with the previous ones."""
         self.passes.append(totals)
-        self._dominating.append(np.stack([_dominating(M, deadline) for M in totals.matrices]))
+        self._dominating.append(np.stack([_dominating(M) for M in totals.matrices]))
         known = np.vstack([self._mixture, np.zeros(len(self._parts))])
         latest = np.zeros(len(self.passes))
         latest[-1] = 1.0
@@ -301,7 +299,7 @@ class _Search:
         share = max(0.0, 1.0, float(found.x), key=bound)
         return (1.0 - share) * known + share * latest
 
-    def proven(self, exact: bool, deadline: Deadline) -> tuple[float, FloatArray, tuple[BoundTree, ...], bool]:
+    def proven(self, exact: bool) -> tuple[float, FloatArray, tuple[BoundTree, ...], bool]:
         """Return the bound of the best mixture, the mixture and trees that prove it, and whether all were exact."""
         total, finished, scaled = [], exact, self._mixture.copy()
         trees: dict[int, BoundTree] = {}
@@ -310,9 +308,9 @@ class _Search:
             uppers = []
             for k in outputs:
                 M = matrices[k]
-                tree = root_tree(_dominating(M, deadline))
-                if exact and not deadline.over and np.all(np.isfinite(M)):
-                    result = BilinearOracle(len(M)).prove(M, max_atoms=0, time_limit=deadline.time_limit)
+                tree = root_tree(_dominating(M))
+                if exact and not deadline.over() and np.all(np.isfinite(M)):
+                    result = BilinearOracle(len(M)).prove(M, max_atoms=0)
                     tree = result.trees[0] if result.trees and result.trees[0].leaves else tree
                     finished &= result.exact
                 else:
@@ -354,11 +352,11 @@ class _Search:
         return max((value, scale), (float(values[best]), float(grid[best])))
 
 
-def _dominating(M: FloatArray, deadline: Deadline) -> FloatArray:
+def _dominating(M: FloatArray) -> FloatArray:
     """Return z > 0 with ``Diag(z) +- M`` positive semidefinite up to rounding and a nearly minimal sum."""
     if not np.any(M) or not np.all(np.isfinite(M)):
         return np.ones(len(M))
-    found = uninterrupted(grothendieck_bound(M, tol=1e-5, time_limit=deadline.time_limit)).z[: len(M)]
+    found = uninterrupted(grothendieck_bound(M, tol=1e-5)).z[: len(M)]
     z = found / found.max() + 1e-9
     dominating: FloatArray = spectral_bound(M, z) * z
     return dominating

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline, TimeOver, within
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import root_tree
 from qsdp.pricing import BoundTree
@@ -27,15 +27,11 @@ class Floor:
         Instance of one output, or of all coupled ones.
     dual : DualBound or None
         Dual bound of the relaxation.
-    deadline : Deadline
-        Checked between the steps of a round.
     rng : numpy.random.Generator
     """
 
-    def __init__(
-        self, instance: Instance, dual: DualBound | None, deadline: Deadline, rng: np.random.Generator
-    ) -> None:
-        self._instance, self._dual, self._deadline, self._rng = instance, dual, deadline, rng
+    def __init__(self, instance: Instance, dual: DualBound | None, rng: np.random.Generator) -> None:
+        self._instance, self._dual, self._rng = instance, dual, rng
         self._planes: CuttingPlanes | None = None
         self._still = 0
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
@@ -62,11 +58,10 @@ class Floor:
         if self.exhausted:
             return False
         try:
-            with within(self._deadline.left):
-                if self._planes is None:
-                    self._planes = CuttingPlanes(self._instance, self._rng)
-                before = self.value
-                self._planes.improve()
+            if self._planes is None:
+                self._planes = CuttingPlanes(self._instance, self._rng)
+            before = self.value
+            self._planes.improve()
             self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
             self.exhausted = self._planes.exhausted or self._still == _PATIENCE
         except TimeOver:

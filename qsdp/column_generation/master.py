@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
 from qsdp._utils.numeric import EPS, ROUNDING
@@ -162,9 +163,6 @@ class Master:
     instance : Instance
         Instance of one output, or of all outputs that a loss couples, in its own units. Its dual radius w is the
         penalty of a weight of one.
-    deadline : Deadline
-        Checked between iterations of every solve. At the deadline, a reduction of many rows to fewer is abandoned, and
-        all rows are used.
 
     Attributes
     ----------
@@ -174,8 +172,8 @@ class Master:
         Objective of the last solution, in units of the instance like `nu`.
     """
 
-    def __init__(self, instance: Instance, deadline: Deadline = NEVER) -> None:
-        self.instance, self.deadline = instance, deadline
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
         self._constant = 0.0
@@ -239,7 +237,7 @@ class Master:
         return len(atoms)
 
     def solve(self, tol: float) -> None:
-        """Solve to a relative duality gap `tol`; a solution stopped at the deadline only counts if it is better."""
+        """Solve to a relative duality gap `tol`; a solution stopped by a time limit only counts if it is better."""
         if not len(self.atoms):
             return
         solution = self._solve(tol)
@@ -248,7 +246,7 @@ class Master:
             if abs(solution.objective + self._constant - true) > _LOST * true:
                 self._restore()
                 solution = self._solve(tol)
-        if not self.deadline.over or solution.objective < self._inner_objective():
+        if not deadline.over() or solution.objective < self._inner_objective():
             self.weights = solution.weights
             self.objective = (solution.objective + self._constant) * self.units.value
             self._dual = self._lifted(solution.nu)
@@ -275,7 +273,7 @@ class Master:
         return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
     def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
-        working, deadline = self._working, self.deadline
+        working = self._working
         share = 1.0
         if self._constant:
             # The gap is relative to the whole objective, most of which may be the constant.
@@ -284,10 +282,10 @@ class Master:
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
-            return self._growing.solve(chosen, penalties, tol, deadline)
+            return self._growing.solve(chosen, penalties, tol)
         outputs = atoms.outputs if working.loss.coupled else None
         columns = self._columns[:, chosen]
-        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol, deadline=deadline)
+        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol)
 
     def _inner_objective(self) -> float:
         return self.objective / self.units.value - self._constant
@@ -369,7 +367,7 @@ class Master:
     def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
         """Return few atoms, at most n per output, with weights that solve the restricted problem.
 
-        The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
+        The weights are in units of the instance. After a time limit, they are the last ones, and atoms may be more.
         """
         self.solve(tol)
         used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
@@ -380,7 +378,7 @@ class Master:
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
             penalties = np.full(int(mine.sum()), dual_radius)
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, self.deadline)
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # The remaining weights compensate for those left out and for rounding.

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.options import documented
 from qsdp._utils.parallel import CountedParallel, count_jobs
 from qsdp._utils.progress import progress
@@ -142,7 +142,7 @@ class _CrossValidated:
         options: Any,
         **routed: Any,
     ) -> QSDPResult:
-        deadline, rng = options.deadline(), check_random_state(options.random_state)
+        rng = check_random_state(options.random_state)
         problem = options.problem(inputs, target, weights, samples.repetitions)
         scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
         if "sample_weight" in score:
@@ -151,55 +151,58 @@ class _CrossValidated:
         # The problem drops rows of weight zero, so the rows of the splits are renumbered.
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
-        path, folds = plan_paths(
-            problem,
-            kept,
-            options.betas,
-            solver=options.solver,
-            tol=options.tol,
-            deadline=deadline,
-            device=options.device,
-        )
-        folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
-        member = self._member(options)
-        if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
-            member.feature_names_in_ = self.feature_names_in_
-        turns = -(-len(folds) // count_jobs(options.n_jobs))
-        # All folds together may take half of the time.
-        seconds = deadline.fraction(0.5 / turns).time_limit
-        with progress(options.verbose) as stages, stages.stage("folds") as bar:
-            scores = np.column_stack(
-                CountedParallel(options.n_jobs, bar, len(folds))(
-                    delayed(_fold_scores)(
-                        fold,
-                        seconds,
-                        _safe_indexing(samples.X, test),
-                        samples.y[test],
-                        seed,
-                        member,
-                        partial(scorer, **_of_rows(score, test, len(samples.y))),
-                        options.evaluate,
+        with options.limit():
+            path, folds = plan_paths(
+                problem,
+                kept,
+                options.betas,
+                solver=options.solver,
+                tol=options.tol,
+                device=options.device,
+            )
+            folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
+            member = self._member(options)
+            if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
+                member.feature_names_in_ = self.feature_names_in_
+            turns = -(-len(folds) // count_jobs(options.n_jobs))
+            # All folds together may take half of the time.
+            seconds = 0.5 / turns * deadline.left()
+            with progress(options.verbose) as stages, stages.stage("folds") as bar:
+                scores = np.column_stack(
+                    CountedParallel(options.n_jobs, bar, len(folds))(
+                        delayed(_fold_scores)(
+                            fold,
+                            seconds,
+                            _HeldOut(
+                                _safe_indexing(samples.X, test),
+                                samples.y[test],
+                                partial(scorer, **_of_rows(score, test, len(samples.y))),
+                            ),
+                            seed,
+                            member,
+                            options.evaluate,
+                        )
+                        for fold, (_, test), seed in zip(folds, splits, rng.spawn(len(splits)), strict=True)
                     )
-                    for fold, (_, test), seed in zip(folds, splits, rng.spawn(len(splits)), strict=True)
                 )
-            )
-        means = scores.mean(axis=1)
-        if not np.any(np.isfinite(means)):
-            raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
-        # Among equal scores, take the largest beta: its network is the simplest.
-        best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
-        self.betas_, self.scores_ = path.betas, scores
-        self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
-        if deadline.time_limit is not None and np.any(np.isnan(means)):
-            warn(
-                f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every fold; "
-                f"beta={self.beta_:g} is the best of the others"
-            )
-        with progress(options.verbose) as stages:
-            with stages.stage("solve") as bar:
-                relaxation = path.only(int(best)).solve(options.n_jobs, bar, deadline=deadline.fraction(0.5))[0]
-            # Half of the time left after the folds and the path is for a refinement.
-            return sample_from(relaxation, options, rng, deadline.fraction(1.0))
+            means = scores.mean(axis=1)
+            if not np.any(np.isfinite(means)):
+                raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
+            # Among equal scores, take the largest beta: its network is the simplest.
+            best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
+            self.betas_, self.scores_ = path.betas, scores
+            self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
+            if deadline.left() < np.inf and np.any(np.isnan(means)):
+                warn(
+                    f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every "
+                    f"fold; beta={self.beta_:g} is the best of the others"
+                )
+            with progress(options.verbose) as stages:
+                with stages.stage("solve") as bar, deadline.fraction(0.5):
+                    relaxation = path.only(int(best)).solve(options.n_jobs, bar)[0]
+                # Half of the time left after the folds and the path is for a refinement.
+                with deadline.fraction(1.0):
+                    return sample_from(relaxation, options, rng)
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted except for its network."""
@@ -276,32 +279,33 @@ class RelaxationOutputs:
         return self.relaxation.predict(X)
 
 
+class _HeldOut(NamedTuple):
+    """The held-out rows of a fold, and their scorer."""
+
+    X: FloatArray
+    y: npt.NDArray[Any]
+    scorer: Callable[..., float]
+
+
 def _fold_scores(
-    fold: PathPlan,
-    seconds: float | None,
-    X: FloatArray,
-    y: npt.NDArray[Any],
-    rng: np.random.Generator,
-    member: Any,
-    scorer: Callable[..., float],
-    evaluate: str,
+    fold: PathPlan, seconds: float, held_out: _HeldOut, rng: np.random.Generator, member: Any, evaluate: str
 ) -> FloatArray:
     """Return the scores of one fold on its held-out rows, of shape (K,), with nan for betas not solved in time."""
     scores = np.full(len(fold.betas), np.nan)
-    deadline = Deadline.after(seconds)
-    path = fold.solve(deadline=deadline.fraction(0.5) if evaluate == "network" else deadline, quiet=True)
-    for done, relaxation in enumerate(path):
-        member = copy.copy(member)
-        if evaluate == "network":
-            # Use the same random numbers for every beta, so that scores differ by less than their noise.
-            options = member._options()
-            limit = deadline.fraction(1.0 / (len(path) - done))
-            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), limit).network
-        else:
-            member.network_ = RelaxationOutputs(relaxation)
-        if is_classifier(member):
-            member.calibration_ = member._calibration(relaxation.problem)
-        scores[fold.betas == relaxation.problem.beta] = scorer(member, X, y)
+    with deadline.within(seconds):
+        with deadline.fraction(0.5 if evaluate == "network" else 1.0):
+            path = fold.solve(quiet=True)
+        for done, relaxation in enumerate(path):
+            member = copy.copy(member)
+            if evaluate == "network":
+                # Use the same random numbers for every beta, so that scores differ by less than their noise.
+                with deadline.fraction(1.0 / (len(path) - done)):
+                    member.network_ = sample_from(relaxation, member._options(), copy.deepcopy(rng)).network
+            else:
+                member.network_ = RelaxationOutputs(relaxation)
+            if is_classifier(member):
+                member.calibration_ = member._calibration(relaxation.problem)
+            scores[fold.betas == relaxation.problem.beta] = held_out.scorer(member, held_out.X, held_out.y)
     return scores
 
 

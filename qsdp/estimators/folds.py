@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline, within
+from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.gram import Gram, SharedGram
@@ -66,7 +66,6 @@ class PathPlan:
         n_jobs: int | None = None,
         bar: ProgressBar = NO_BAR,
         *,
-        deadline: Deadline = NEVER,
         quiet: bool = False,
     ) -> RelaxationPath:
         """Return the relaxations for the betas solved in time, from the largest down, and at least one.
@@ -79,15 +78,13 @@ class PathPlan:
             Processes; see `solve_relaxation`.
         bar : ProgressBar, optional
             Bar that shows how many betas are solved.
-        deadline : Deadline
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than requested.
         """
         settings = Settings(self.tol, "two-block", None, gram=self._gram, device=self.device)
-        with within(deadline.left):
-            path, stopped = path_with(
-                self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
-            )
+        path, stopped = path_with(
+            self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
+        )
         if stopped == "interrupted":
             raise KeyboardInterrupt
         if not quiet:
@@ -102,7 +99,6 @@ def plan_paths(
     *,
     solver: str = "auto",
     tol: float = 1e-6,
-    deadline: Deadline = NEVER,
     device: str | None = None,
 ) -> tuple[PathPlan, list[PathPlan]]:
     """Plan the path of all data and the paths of the training sets of all folds, for the same betas.
@@ -119,8 +115,6 @@ def plan_paths(
         See `relaxation_path`; a grid is computed for all data.
     solver, tol
         See `relaxation_path`.
-    deadline : Deadline
-        Deadline of the plan; a share of the time left is for `beta_max`.
     device : str, optional
         See `relaxation_path`.
 
@@ -134,7 +128,7 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    with within(0.3 * deadline.left):
+    with deadline.fraction(0.3):
         grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
     of_folds, of_all = _shared_grams(problem, splits, device)
     folds = [

@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._utils.deadline import Deadline
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
@@ -153,22 +152,22 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
-        began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
-        if chosen:
-            deadline = options.deadline()
-            self.encoder_ = self._chosen_encoder(counting, coded, weights, options, options.choice_deadline(deadline))
-            options, columns = options.until(deadline), self._encoded(counting.X)
-        else:
-            self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
-        if self.encoder_ is None:
-            warn_of_scales(counting.X)
-        # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
-        self._input_ranges = columns.min(axis=0), columns.max(axis=0)
-        self.constant_ = _constant(columns, counting.weights)
-        inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
-        seconds = time.perf_counter() - began
-        result = self._train(samples, inputs, coded, weights, options, **routed)
-        self._result = result.timed("encoding", seconds) if chosen else result
+        with options.limit():
+            began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
+            if chosen:
+                self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
+                columns = self._encoded(counting.X)
+            else:
+                self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
+            if self.encoder_ is None:
+                warn_of_scales(counting.X)
+            # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
+            self._input_ranges = columns.min(axis=0), columns.max(axis=0)
+            self.constant_ = _constant(columns, counting.weights)
+            inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
+            seconds = time.perf_counter() - began
+            result = self._train(samples, inputs, coded, weights, options, **routed)
+            self._result = result.timed("encoding", seconds) if chosen else result
         warn_of_gap(self.result_)
         self._expose()
 
@@ -191,9 +190,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last)
 
-    def _chosen_encoder(
-        self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any, deadline: Deadline
-    ) -> Any:
+    def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
         """Return the encoder for "auto": the best one on held-out rows, without the inputs that do not help."""
         rule = EncodingRule.recommended("standard", counting.X.shape[1])
         standard = fit_rule(rule, counting.X, counting.weights)
@@ -210,9 +207,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoded(encoder, counting.X))
 
-        encoder, problem, fit = first_clear_best(candidates(), rows, deadline)
-        width = encoder.encoding_.width
-        kept = useful_inputs(problem, rows, width, deadline, fit)
+        with options.choosing():
+            encoder, problem, fit = first_clear_best(candidates(), rows)
+            width = encoder.encoding_.width
+            kept = useful_inputs(problem, rows, width, fit)
         if len(kept) < width:
             inputs = problem.X[:, :width]
             encoder.encoding_, unused = restricted_to(encoder.encoding_, inputs, kept, counting.weights)

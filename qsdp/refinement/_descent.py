@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import ArrayLibrary
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap
 from qsdp.networks import BilinearNetwork, is_narrow
@@ -86,10 +86,8 @@ class CoordinateDescent(ABC):
     the factor.
     """
 
-    def __init__(
-        self, problem: TrainingProblem, network: BilinearNetwork, data: DescentData, deadline: Deadline = NEVER
-    ) -> None:
-        self.problem, self.data, self.deadline = problem, data, deadline
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: DescentData) -> None:
+        self.problem, self.data = problem, data
         self.unit = data.unit
         self._rounding = ROUNDING[np.dtype(data.library.dtype).name]
         self.penalty = problem.beta * problem.dimension / self.unit
@@ -106,10 +104,10 @@ class CoordinateDescent(ABC):
         """Number of neurons that are moved together."""
 
     def batches(self) -> Iterator[slice]:
-        """Yield slices of neurons until the deadline."""
+        """Yield slices of neurons until a time limit."""
         size = self.batch_size
         for start in range(0, len(self.U), size):
-            if self.deadline.over:
+            if deadline.over():
                 return
             yield slice(start, start + size)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
@@ -47,11 +47,10 @@ def greedy_network(
     owners: list[int],
     rng: np.random.Generator,
     data: Samples | Moments,
-    deadline: Deadline = NEVER,
 ) -> BilinearNetwork:
     """Return a network built neuron by neuron, each aligned with the loss gradient that its predecessors leave.
 
-    All neurons of an output share one weight, the best at every step. Neurons not built by the deadline are random.
+    All neurons of an output share one weight, the best at every step. Neurons not built in time are random.
     """
     empty = random_network(problem, owners, rng)
     descent = descent_of(problem, empty, data)
@@ -61,7 +60,7 @@ def greedy_network(
     # Outputs take turns, so that outputs of a coupled loss grow together.
     order = sorted(range(len(owners)), key=lambda j: (owners[:j].count(owners[j]), owners[j]))
     for j in order:
-        if deadline.over:
+        if deadline.over():
             break
         k = owners[j]
         base = sums * magnitudes
@@ -91,7 +90,7 @@ def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator)
     failures = 0
     for _ in range(_ROUNDS):
         for j in rng.permutation(m).tolist():
-            if descent.deadline.over or failures >= m:
+            if deadline.over() or failures >= m:
                 return
             if _exchange_one(descent, j, shared, rng):
                 failures = 0
@@ -104,7 +103,7 @@ def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.rand
     before = descent.objective
     state = descent.U.copy(), descent.V.copy(), descent.alpha.copy(), descent.f, descent.value
     for u, v, alpha in _replacements(descent, j, shared, rng):
-        if descent.deadline.over:
+        if deadline.over():
             break
         descent.U[j], descent.V[j], descent.alpha = u, v, alpha
         descent.refresh()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
@@ -101,7 +102,7 @@ def reweight(descent: CoordinateDescent) -> None:
             continue
         curvatures = np.square(images) @ curvature.T
         for j, image in enumerate(images, start=rows.start):
-            if descent.deadline.over:
+            if deadline.over():
                 return
             _step(descent, j, image, curvatures[j - rows.start], typical)
 
@@ -189,9 +190,9 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
 
 def resolve(descent: CoordinateDescent) -> bool:
     """Solve the convex problem of a free second layer unless it is too large, and return whether that helped."""
-    fit, (m, outputs), deadline = descent.fit, descent.alpha.shape, descent.deadline
+    fit, (m, outputs) = descent.fit, descent.alpha.shape
     n, k = len(descent.f), 2 * m * (outputs if fit.loss.coupled else 1)
-    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or deadline.over or not is_solvable(fit.loss):
+    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or deadline.over() or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
@@ -202,9 +203,9 @@ def resolve(descent: CoordinateDescent) -> bool:
     if fit.loss.coupled:
         which = np.repeat(np.arange(outputs), columns.shape[1])
         both = np.tile(columns, outputs)
-        solved = [solve_restricted(both, fit, np.tile(penalties, outputs), outputs=which, deadline=deadline).weights]
+        solved = [solve_restricted(both, fit, np.tile(penalties, outputs), outputs=which).weights]
     else:
-        solved = [solve_restricted(columns, one, penalties, deadline=deadline).weights for one in fit.parts]
+        solved = [solve_restricted(columns, one, penalties).weights for one in fit.parts]
     weights = np.concatenate(solved).reshape(outputs, 2, m)
     alpha = (weights[:, 0] - weights[:, 1]).T
     f = images @ alpha

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import RandomState, check_integer, check_random_state, check_verbose, warn
@@ -202,44 +202,40 @@ def improve(
     check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
     starts = 1 + check_integer("restarts", restarts, minimum=0)
-    deadline = Deadline.after(time_limit)
     jobs = count_jobs(n_jobs)
     check_device(device)
     check_verbose(verbose)
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
-    best = BestNetwork(problem, network)
-    count = 0
-    data = descent_data(problem, device)
-    run = Run(problem, network, deadline, rng, data=data)
-    try:
-        with (
-            few_threads(small=is_small(problem)),
-            progress(verbose) as stages,
-            stages.stage("polish") as bar,
-        ):
-            for start in range(starts):
-                if start:
-                    if deadline.over:
-                        break
-                    run = Run(problem, perturbed(best.network, rng), deadline, rng, data=data)
-                for value in run.sweeps(sweeps, jobs):
-                    count += 1
-                    bar.sweep(count, value)
-                    if callback is not None:
-                        callback(count, value)
-                    if trial is not None and count == trial.sweeps:
-                        best.offer(run.network())
-                        if not trial.continues(best.network):
-                            return best.network
-                best.offer(run.network())
-    except KeyboardInterrupt:
-        best.offer(run.network())
-        if best.network is network:
-            raise
-        raise Interrupted(best.network, problem) from None
-    return best.network
+    with deadline.after(time_limit):
+        best = BestNetwork(problem, network)
+        count = 0
+        data = descent_data(problem, device)
+        run = Run(problem, network, rng, data=data)
+        try:
+            with few_threads(small=is_small(problem)), progress(verbose) as stages, stages.stage("polish") as bar:
+                for start in range(starts):
+                    if start:
+                        if deadline.over():
+                            break
+                        run = Run(problem, perturbed(best.network, rng), rng, data=data)
+                    for value in run.sweeps(sweeps, jobs):
+                        count += 1
+                        bar.sweep(count, value)
+                        if callback is not None:
+                            callback(count, value)
+                        if trial is not None and count == trial.sweeps:
+                            best.offer(run.network())
+                            if not trial.continues(best.network):
+                                return best.network
+                    best.offer(run.network())
+        except KeyboardInterrupt:
+            best.offer(run.network())
+            if best.network is network:
+                raise
+            raise Interrupted(best.network, problem) from None
+        return best.network
 
 
 def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProblem) -> BilinearNetwork:
@@ -273,7 +269,6 @@ class Run:
         self,
         problem: TrainingProblem,
         network: BilinearNetwork,
-        deadline: Deadline,
         rng: np.random.Generator,
         shared: bool | None = None,
         data: Samples | Moments | None = None,
@@ -337,7 +332,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
     for _ in range(limit):
-        if descent.deadline.over:
+        if deadline.over():
             return
         descent.refresh()
         if shared:
@@ -346,7 +341,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
             revive(descent, rng)
             reweight(descent)
         accepted = descent.sweep(thorough=thorough)
-        finished = accepted == 0 and thorough and not descent.deadline.over
+        finished = accepted == 0 and thorough and not deadline.over()
         if finished and shared:
             rescale(descent, LAST_SHRINKAGE)
         elif finished:

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
@@ -110,12 +111,11 @@ def refit(
     check_solvable(problem.loss)
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
-    deadline = Deadline.after(time_limit)
-    with progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
+    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
         if second_layer == "shared":
             refitted = _shared(network, problem, tol, bar)
         else:
-            refitted = _free(network, problem, tol, bar, deadline)
+            refitted = _free(network, problem, tol, bar)
     if second_layer == "shared" and not network.shared_alpha:
         return refitted
     return refitted if problem.objective(refitted) <= problem.objective(network) else network
@@ -130,25 +130,19 @@ def _instance(problem: TrainingProblem) -> Instance:
     return instance
 
 
-def _free(
-    network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar, deadline: Deadline
-) -> BilinearNetwork:
+def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
     if _compressible(network, problem):
         # A factor that would take more than half of the time is abandoned.
-        with suppress(TimeOver):
-            factor = _triangular_factor(network, problem, deadline.fraction(0.5))
-            return network_of(problem, *_compressed(network, problem, factor, deadline))
+        factor = None
+        with suppress(TimeOver), deadline.fraction(0.5):
+            factor = _triangular_factor(network, problem)
+        if factor is not None:
+            return network_of(problem, *_compressed(network, problem, factor))
     ones = problem.parts
-    parts = [
-        _support(
-            network,
-            one,
-            tol,
-            functools.partial(bar.gap, part=k, parts=len(ones)),
-            deadline.fraction(1.0 / (len(ones) - k)),
-        )
-        for k, one in enumerate(ones)
-    ]
+    parts = []
+    for k, one in enumerate(ones):
+        with deadline.fraction(1.0 / (len(ones) - k)):
+            parts.append(_support(network, one, tol, functools.partial(bar.gap, part=k, parts=len(ones))))
     atoms = parts[0][0] if len(parts) == 1 else Atoms.of_outputs([part for part, _ in parts])
     return network_of(problem, atoms, np.concatenate([weight for _, weight in parts]))
 
@@ -161,9 +155,7 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     return large and problem.loss.quadratic and few
 
 
-def _compressed(
-    network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray, deadline: Deadline
-) -> tuple[Atoms, FloatArray]:
+def _compressed(network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray) -> tuple[Atoms, FloatArray]:
     r"""Return the neurons and weights of optimal second layers for the squared loss, by the triangular factor.
 
     With :math:`[F, Y] = Q [R_F, R_Y]`, the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant.
@@ -182,25 +174,25 @@ def _compressed(
         if problem.beta == 0.0:
             penalty = LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
         fit = DataFit(problem.loss, target[:, None])
-        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
+        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE).weights
         signed = found[:m] - found[m:]
         used = np.flatnonzero(np.abs(signed) > ROUNDING * np.abs(signed).max())
         signs = np.where(signed[used] < 0.0, -1, 1)
         penalties = np.full(len(used), penalty)
-        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties, deadline)
+        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties)
         few = kept > 0.0
         atoms.append(Atoms.of(network.U[used[few]], network.V[used[few]], signs[few]))
         weights.append(kept[few] * unit / size)
     return Atoms.of_outputs(atoms), np.concatenate(weights)
 
 
-def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> FloatArray:
+def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
     """Return R of [F, Y] = Q R, by chunks of rows, for outputs F of the neurons on the data and targets Y.
 
     Raises
     ------
     TimeOver
-        The deadline passed between chunks.
+        A time limit passed between chunks.
     """
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
@@ -229,10 +221,9 @@ def _support(
     problem: TrainingProblem,
     tol: float,
     report: Callable[[Round], None],
-    deadline: Deadline,
 ) -> tuple[Atoms, FloatArray]:
     """Return the neurons used by the optimal second layer of one output or of coupled outputs, and their weights."""
-    master = Master(_instance(problem), deadline)
+    master = Master(_instance(problem))
     dual_radius = master.instance.dual_radius
 
     def pricing(master: Master, gap: float) -> PricingResult:

@@ -18,7 +18,6 @@ import qsdp
 import qsdp_check
 from campaigns._optimum import network_value, optimum
 from campaigns._problems import LOSSES, simple
-from qsdp._utils.deadline import NEVER
 from qsdp.certificates.certificate import Proof, certificate_of
 from qsdp.column_generation.floor import Floor
 from qsdp.forms import FormMap
@@ -128,7 +127,7 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None
     wide = simple("squared", n=9, d=4)
-    floor = Floor(Instance.of(wide), qsdp.solve_relaxation(wide).dual, NEVER, np.random.default_rng(0))
+    floor = Floor(Instance.of(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
     for _ in range(4):
         floor.improve()
     yield "cuts", certificate_of(wide, qsdp.column_generation(wide).network, *floor.proof(), "sdp"), None

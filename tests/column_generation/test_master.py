@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.column_generation.loop import PricingResult, generate
 from qsdp.column_generation.master import Atoms, DualProof, Master
 from qsdp.losses import SCALAR_LOSSES
@@ -301,12 +301,11 @@ def test_without_time_the_last_solution_is_kept(loss: str) -> None:
     U, V = random_neurons(np.random.default_rng(1), 30, problem)
     added = master.add(both_signs(U, V))
     assert added > 0
-    master.deadline = Deadline(0.0)
-    master.solve(1e-9)
+    with deadline.within(0.0):
+        master.solve(1e-9)
     assert master.objective == before
     assert np.array_equal(master.nu, nu)
     assert np.array_equal(master.weights, np.concatenate([weights, np.zeros(added)]))
-    master.deadline = Deadline()
     master.solve(1e-9)
     assert master.objective < before
 
@@ -425,7 +424,7 @@ def test_dual_vectors_are_pulled_after_proven_rounds_that_did_not_help(proven: b
     class Stalled:
         """A master that does not improve, in which no atom is missing at a dual vector that was pulled."""
 
-        objective, atoms, n_neurons, deadline = 1.0, (), 0, Deadline()
+        objective, atoms, n_neurons = 1.0, (), 0
 
         def __getattr__(self, name: str) -> Any:
             def called(*args: Any) -> Any:

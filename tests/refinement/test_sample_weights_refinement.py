@@ -13,7 +13,6 @@ from brute_force import Pinball, random_neurons, random_problem, random_vector_p
 import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp._utils import parallel
-from qsdp._utils.deadline import NEVER
 from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, CrossEntropy, Logistic, Loss
@@ -139,7 +138,7 @@ def test_exchanges(loss: str) -> None:
     values = []
     for problem in problems(loss):
         rng = np.random.default_rng(0)
-        run = Run(problem, network_for(problem, 4, free=False), NEVER, rng)
+        run = Run(problem, network_for(problem, 4, free=False), rng)
         for part in run.parts:
             for _ in exchange(part, True, rng):
                 pass

@@ -8,7 +8,6 @@ import pytest
 
 import qsdp
 from qsdp._utils import deadline
-from qsdp._utils.deadline import NEVER
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import sample_from
 from qsdp.relaxation import solve as solving
@@ -105,7 +104,7 @@ class TestNetworks:
         problem = problem_of(**KINDS[kind])
         early = stopped(problem)
         options = TrainingOptions(n_neurons=60, beta=problem.beta, loss=problem.loss, refine="polish")
-        result = sample_from(early, options, np.random.default_rng(0), NEVER)
+        result = sample_from(early, options, np.random.default_rng(0))
         assert result.certificate.objective < early.objective
         assert result.relaxation.objective <= result.certificate.objective * (1.0 + 1e-12)
         assert result.certificate.lower_bound == result.relaxation.lower_bound > early.lower_bound
@@ -119,7 +118,7 @@ def test_a_solved_relaxation_stays_as_it_is():
     problem = problem_of()
     solved = qsdp.solve_relaxation(problem)
     options = TrainingOptions(n_neurons=30, beta=problem.beta, refine="polish")
-    assert sample_from(solved, options, np.random.default_rng(0), NEVER).relaxation is solved
+    assert sample_from(solved, options, np.random.default_rng(0)).relaxation is solved
 
 
 class TestBetterOf:
