@@ -62,7 +62,7 @@ class Deadline:
         self._limit = 0.0
 
 
-_current: ContextVar[Deadline] = ContextVar("deadline", default=Deadline())
+_current: ContextVar[Deadline] = ContextVar("deadline", default=Deadline())  # noqa: B039 (never expired)
 
 
 @contextmanager

@@ -101,8 +101,8 @@ class DataFit:
     # -- values -------------------------------------------------------------------------------------------------
 
     def value(self, prediction: FloatArray) -> float:
-        r"""Return :math:`\sum_i w_i \ell(t_i, y_i)`."""
-        return float(np.sum(self.values(prediction)))
+        r"""Return :math:`\sum_i w_i \ell(t_i, y_i)`, for predictions of shape (n, C), or (n,) for one output."""
+        return float(np.sum(self.values(np.reshape(prediction, self.target.shape))))
 
     def values(self, prediction: FloatArray) -> FloatArray:
         """Return the weighted loss of every entry, or of every sample if the outputs are coupled."""

@@ -89,7 +89,7 @@ def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
         return qsdp.TrainingProblem(f["X"], f["y"], loss=loss, sample_weight=f.get("sample_weight"), **options)
     problem = qsdp.TrainingProblem(np.ones((2, 1)), [0.0, 1.0], beta=options["beta"])
     problem.activation = qsdp.PolynomialActivation(*activation) if activation else None
-    problem.levels, problem.y = options["levels"], np.asarray(f["y"], dtype=float)
+    problem.levels, problem.targets = options["levels"], np.asarray(f["y"], dtype=float).reshape(len(f["y"]), -1)
     lifted = activation is not None and any(activation[1:])
     problem._forms = FormMap.of(np.asarray(f["forms"], dtype=float), lifted, len(f["y"]))
     return problem
@@ -123,7 +123,9 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     yield "verified", qsdp.certify(network, problem, relaxation, **verified), None
     # A tree of several leaves, all but the first with a shift.
     nu = problem.data_fit.project(-problem.data_fit.gradient(problem.outputs(network)))
-    proven = BilinearOracle(problem.size, enumerated=0).prove(problem.adjoint(nu), shift=relaxation.dual.z).trees[0]
+    proven = (
+        BilinearOracle(problem.size, enumerated=0).prove(problem.adjoint(nu[:, 0]), shift=relaxation.dual.z).trees[0]
+    )
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None
     wide = simple("squared", n=9, d=4)

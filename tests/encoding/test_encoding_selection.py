@@ -144,7 +144,7 @@ def test_weights_are_repetitions_for_outliers() -> None:
 
 
 def chosen(x: FloatArray, y: FloatArray, loss: str = "squared") -> str:
-    return first_clear_best(candidates(x, y, loss), DistinctRows.of(x), deadline)[0]
+    return first_clear_best(candidates(x, y, loss), DistinctRows.of(x))[0]
 
 
 def test_more_inputs_are_taken_where_they_help_only() -> None:

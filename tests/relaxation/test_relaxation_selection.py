@@ -153,7 +153,7 @@ def search_of(folds: list[Any], codes: _Codes | None = CODES) -> Any:
 def test_no_fold_begins_when_time_is_over() -> None:
     for ending, expected in ((1, [1, 1, 0, 0]), (None, [1, 1, 1, 1])):
         with deadline.within(1e6) as scope:
-            folds = [Fold({START: np.ones(3)}, scope if k == ending else None) for k in range(4)]
+            folds = [Fold({START: np.ones((3, 1))}, scope if k == ending else None) for k in range(4)]
             search = search_of(folds)
             search.measure(START)
         assert [len(fold.seen) for fold in folds] == expected
