@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,12 +88,9 @@ def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
     options: dict[str, Any] = {"beta": float(f["beta"]), "levels": int(f["levels"]), "activation": activation}
     if "forms" not in f:
         return qsdp.TrainingProblem(f["X"], f["y"], loss=loss, sample_weight=f.get("sample_weight"), **options)
-    problem = qsdp.TrainingProblem(np.ones((2, 1)), [0.0, 1.0], beta=options["beta"])
-    problem.activation = qsdp.PolynomialActivation(*activation) if activation else None
-    problem.levels, problem.targets = options["levels"], np.asarray(f["y"], dtype=float).reshape(len(f["y"]), -1)
     lifted = activation is not None and any(activation[1:])
-    problem._forms = FormMap.of(np.asarray(f["forms"], dtype=float), lifted, len(f["y"]))
-    return problem
+    forms, y = FormMap.of(np.asarray(f["forms"], dtype=float), lifted, len(f["y"])), np.asarray(f["y"], dtype=float)
+    return qsdp.TrainingProblem.from_statistics(SimpleNamespace(reduced=lambda _: (forms, y)), **options)
 
 
 def _halved(network: qsdp.BilinearNetwork) -> qsdp.BilinearNetwork:
