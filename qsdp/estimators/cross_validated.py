@@ -151,14 +151,17 @@ class _CrossValidated:
         # The problem drops rows of weight zero, so the rows of the splits are renumbered.
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
+        held_out = [
+            _HeldOut(
+                _safe_indexing(samples.X, test),
+                samples.y[test],
+                partial(scorer, **_of_rows(score, test, len(samples.y))),
+            )
+            for _, test in splits
+        ]
         with options.limit():
             path, folds = plan_paths(
-                problem,
-                kept,
-                options.betas,
-                solver=options.solver,
-                tol=options.tol,
-                device=options.device,
+                problem, kept, options.betas, solver=options.solver, tol=options.tol, device=options.device
             )
             folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
             member = self._member(options)
@@ -170,39 +173,33 @@ class _CrossValidated:
             with progress(options.verbose) as stages, stages.stage("folds") as bar:
                 scores = np.column_stack(
                     CountedParallel(options.n_jobs, bar, len(folds))(
-                        delayed(_fold_scores)(
-                            fold,
-                            seconds,
-                            _HeldOut(
-                                _safe_indexing(samples.X, test),
-                                samples.y[test],
-                                partial(scorer, **_of_rows(score, test, len(samples.y))),
-                            ),
-                            seed,
-                            member,
-                            options.evaluate,
-                        )
-                        for fold, (_, test), seed in zip(folds, splits, rng.spawn(len(splits)), strict=True)
+                        delayed(_fold_scores)(fold, seconds, rows, seed, member, options.evaluate)
+                        for fold, rows, seed in zip(folds, held_out, rng.spawn(len(splits)), strict=True)
                     )
                 )
-            means = scores.mean(axis=1)
-            if not np.any(np.isfinite(means)):
-                raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
-            # Among equal scores, take the largest beta: its network is the simplest.
-            best = max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: path.betas[index])
-            self.betas_, self.scores_ = path.betas, scores
-            self.beta_, self.best_score_ = float(path.betas[best]), float(means[best])
-            if deadline.left() < np.inf and np.any(np.isnan(means)):
-                warn(
-                    f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every "
-                    f"fold; beta={self.beta_:g} is the best of the others"
-                )
+            best = self._best_of(path.betas, scores)
             with progress(options.verbose) as stages:
                 with stages.stage("solve") as bar, deadline.fraction(0.5):
-                    relaxation = path.only(int(best)).solve(options.n_jobs, bar)[0]
+                    relaxation = path.only(best).solve(options.n_jobs, bar)[0]
                 # Half of the time left after the folds and the path is for a refinement.
                 with deadline.fraction(1.0):
                     return sample_from(relaxation, options, rng)
+
+    def _best_of(self: Any, betas: FloatArray, scores: FloatArray) -> int:
+        """Set the attributes of the choice among scores of shape (K, folds), and return the index of the best beta."""
+        means = scores.mean(axis=1)
+        if not np.any(np.isfinite(means)):
+            raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
+        # Among equal scores, take the largest beta: its network is the simplest.
+        best = int(max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: betas[index]))
+        self.betas_, self.scores_ = betas, scores
+        self.beta_, self.best_score_ = float(betas[best]), float(means[best])
+        if deadline.left() < np.inf and np.any(np.isnan(means)):
+            warn(
+                f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every fold; "
+                f"beta={self.beta_:g} is the best of the others"
+            )
+        return best
 
     def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted except for its network."""
