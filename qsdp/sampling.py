@@ -120,7 +120,7 @@ def allocate(m: int, shares: Sequence[float]) -> list[int]:
         if missing > 0:
             sizes[max(range(len(sizes)), key=lambda k: (short[k], shares[k], -k))] += 1
         else:
-            sizes[min(np.flatnonzero(sizes > 1), key=lambda k: (short[k], shares[k], -k))] -= 1
+            sizes[min(np.flatnonzero(sizes > 1).tolist(), key=lambda k: (short[k], shares[k], -k))] -= 1
     return [int(size) for size in sizes]
 
 

@@ -20,7 +20,7 @@ from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
-from qsdp.relaxation.instance import Instance, Reduction, Units
+from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
@@ -246,13 +246,20 @@ def _candidates(
     """Run the solver once, and return its candidates for the instance itself."""
     instance = scaled.instance
     if reduction is None:
-        raw = backend.solve(instance, settings)
+        raw = _in_columns(backend.solve(instance, settings), instance)
         return _without_zeros(raw, instance) if backend.certified and raw.status == "time limit" else raw
     reduced = reduction.reduced(instance, scaled.units, k)
-    raw = backend.solve(reduced, settings)
+    raw = _in_columns(backend.solve(reduced, settings), reduced)
     if raw.nu is None or not np.all(np.isfinite(raw.nu)):
         return raw
     return replace(raw, nu=reduction.lift_dual(raw.nu, reduced, instance))
+
+
+def _in_columns(raw: RawSolution, instance: LinearInstance) -> RawSolution:
+    """Return the solution with a dual vector of shape (n, C), also for a back end that returns (n,) for one output."""
+    if raw.nu is None or np.size(raw.nu) != instance.target.size:
+        return raw
+    return replace(raw, nu=np.reshape(raw.nu, instance.target.shape))
 
 
 def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:

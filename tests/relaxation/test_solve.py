@@ -444,3 +444,17 @@ except KeyboardInterrupt:
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert "interrupted" in run.stdout.splitlines()
+
+
+def test_a_dual_vector_of_one_output_may_have_one_axis(monkeypatch):
+    problem = random_problem(3, 3, 12, beta=0.1)
+    original = BACKENDS["scs"].solve
+
+    def flat(normal, options):
+        raw = original(normal, options)
+        return replace(raw, nu=raw.nu[:, 0])
+
+    expected = qsdp.solve_relaxation(problem, solver="scs")
+    replaced_backend(monkeypatch, flat)
+    found = qsdp.solve_relaxation(problem, solver="scs")
+    assert found.lower_bound == expected.lower_bound
