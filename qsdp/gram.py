@@ -120,11 +120,14 @@ class Gram:
     def __add__(self, other: Gram) -> Gram:
         return Gram(self.size, self.scale, self.matrix + other.matrix, self.products + other.products)
 
-    def in_units(self, scale: float, dtype: Any = np.float64) -> Gram:
-        """Return a copy for the map with this common factor; nothing is rounded if the ratio is a power of two."""
+    def in_units(self, scale: float, dtype: Any = np.float64, *, target: float = 1.0, weight: float = 1.0) -> Gram:
+        """Return a copy for the map with this common factor, and for targets and weights times these factors.
+
+        Nothing is rounded if the factors and the ratio of the scales are powers of two.
+        """
         ratio = scale / self.scale
-        matrix = np.multiply(self.matrix, ratio**2, dtype=dtype, casting="same_kind")
-        return Gram(self.size, scale, matrix, ratio * self.products)
+        matrix = np.multiply(self.matrix, weight * ratio**2, dtype=dtype, casting="same_kind")
+        return Gram(self.size, scale, matrix, (weight * target * ratio) * self.products)
 
     def into_basis(self) -> tuple[FloatArray, FloatArray]:
         """Return matrix and products in `symmetric_basis`; the matrix is overwritten, since it may fill the memory."""

@@ -130,16 +130,14 @@ def plan_paths(
     check_real("tol", tol, strict=True)
     with deadline.fraction(0.3):
         grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
-    of_folds, of_all = _shared_grams(problem, splits, device)
-    folds = [
-        PathPlan(problem.take(train), grid, solver, tol, gram, device)
-        for (train, _), gram in zip(splits, of_folds, strict=True)
-    ]
+    training = [problem.take(train) for train, _ in splits]
+    of_folds, of_all = _shared_grams(problem, training, splits, device)
+    folds = [PathPlan(part, grid, solver, tol, gram, device) for part, gram in zip(training, of_folds, strict=True)]
     return PathPlan(problem, grid, solver, tol, of_all, device), folds
 
 
 def _shared_grams(
-    problem: TrainingProblem, splits: Sequence[Split], device: str | None
+    problem: TrainingProblem, training: Sequence[TrainingProblem], splits: Sequence[Split], device: str | None
 ) -> tuple[list[SharedGram | None], SharedGram | None]:
     """Return the Gram matrices of all training sets and of all data, if one pass over the data gives them.
 
@@ -151,15 +149,26 @@ def _shared_grams(
     pays = problem.data_fit.quadratic and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
     if not (pays and Reduction.pays(Instance.of(problem)) and _divide(splits, problem.n_samples)):
         return [None] * len(splits), None
-    instance = Instance.of(problem).normalised()[0]
+    instance, units = Instance.of(problem).normalised()
 
     def gram(rows: npt.NDArray[np.intp]) -> Gram:
         part = replace(instance, map=instance.map.samples.take(rows), fit=instance.fit.rows(rows))
         return Gram.of(part.map, part.target, part.fit.weights, device=device)
 
+    def in_units_of(part: TrainingProblem, total: Gram) -> SharedGram:
+        """Return a Gram matrix in the units of the normalised instance of a training set, powers of two."""
+        own, its = Instance.of(part).normalised()
+        target = units.prediction / its.prediction
+        weight = (units.value / its.value) / target**2
+        size = target * its.weight / units.weight
+        changed = total.in_units(size * total.scale, target=target, weight=weight)
+        # The rows of the two maps may be in different units as well.
+        return SharedGram(replace(changed, scale=own.map.scale))
+
     held_out = [gram(test) for _, test in splits]
-    training = [reduce(Gram.__add__, held_out[:k] + held_out[k + 1 :]) for k in range(len(splits))]
-    return [SharedGram(one) for one in training], SharedGram(reduce(Gram.__add__, held_out))
+    others = [reduce(Gram.__add__, held_out[:k] + held_out[k + 1 :]) for k in range(len(splits))]
+    of_folds: list[SharedGram | None] = [in_units_of(part, total) for part, total in zip(training, others, strict=True)]
+    return of_folds, SharedGram(reduce(Gram.__add__, held_out))
 
 
 def _divide(splits: Sequence[Split], n: int) -> bool:

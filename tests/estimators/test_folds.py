@@ -42,6 +42,19 @@ def test_paths_of_folds_are_those_of_the_training_parts(loss: str, splitter: Any
     np.testing.assert_allclose(whole.solve().objective, relaxation_path(problem, 3).objective, rtol=2e-6)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_folds_whose_units_differ(weighted: bool) -> None:
+    # Powers of two near the sizes of rows, targets and weights differ between the training parts.
+    sizes = np.repeat([1.0, 30.0, 1000.0], 20)
+    weights = sizes**2 if weighted else None
+    problem = qsdp.TrainingProblem(X * sizes[:, None] ** 0.2, Y * sizes, beta=1.0, sample_weight=weights)
+    _, folds = plan_paths(problem, splits_of(KFold(3)), 3)
+    for fold in folds:
+        np.testing.assert_allclose(
+            fold.solve().objective, relaxation_path(fold.problem, fold.betas).objective, rtol=2e-6
+        )
+
+
 def test_a_plan_is_solved_elsewhere() -> None:
     plan, _ = plan_paths(qsdp.TrainingProblem(X, Y, beta=1.0), splits_of(KFold(3)), [2.0, 0.5])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(plan)).solve().objective, plan.solve().objective)
