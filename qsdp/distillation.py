@@ -322,9 +322,8 @@ def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:
 
 def _default_beta(X: FloatArray, target: FloatArray, options: TrainingOptions) -> float:
     """Return a share of an upper bound on the largest useful beta for weighted targets, averaged over outputs."""
-    columns = target.T if target.ndim == 2 else target[None, :]
     M = options.levels - 1
     data = quadratic_map(M * X, get_activation(options.activation))
-    bounds = [spectral_bound(data.adjoint(2.0 * column), np.ones(data.size)) for column in columns]
+    bounds = [spectral_bound(data.adjoint(2.0 * column), np.ones(data.size)) for column in target.reshape(len(X), -1).T]
     dimension = X.shape[1] * M + data.lifted
     return float(_BETA_SHARE * np.mean(bounds) * data.size / dimension)

@@ -261,6 +261,11 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return np.reshape(array, self.targets.shape) if np.shape(array) == self.y.shape else array
 
     @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value of a network at one sample: () or (C,)."""
+        return () if self.scalar else (self.n_outputs,)
+
+    @property
     def parts(self) -> list[TrainingProblem]:
         """Problems that do not interact: this one if the loss couples the outputs, else one for each output."""
         alone = self.loss.coupled or self.n_outputs == 1

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import chunks, count_jobs, in_threads
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -67,8 +68,8 @@ def sample_network(
     -----
     Algorithm 1, step 3, Theorem 3 and B.1 of Bartan and Pilanci.
     """
-    scalar = isinstance(covariance, SignCovariance)
     covariances = [covariance] if isinstance(covariance, SignCovariance) else _checked(covariance)
+    output_shape = () if isinstance(covariance, SignCovariance) else (len(covariances),)
     m = check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
     check_choice("allocation", allocation, ALLOCATIONS)
     if m < len(covariances):
@@ -89,9 +90,8 @@ def sample_network(
     shared = np.array([c.total_weight / max(k, 1) for c, k in zip(covariances, sizes, strict=True)])
     alpha[np.arange(m), owners] = shared[owners]
     first = covariances[0]
-    return BilinearNetwork(
-        read_only(U), read_only(V), alpha[:, 0] if scalar else alpha, levels=first.levels, activation=first.activation
-    )
+    alpha = squeezed(alpha, output_shape, axis=1)
+    return BilinearNetwork(read_only(U), read_only(V), alpha, levels=first.levels, activation=first.activation)
 
 
 def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:

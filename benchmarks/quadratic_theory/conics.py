@@ -38,7 +38,7 @@ def classify_conic(form: Any, *, tol: float = 1e-9) -> str:
     """
     tol = check_real("tol", tol)
     form = form.to_quadratic_form()
-    if form.n_inputs != 2 or form.vector:
+    if form.n_inputs != 2 or form.output_shape:
         raise InvalidInputError(f"form must have two variables and one output; got {form!r}")
     S, half, s0 = np.array(form.S), 0.5 * np.array(form.s), float(form.s0)
     # Scale the linear and constant parts to the size of the quadratic part; the kind does not depend on the scale.
@@ -76,9 +76,5 @@ def _parallel(S: Any, half: Any, s0: float, tol: float) -> str:
 def classify_conics(form: QuadraticForm, *, tol: float = 1e-9) -> list[str]:
     """Return the kind of curve of each output of a form in two variables."""
     form = form.to_quadratic_form()
-    if not form.vector:
-        return [classify_conic(form, tol=tol)]
-    return [
-        classify_conic(QuadraticForm(S, s, float(s0)), tol=tol)
-        for S, s, s0 in zip(form.S, form.s, form.s0, strict=True)
-    ]
+    outputs = zip(*form.parts, strict=True)
+    return [classify_conic(QuadraticForm(S, s, float(s0)), tol=tol) for S, s, s0 in outputs]

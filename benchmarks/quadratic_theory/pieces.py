@@ -119,8 +119,7 @@ def _checked_forms(layers: Sequence[TrainedLayer]) -> list[QuadraticForm]:
                 "layers must have the activation relu or none, the only ones with polynomial pieces; "
                 f"got {layer.activation!r}"
             )
-    forms = [layer.form.to_quadratic_form() for layer in layers]
-    forms = [form if form.vector else QuadraticForm(form.S[None], form.s[None], form.s0[None]) for form in forms]
+    forms = [QuadraticForm(*layer.form.to_quadratic_form().parts) for layer in layers]
     if forms[0].n_inputs != 1 or len(forms[-1].S) != 1:
         raise InvalidInputError(
             f"layers must have one input and one output; got {forms[0].n_inputs} and {len(forms[-1].S)}"

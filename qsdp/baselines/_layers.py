@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.outputs import outputs_text
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count, format_number
 from qsdp._utils.validation import (
@@ -72,9 +73,9 @@ class AffineForm(ReadOnlyArrays):
         return int(self.s.shape[-1])
 
     @property
-    def vector(self) -> bool:
-        """Whether there are several outputs."""
-        return self.s.ndim == 2
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value at one sample: () or (C,)."""
+        return self.s0.shape
 
     def predict(self, X: Any) -> FloatArray:
         """Return the values of shape (n,) or (n, C) for data of shape (n, d)."""
@@ -85,8 +86,7 @@ class AffineForm(ReadOnlyArrays):
         return QuadraticForm(np.zeros((*self.s.shape, self.n_inputs)), self.s, self.s0)
 
     def __repr__(self) -> str:
-        outputs = f", n_outputs={len(self.s)}" if self.vector else ""
-        return f"AffineForm(n_inputs={self.n_inputs}{outputs})"
+        return f"AffineForm(n_inputs={self.n_inputs}{outputs_text(self.output_shape)})"
 
 
 @dataclass(frozen=True, eq=False)

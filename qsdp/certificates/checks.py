@@ -32,16 +32,12 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
     check_bilinear(network, name)
     check_problem(problem)
-    compared = {
-        "n_inputs": (problem.n_features, network.n_inputs),
-        "n_outputs": (problem.n_outputs, network.n_outputs),
-        "vector outputs": (not problem.scalar, network.vector),
-        "levels": (problem.levels, network.levels),
-        "activation": (problem.activation, network.activation),
-    }
-    for what, (ours, theirs) in compared.items():
+    for what in ("n_inputs", "n_outputs", "output_shape", "levels", "activation"):
+        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
+        theirs = getattr(network, what)
         if theirs != ours:
-            raise InvalidInputError(f"{name} must have {what} {ours}, as the problem has; got {theirs}")
+            named = "outputs of shape" if what == "output_shape" else what
+            raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
 
 
 def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:

@@ -93,7 +93,7 @@ class RowsProof:
     @property
     def scalar(self) -> bool:
         """Whether outputs have the shape (n,)."""
-        return self.network.alpha.ndim == 1
+        return not self.network.output_shape
 
 
 def bound_over_rows(

@@ -154,7 +154,7 @@ class RowSums:
 
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
-        outputs = self._network.predict(X).reshape(len(X), -1)
+        outputs = self._network.outputs(X)
         self._losses.append(fit.value(outputs))
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
         self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data))
@@ -247,8 +247,8 @@ def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatA
         target = np.eye(network.n_outputs)[target.astype(np.intp)]
     if loss.coupled and not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
         raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss.name} loss")
-    if target.shape[1:] != network.alpha.shape[1:]:
-        outputs = f"(n, {network.n_outputs})" if network.alpha.shape[1:] else "(n,)"
+    if target.shape[1:] != network.output_shape:
+        outputs = f"(n, {network.n_outputs})" if network.output_shape else "(n,)"
         raise InvalidInputError(f"y must have shape {outputs}, as the network's outputs; got {target.shape}")
     if loss.labels and not np.all(np.abs(target) == 1.0):
         raise InvalidInputError(f"y must hold the labels -1 and +1 only for the {loss.name} loss")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
 from qsdp.estimators import EstimatorOptions, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.estimators.classes import class_shape
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
 from qsdp.report.figures import SINGLE, Figure, certificate_figures, network_fact, show_score, size_figures
@@ -51,8 +53,7 @@ def demo(
         flags.check_loss_of_numbers(loss, f"the target of {dataset}")
     with stage(f"Loading {dataset}"):
         X, X_test, y, y_test = load_dataset(dataset).split(seed)
-        outputs = np.ndim(y) if numbers else len(np.unique(y))
-        flags.check_neurons(neurons, outputs if outputs > 2 or get_loss(loss).coupled else 1)
+        flags.check_neurons(neurons, 1 if numbers else math.prod(class_shape(len(np.unique(y)), get_loss(loss))))
     given = {name: getattr(options, name) for name in TrainingOptions.declared()}
     given |= {"activation": options.activation if "," in activation else activation, "encoding": encoding}
     with stage(f"Training with {X.shape[1]} columns"):

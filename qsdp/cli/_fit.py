@@ -120,7 +120,7 @@ def fit(
         return
     with stage(f"Reading {file}"):
         training = prepare(read_table(file), target, **columns, test_size=test_size, seed=seed)
-        flags.check_neurons(neurons, training.target.n_outputs(get_loss(loss)))
+        flags.check_neurons(neurons, math.prod(training.target.output_shape(get_loss(loss))))
     began = time.perf_counter()
     with options.limit():
         if encoding == AUTO:
@@ -222,10 +222,10 @@ def _reading_facts(file: Path, rows: str, training: Training, drop: Sequence[str
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped.items()]
     if target.classes is None:
         meaning = f"{target.name!r}, a number: mean {target.offset[0]:.6g}, standard deviation {target.scale:.6g}"
-    elif training.y.ndim == 1:
-        meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
-    else:
+    elif training.y.shape[1:]:
         meaning = f"{target.name!r}, {len(target.classes)} classes: {first_names([repr(c) for c in target.classes])}"
+    else:
+        meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
     facts = [
         ("data", f"{file}: {rows}, d = {encoder.width} encoded columns"),
         ("target", meaning),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -55,7 +56,7 @@ def fit_streamed(
     with stage(f"Reading {file}: a sample") as bar:
         sample = sample_file(file, sampling, SAMPLE, bar)
         training = prepare(sample.train, sampling.target, **columns, test_size=0.0, seed=sampling.seed)
-        check_neurons(options.n_neurons, training.target.n_outputs(loss))
+        check_neurons(options.n_neurons, math.prod(training.target.output_shape(loss)))
     checkpoint = checkpoint_name(path, file, sampling, training, activation)
     options = replace(options, verbose=True)
     few = training.problem(options, sample.stands_for)

@@ -81,13 +81,9 @@ def _number(text: str) -> float | str:
 
 def check_loss_of_numbers(loss: str, what: str) -> None:
     """Raise if the loss is for classes, because `what` is a number."""
-    if _of_classes(loss):
-        usable = ", ".join(name for name in LOSSES if not _of_classes(name))
+    if get_loss(loss).for_classes:
+        usable = ", ".join(name for name in LOSSES if not get_loss(name).for_classes)
         raise InvalidInputError(f"--loss {loss} is for classes, but {what} is a number; use one of {usable}")
-
-
-def _of_classes(loss: str) -> bool:
-    return get_loss(loss).labels or get_loss(loss).coupled
 
 
 def check_neurons(neurons: int | None, n_outputs: int) -> None:

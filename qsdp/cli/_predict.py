@@ -106,9 +106,7 @@ def _figures(model: TabularModel, outputs: FloatArray) -> Iterator[tuple[str, li
     if (classes := model.target.classes) is None:
         return
     scores, probabilities = class_scores(model.target.values(outputs)), model.probabilities(outputs)
-    if scores.ndim == 1:
-        yield "score", scores.tolist()
-    else:
-        yield from zip([f"score_{label}" for label in classes], scores.T.tolist(), strict=True)
+    names = ["score"] if len(classes) == 2 else [f"score_{label}" for label in classes]
+    yield from zip(names, scores.reshape(len(scores), -1).T.tolist(), strict=True)
     if probabilities is not None:
         yield from zip([f"probability_{label}" for label in classes], probabilities.T.tolist(), strict=True)

@@ -101,7 +101,7 @@ def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
 def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Resolve a column selection (boolean mask, indices or names) to a boolean mask."""
     selection = np.asarray(chosen)
-    if selection.ndim != 1 or selection.dtype.kind not in "biuUTO":
+    if selection.shape != (selection.size,) or selection.dtype.kind not in "biuUTO":
         raise InvalidTypeError(
             f"categorical_features must be 'from_dtype' or a boolean mask, indices or names of columns; got "
             f"{chosen!r:.60}"

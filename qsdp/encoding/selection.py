@@ -207,7 +207,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 
     Targets of label losses and cross-entropies have no outliers.
     """
-    if loss.quadratic or loss.labels or loss.coupled:
+    if loss.quadratic or loss.for_classes:
         return targets
     return without_outliers(targets, weights)
 

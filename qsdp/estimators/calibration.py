@@ -89,7 +89,7 @@ class Calibration:
             pooled = outputs.ravel(), is_class.ravel(), np.repeat(weights, outputs.shape[1])
             slope, intercept = _line(*pooled, intercept=True)
             return Lines(np.array(slope), np.array(intercept))
-        columns = zip(np.atleast_2d(outputs.T), np.atleast_2d(is_class.T), strict=True)
+        columns = zip(*(part.reshape(len(part), -1).T for part in (outputs, is_class)), strict=True)
         slopes = np.array([_line(own, known, weights)[0] for own, known in columns])
         return Lines(slopes.reshape(outputs.shape[1:]), np.zeros(()))
 

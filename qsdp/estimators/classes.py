@@ -24,17 +24,20 @@ def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> F
     The other entries of a row are 0, or -1 for losses of labels. Coupled losses have rows for two classes too.
     Negative numbers stand for no class and become nan.
     """
-    if n_classes == 2 and not loss.coupled:
-        coded = np.where(codes == 1, 1.0, -1.0)
-    else:
-        coded = np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 if loss.labels else 0.0)
+    several = class_shape(n_classes, loss)
+    coded = np.where(codes[:, None] == np.arange(n_classes), 1.0, 0.0 if several and not loss.labels else -1.0)
     coded[codes < 0] = np.nan
-    return coded
+    return coded if several else coded[:, 1]
+
+
+def class_shape(n_classes: int, loss: Loss) -> tuple[int, ...]:
+    """Return the shape of a coded class: () for two classes, which share an output, unless the loss is coupled."""
+    return () if n_classes == 2 and not loss.coupled else (n_classes,)
 
 
 def centres(loss: Loss) -> bool:
     """Return whether coded classes are centred in training: labels must stay -1 and +1, one-hot rows 0 and 1."""
-    return not (loss.labels or loss.coupled)
+    return not loss.for_classes
 
 
 def are_objects(y: npt.NDArray[Any]) -> bool:
@@ -152,28 +155,33 @@ def weighted_by_class(
     return by_class if sample_weight is None else by_class * sample_weight
 
 
+def _one_each(outputs: FloatArray) -> FloatArray:
+    """Return outputs (n,) or (n, C) with a column for each class: zeros for the first of two with a single output."""
+    columns = outputs.reshape(len(outputs), -1)
+    return np.pad(columns, ((0, 0), (max(2 - columns.shape[1], 0), 0)))
+
+
 def class_scores(outputs: FloatArray) -> FloatArray:
     """Return the decision scores: (n,) for two classes, positive for the second one; else (n, C)."""
-    return outputs[:, 1] - outputs[:, 0] if outputs.ndim == 2 and outputs.shape[1] == 2 else outputs
+    scores = _one_each(outputs)
+    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
 
 def choose_classes(outputs: FloatArray) -> npt.NDArray[np.intp]:
     """Return the predicted class numbers, shape (n,)."""
-    scores = class_scores(outputs)
-    return np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
+    chosen: npt.NDArray[np.intp] = np.argmax(_one_each(outputs), axis=1)
+    return chosen
 
 
-def class_logits(outputs: FloatArray, loss: Loss | None = None) -> FloatArray:
+def class_logits(outputs: FloatArray, loss: Loss) -> FloatArray:
     """Return logits of shape (n, C), whose softmax gives probabilities if the loss is `probabilistic`.
 
     If such a loss adds up over more than two classes, the probabilities are the logistic functions of the outputs,
     divided by their sum. For other losses, the logits are the outputs themselves.
     """
-    if outputs.ndim == 1:
-        return np.column_stack([np.zeros_like(outputs), outputs])
-    apart = loss is not None and loss.probabilistic and not loss.coupled
-    logits: FloatArray = log_expit(outputs) if apart else outputs
-    return logits
+    logits = _one_each(outputs)
+    apart = logits.size == outputs.size and loss.probabilistic and not loss.coupled
+    return log_expit(logits) if apart else logits
 
 
 def class_probabilities(outputs: FloatArray, loss: Loss) -> FloatArray:

@@ -190,7 +190,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _calibration(self, problem: TrainingProblem) -> Calibration | None:
         if get_loss(self.loss).probabilistic:
             return None
-        return Calibration(problem, self.target_scaling_, one_each=not (problem.scalar or self._several))
+        return Calibration(problem, self.target_scaling_, one_each=len(self.classes_) > 2 and not self._several)
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
@@ -201,8 +201,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         For several labels, the shape is (n, k), and a positive score means that a sample has the label.
         """
         if is_collection(X):
-            width = len(self.classes_) if self._several or len(self.classes_) > 2 else None
-            return self._by_blocks("decision_function", X, np.float64, width)
+            width = len(self.classes_)
+            return self._by_blocks("decision_function", X, np.float64, *([width] if self._several or width > 2 else []))
         outputs = self._output(X)
         return outputs if self._several else class_scores(outputs)
 
@@ -213,7 +213,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         """
         if is_collection(X):
             kind = np.int64 if self._several else self.classes_.dtype
-            return self._by_blocks("predict", X, kind, len(self.classes_) if self._several else None)
+            return self._by_blocks("predict", X, kind, *([len(self.classes_)] if self._several else []))
         outputs = self._output(X)
         if self._several:
             return (outputs > 0.0).astype(np.int64)

@@ -239,7 +239,7 @@ class _CrossValidated:
             raise InvalidInputError("cv must give at least one split; got none")
         if not all(part.size for both in splits for part in both):
             raise InvalidInputError("cv must leave a sample of positive weight in every part; got one without")
-        if is_classifier(self) and y.ndim == 1:
+        if is_classifier(self) and not self._several:
             for train, _ in splits:
                 missing = np.setdiff1d(self.classes_, samples.y[train])
                 if missing.size:
@@ -271,9 +271,14 @@ class RelaxationOutputs:
 
     relaxation: Relaxation
 
-    def predict(self, X: FloatArray, n_jobs: int | None = None) -> FloatArray:
-        """Return the predictions of the relaxation."""
-        return self.relaxation.predict(X)
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the prediction at one sample: () or (C,)."""
+        return self.relaxation.problem.output_shape
+
+    def outputs(self, X: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Return the predictions of the relaxation, of shape (n, C)."""
+        return self.relaxation.outputs(X)
 
 
 class _HeldOut(NamedTuple):

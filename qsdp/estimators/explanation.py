@@ -178,14 +178,14 @@ def explained_form(
         form = form.with_last(constant)
     if scaling is not None:
         form = form.rescaled(scaling.offset, scaling.scale)
-    if of_difference and form.vector and len(form.S) == 2:
+    if of_difference and form.output_shape == (2,):
         return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
     return form
 
 
 def class_outputs(classes: Sequence[Any], form: QuadraticForm) -> list[str]:
     """Return the names of the scores of classes: one for each class, or that of the second of two classes."""
-    return [f"class {label}" for label in (classes if form.vector else classes[1:])]
+    return [f"class {label}" for label in classes[-form.n_outputs :]]
 
 
 @dataclass(frozen=True)

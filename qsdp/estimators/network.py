@@ -17,6 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.options import documented
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
@@ -311,15 +312,16 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         return self
 
     def _output(self, X: Any) -> FloatArray:
+        """Return the outputs in the units of the targets, of shape (n, C)."""
         check_is_fitted(self)
-        return self.target_scaling_.decode(self.network_.predict(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
+        return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 
-    def _by_blocks(self, method: str, X: Any, dtype: npt.DTypeLike, n_columns: int | None) -> Any:
+    def _by_blocks(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
         """Return the results of a method on the rows of a Dask collection, as another Dask collection."""
         check_is_fitted(self)
-        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+        if X.shape[1:] != (self.n_features_in_,):
             raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a Dask collection of {X.shape}")
-        return map_rows(getattr(self._predictor(method), method), X, dtype, n_columns)
+        return map_rows(getattr(self._predictor(method), method), X, dtype, *row_shape)
 
     def _predictor(self, method: str) -> Any:
         """Return a copy of this estimator that makes the same predictions and holds no training set."""
@@ -418,7 +420,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkRegressor:
         options = self._options()
         loss = get_loss(self.loss)
-        if loss.labels or loss.coupled:
+        if loss.for_classes:
             raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
         X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_frames)
         self._fit(self._validated(X, y, sample_weight), options, **of_blocks, **routed)
@@ -437,8 +439,8 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         A Dask array gives an array, a Dask data frame a series or data frame with its index.
         """
         if is_collection(X):
-            return self._by_blocks("predict", X, np.float64, self.network_.n_outputs if self.network_.vector else None)
-        return self._output(X)
+            return self._by_blocks("predict", X, np.float64, *self.network_.output_shape)
+        return squeezed(self._output(X), self.network_.output_shape, axis=1)
 
 
 def _constant(X: FloatArray, weights: FloatArray | None) -> float:

@@ -168,12 +168,10 @@ def _polynomial(description: ModelDescription, values: FloatArray) -> tuple[Floa
     form = description.network.to_quadratic_form()
     if description.constant is not None:
         form = form.with_last(description.constant)
-    one = slice(None) if form.vector else 0
-    form = form.composed(values[1] - values[0], values[0]).rescaled(description.offset[one], description.factor[one])
-    C, d = len(description.offset), values.shape[1]
-    S, s = form.S.reshape(C, d, d), form.s.reshape(C, d)
+    form = form.composed(values[1] - values[0], values[0]).rescaled(description.offset, description.factor)
+    S, s, s0 = form.parts
     # A bit is its own square.
-    return form.s0.reshape(C), s + np.diagonal(S, axis1=1, axis2=2), 2.0 * np.triu(S, 1)
+    return s0, s + np.diagonal(S, axis1=1, axis2=2), 2.0 * np.triu(S, 1)
 
 
 def _fold_columns(linear: FloatArray, pairs: FloatArray, encoding: Encoding) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export._c_source import column_type, output_type
@@ -62,7 +63,7 @@ class CompiledModel:
         low, high = self.model.input_range
         given = np.asarray(columns)
         d = self.model.description.n_columns
-        if given.dtype.kind not in "iu" or given.ndim != 2 or given.shape[1] != d:
+        if given.dtype.kind not in "iu" or given.shape[1:] != (d,):
             raise InvalidInputError(f"columns must be integers of shape (n, {d}); got {given.dtype} {given.shape}")
         if given.size and not low <= given.min() <= given.max() <= high:
             raise InvalidInputError(
@@ -88,8 +89,8 @@ class CompiledModel:
         description = self.model.description
         if description.classes:
             return description.predictions(self.classes(X))
-        scores = self.scores(X)
-        return scores if description.vector else scores[:, 0]
+        predictions: FloatArray = squeezed(self.scores(X), description.network.output_shape, axis=1)
+        return predictions
 
 
 def find_compiler(compiler: str | None = None) -> str:

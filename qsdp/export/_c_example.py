@@ -96,7 +96,7 @@ def example_source(model: IntegerModel, name: str) -> str:
     decisions = declared = decided = ""
     if model.description.decision != "none":
         chosen = model.description.decide(outputs)
-        if chosen.ndim == 2:
+        if model.description.decision == "labels":
             decisions = f"static const uint8_t decisions[ROWS][{name.upper()}_OUTPUTS] = {{\n{_table(chosen)}\n}};\n"
             declared, decided = f"        uint8_t label[{name.upper()}_OUTPUTS];\n", _LABELS.substitute(types)
         else:

@@ -214,10 +214,9 @@ def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> Encry
     check_real("bound", bound, strict=True)
     check_real("error", error, strict=True)
     form = network.to_quadratic_form()
-    d, C = form.n_inputs, len(form.S) if form.vector else 1
-    S = form.S.reshape(C, d, d)
+    d, (S, s, s0) = form.n_inputs, form.parts
     products = np.where(np.eye(d, dtype=bool), S, 2.0 * S)[(slice(None), *np.triu_indices(d))]
-    weights = np.hstack([products, form.s.reshape(C, d), form.s0.reshape(C, 1)])
+    weights = np.hstack([products, s, s0[:, None]])
     return EncryptedNetwork(_parameters(weights, d, float(bound), float(error)), weights)
 
 

@@ -227,7 +227,7 @@ def _exact(
     a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
     if isinstance(network, IntegerForm):
         return _exact_form(network, order, offset, factor)
-    alpha = network.alpha.reshape(network.n_neurons, -1)
+    alpha = network.output_weights
     if isinstance(network, BilinearNetwork):
         left, right, bias = network.U.astype(np.int64), network.V.astype(np.int64), np.zeros(alpha.shape[1])
         ones = np.ones((network.n_neurons, 1), dtype=np.int64)
@@ -236,7 +236,7 @@ def _exact(
     else:
         left = right = network.Q.astype(np.int64)[:, order]
         s = t = np.ones((network.n_neurons, 1), dtype=np.int64)
-        bias = np.atleast_1d(network.bias)
+        bias = network.bias.reshape(network.n_outputs)
     kappa = b / (2.0 * a) if a else 1.0
     rest = offset + factor * ((c - a * kappa**2) * (s * t * alpha).sum(axis=0) + bias)
     if a == 0.0:
@@ -308,7 +308,7 @@ def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatA
 
 
 def _sizes(weights: FloatArray) -> IntArray | None:
-    shared = shared_columns(weights[:, 0] if weights.shape[1] == 1 else weights)
+    shared = shared_columns(weights)
     return None if shared is None else np.array(shared[0], dtype=np.int64)
 
 

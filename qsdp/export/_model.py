@@ -79,12 +79,6 @@ class ModelDescription:
         return self.network.n_inputs if self.encoding is None else len(self.encoding.columns)
 
     @property
-    def vector(self) -> bool:
-        """Whether the model's own predictions of numbers have the shape (n, C)."""
-        network = self.network
-        return network.vector if isinstance(network, IntegerForm) else network.alpha.ndim == 2
-
-    @property
     def names(self) -> dict[str, Any]:
         """Names of inputs and outputs, for the metadata of a format; empty for a network alone.
 
@@ -156,8 +150,7 @@ class ModelDescription:
 
     def scores(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Return the scores of shape (n, C) in floating point, the reference for every export."""
-        outputs = self.network.predict(self.inputs(columns)).reshape(-1, len(self.offset))
-        scores: FloatArray = self.offset + self.factor * outputs
+        scores: FloatArray = self.offset + self.factor * self.network.outputs(self.inputs(columns))
         return scores
 
     def decide(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
@@ -220,7 +213,7 @@ def describe(model: Any) -> ModelDescription:
         return model
     if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
         C = model.n_outputs
-        return ModelDescription(model, np.zeros(C), np.ones(C), "argmax" if C > 1 else "sign")
+        return ModelDescription(model, np.zeros(C), np.ones(C), _decision(model))
     # Imported here because they load scikit-learn, which networks do not need.
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
     from qsdp.tabular import TabularModel
@@ -277,11 +270,10 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     C, scaling = network.n_outputs, model.target_scaling_
     decision, classes, link, calibration = "none", (), "none", None
     if is_classifier(model):
-        decision = "labels" if model._several else "argmax" if network.vector else "sign"
+        decision = "labels" if model._several else _decision(network)
         classes = tuple(as_symbols(model.classes_, "y").tolist())
-        loss = get_loss(model.loss)
         calibration = model.calibration_
-        link = "logistic" if model._several else _link(loss, C)
+        link = _link(get_loss(model.loss), decision)
     return ModelDescription(
         network,
         offset=np.broadcast_to(scaling.offset, (C,)).copy(),
@@ -302,8 +294,8 @@ def _of_tabular(model: Any) -> ModelDescription:
     lifted = network.activation is not None and network.activation.lifted
     decision, link = "none", "none"
     if target.classes is not None:
-        decision = "argmax" if network.vector else "sign"
-        link = _link(loss, C) if loss.probabilistic else "none"
+        decision = _decision(network)
+        link = _link(loss, decision) if loss.probabilistic else "none"
     return ModelDescription(
         network,
         offset=np.broadcast_to(np.array(target.offset or 0.0), (C,)).copy(),
@@ -316,8 +308,13 @@ def _of_tabular(model: Any) -> ModelDescription:
     )
 
 
-def _link(loss: Loss, n_outputs: int) -> str:
+def _decision(network: Network) -> str:
+    """Return how the outputs of a network choose a class: the only output of two classes by its sign."""
+    return "argmax" if network.n_outputs > 1 else "sign"
+
+
+def _link(loss: Loss, decision: str) -> str:
     """Return the name of the map from scores or calibrated log odds to class probabilities."""
     if loss.coupled and loss.probabilistic:
         return "softmax"
-    return "logistic" if n_outputs == 1 else "normalised"
+    return "normalised" if decision == "argmax" else "logistic"

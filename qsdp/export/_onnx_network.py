@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription
 from qsdp.export._onnx_graph import Graph
-from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
+from qsdp.networks import BilinearNetwork, IntegerForm
 
 __all__ = ["Types", "add_integers", "add_scores", "faster_layout", "has_neurons", "input_type"]
 
@@ -93,10 +92,8 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
     network, constant = description.network, description.constant
     if layout == "form" or isinstance(network, IntegerForm):
         form = network.to_quadratic_form() if constant is None else network.to_quadratic_form().with_last(constant)
-        form = form.rescaled(*_like(form, description.offset, description.factor))
-        C, d = len(description.offset), form.n_inputs
-        S, s = form.S.reshape(C, d, d)[:, order][:, :, order], form.s.reshape(C, d)[:, order]
-        return _add_form(graph, x, S, s, form.s0.reshape(C), _DOUBLE)
+        S, s, s0 = form.rescaled(description.offset, description.factor).parts
+        return _add_form(graph, x, S[:, order][:, :, order], s[:, order], s0, _DOUBLE)
     a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
     kappa = b / (2.0 * a)
     sides = [network.U, network.V] if isinstance(network, BilinearNetwork) else [network.Q]
@@ -108,16 +105,11 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
         kappa * own + (0.0 if constant is None else constant * side[:, -1])
         for own, side in zip(signs, sides, strict=True)
     ]
-    alpha = network.alpha.reshape(network.n_neurons, -1) * description.factor
+    alpha = network.output_weights * description.factor
     rest = description.offset + (c - a * kappa**2) * ((signs[0] * signs[-1]) @ alpha)
     if not isinstance(network, BilinearNetwork):
         rest = rest + description.factor * network.bias
     return _add_neurons(graph, x, [side[:, order] for side in sides], shifts, 1, a * alpha, rest, _DOUBLE)
-
-
-def _like(form: QuadraticForm, offset: FloatArray, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return offset and factor of shape (C,), or of shape () for a single form."""
-    return (offset, factor) if form.vector else (offset[0], factor[0])
 
 
 def _add_form(

@@ -122,14 +122,14 @@ class _Network:
 def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Network:
     """Return the network in integers with the smallest error among those whose sums are exact."""
     form = network.to_quadratic_form()
-    C, d = network.n_outputs, network.n_inputs
+    d, (_, s, s0) = network.n_inputs, form.parts
     square = network.activation.coefficients[0] if network.activation else 1.0
     weights = [network.U, network.V] if isinstance(network, BilinearNetwork) else [network.Q]
     sides = [own[:, :d].astype(np.int64) for own in weights] if square else []
     if not any(np.any(side % 2) for side in sides):
         # Levels such as -2, 0 and 2 need fewer bits when halved.
         sides, square = [side // 2 for side in sides], 4.0 * square
-    exact = square * network.alpha.reshape(-1, C), form.s.reshape(C, d).T, form.s0.reshape(C)
+    exact = square * network.output_weights, s.T, s0
     candidates = [_rounded(sides, exact, unit, largest) for unit in _units(exact[0] if square else exact[1])]
     fitting = [one for one in candidates if one.bound < _LIMIT]
     if not fitting:

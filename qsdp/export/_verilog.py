@@ -107,7 +107,7 @@ class VerilogSource(Summarized):
         if columns and words is None:
             raise InvalidInputError("columns must be False for a network alone, whose inputs are bits")
         given, d = np.asarray(rows), self.model.n_bits if words is None else self.model.description.n_columns
-        if given.ndim != 2 or given.shape[1] != d or not len(given):
+        if given.shape[1:] != (d,) or not given.size:
             raise InvalidInputError(f"rows must have shape (n, {d}), n >= 1; got {given.shape}")
         bits = given.astype(np.uint8) if words is None else words.packed(given)
         bench = bench_text(self.name, self.model, words, len(bits), registered=check_flag("registered", registered))

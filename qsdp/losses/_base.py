@@ -111,6 +111,11 @@ class Loss(abc.ABC):
     quadratic: ClassVar[bool] = False
     probabilistic: ClassVar[bool] = False
 
+    @property
+    def for_classes(self) -> bool:
+        """Whether targets are classes: labels, or rows of a coupled loss with a one at the class."""
+        return self.labels or self.coupled
+
     # -- value, conjugate and their minimisers ------------------------------------------------------------
 
     @property

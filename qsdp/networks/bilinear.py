@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
@@ -57,6 +59,13 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         Number of levels, M + 1.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
         None is bilinear.
+
+    Attributes
+    ----------
+    output_shape : tuple of int
+        Shape of the value at one sample: () if alpha has the shape (m,), else (C,).
+    output_weights : ndarray of shape (m, C)
+        `alpha` with an axis of outputs, also for a scalar network; `forms` and `outputs` have that axis, too.
 
     Raises
     ------
@@ -108,19 +117,24 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         return int(self.U.shape[1]) - self.lifted
 
     @property
-    def vector(self) -> bool:
-        """Whether outputs have the shape (n, C)."""
-        return self.alpha.ndim == 2
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value at one sample: () or (C,)."""
+        return self.alpha.shape[1:]
+
+    @property
+    def output_weights(self) -> FloatArray:
+        """Second-layer weights of shape (m, C), also for a scalar network."""
+        return self.alpha.reshape(self.n_neurons, -1)
 
     @property
     def n_outputs(self) -> int:
         """Number of outputs C; 1 for a scalar network."""
-        return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
+        return math.prod(self.output_shape)
 
     @property
     def shared_alpha(self) -> bool:
         """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
-        return shared_columns(self.alpha) is not None
+        return shared_columns(self.output_weights) is not None
 
     @property
     def n_bits(self) -> int:
@@ -153,10 +167,15 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         return self.U, self.V, self.alpha, self.levels, self.lifted
 
     @cached_property
+    def forms(self) -> FloatArray:
+        """Symmetric matrices of shape (C, D, D), also for a scalar network; see `quadratic_form`."""
+        return read_only(form_of_neurons(self.U, self.V, self.output_weights))
+
+    @property
     def quadratic_form(self) -> FloatArray:
         r"""Symmetric matrices S of shape (D, D) or (C, D, D) with :math:`f(x) = \langle \mathcal{X}, S \rangle`."""
-        S = form_of_neurons(self.U, self.V, self.alpha.reshape(self.n_neurons, -1))
-        return read_only(S if self.alpha.ndim == 2 else S[0])
+        S: FloatArray = squeezed(self.forms, self.output_shape)
+        return S
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return the outputs of the network.
@@ -178,15 +197,17 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         the larger of `quadratic_form` and these few neurons as floats, this takes about 32 MiB per thread, for any n
         and m.
         """
+        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
+        return values
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar network."""
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
         if is_narrow(self):
             U, V = self.U.astype(np.float64), self.V.astype(np.float64)
-            values = data.combinations(U, V, self.alpha.reshape(self.n_neurons, -1), jobs)
-            return values if self.alpha.ndim == 2 else values[:, 0]
-        if self.alpha.ndim == 1:
-            return data.forward(self.quadratic_form, jobs)
-        return np.stack([data.forward(S, jobs) for S in self.quadratic_form], axis=1)
+            return data.combinations(U, V, self.output_weights, jobs)
+        return np.stack([data.forward(S, jobs) for S in self.forms], axis=1)
 
     def objective(self, problem: TrainingProblem) -> float:
         """Return the objective (24) or (57) of this network on `problem`."""
@@ -209,11 +230,11 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         """
         if not self.shared_alpha:
             raise InvalidInputError("alpha must be the same for all neurons of an output for an integer form")
-        alpha = self.alpha.reshape(self.n_neurons, -1)
+        alpha = self.output_weights
         # The sums are exact: products of 7-bit integers, halved in pairs of equal parity.
         matrices = np.rint(form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
         scales = np.abs(alpha).max(axis=0, initial=0.0)
-        return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.alpha.ndim == 2)
+        return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.output_shape)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return the formula of the network as text, one for each output; see `QuadraticForm.to_expression`."""
@@ -252,15 +273,14 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
 
     def __repr__(self) -> str:
         if self.shared_alpha:
-            alpha = f"shared alpha={self.alpha[0]:.6g}" if self.alpha.ndim == 1 else "shared alpha"
+            alpha = "shared alpha" + ("" if self.output_shape else f"={self.alpha[0]:.6g}")
         else:
             alpha = "free alpha"
-        outputs = f"n_outputs={self.n_outputs}, " if self.alpha.ndim == 2 else ""
         levels = f"levels={self.levels}, " if self.levels > 2 else ""
         activation = f"activation={self.activation.coefficients}, " if self.activation else ""
         return (
-            f"BilinearNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, {outputs}{levels}"
-            f"{activation}n_bits={self.n_bits}, {alpha})"
+            f"BilinearNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}"
+            f"{outputs_text(self.output_shape)}, {levels}{activation}n_bits={self.n_bits}, {alpha})"
         )
 
     def _summary(self) -> Summary:
@@ -337,20 +357,20 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
     check_choice("method", method, ["auto", "3m", "2m"])
     activation = network.activation or QUADRATIC
     U, V = network.U, network.V
-    alpha = network.alpha
+    alpha = network.output_weights
     if network.lifted:
         if method == "2m":
             raise InvalidInputError("method must be '3m' for an activation with linear or constant part; got '2m'")
         signs_u, signs_v = U[:, -1:], V[:, -1:]
         U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
-        alpha = alpha * (signs_u * signs_v).reshape((-1,) + (1,) * (alpha.ndim - 1))
+        alpha = alpha * (signs_u * signs_v)
     if method == "3m" or network.lifted:
         Q = np.concatenate([_half_sum(U, V), U, V])
         full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
     else:
         Q = np.concatenate([_half_sum(U, V), (U >> 1) - (V >> 1)])
         full = np.concatenate([alpha, -alpha])
-    return merged_network(Q, full, activation)
+    return merged_network(Q, full, activation, network.output_shape)
 
 
 def _half_sum(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
@@ -383,7 +403,7 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
         M, Q, activation = 2 * M, 2 * Q, PolynomialActivation(a / 4.0, b / 2.0, c)
         if M > 127:
             raise InvalidInputError(f"weights of both parities must be at most 63 in magnitude; got {M // 2}")
-    U, V, alpha = Q, Q, network.alpha
+    U, V, alpha = Q, Q, network.output_weights
     if activation.lifted:
         ones = np.ones((len(Q), 1), dtype=np.int16)
         U = V = np.hstack([Q, ones])
@@ -395,6 +415,6 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
         U = np.vstack([U, np.append(q, 1), np.append(-q, 1), np.append(q, 1)])
         V = np.vstack([V, np.append(q, 1), np.append(-q, 1), np.append(q, -1)])
         shares = np.array([1.0, 1.0, -2.0]) / (4.0 * c)
-        extra = shares[:, None] * network.bias if alpha.ndim == 2 else shares * network.bias
-        alpha = np.concatenate([alpha, extra])
+        alpha = np.concatenate([alpha, shares[:, None] * network.bias])
+    alpha = squeezed(alpha, network.output_shape, axis=1)
     return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, M + 1, activation)

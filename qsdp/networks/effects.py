@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS
+from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_number, format_share
 from qsdp._utils.validation import (
@@ -147,17 +148,15 @@ class Effects(Summarized, ReadOnlyArrays):
             raise InvalidInputError(f"columns must be {form.n_inputs} names, one for each input; got {len(names)}")
         if at.max() >= len(names):
             raise InvalidInputError(f"groups must be numbers of the {len(names)} columns, from 0; got {at.max()}")
-        n_outputs = len(form.S) if form.vector else 1
-        labels = _checked_names("outputs", outputs, [f"output {k}" for k in range(n_outputs)])
-        if len(labels) != n_outputs:
-            raise InvalidInputError(f"outputs must be {n_outputs} names, one for each output; got {len(labels)}")
+        labels = _checked_names("outputs", outputs, [f"output {k}" for k in range(form.n_outputs)])
+        if len(labels) != form.n_outputs:
+            raise InvalidInputError(f"outputs must be {form.n_outputs} names, one for each output; got {len(labels)}")
         if weights is not None:
             data, weights = data[weights > 0.0], weights[weights > 0.0]
         terms, sizes = _decompose(form, data, weights, at, len(names))
-        main, interactions = np.diagonal(sizes, axis1=1, axis2=2).copy(), sizes * (1.0 - np.eye(len(names)))
-        one = slice(None) if form.vector else 0
-        constant = terms.constant + terms.means.sum(axis=1)
-        constant, main, interactions = (read_only(np.array(part[one])) for part in (constant, main, interactions))
+        main, interactions = np.diagonal(sizes, axis1=1, axis2=2), sizes * (1.0 - np.eye(len(names)))
+        parts = (terms.constant + terms.means.sum(axis=1), main, interactions)
+        constant, main, interactions = (read_only(np.array(squeezed(part, form.output_shape))) for part in parts)
         return cls(names, labels, constant, main, interactions, terms)
 
     @property
@@ -190,12 +189,9 @@ class Effects(Summarized, ReadOnlyArrays):
 
     def output(self, output: int | str) -> Effects:
         """Return the effects of one output, by its number or name, as for a scalar function."""
-        k = self.number(output)
-        if self.main.ndim == 1:
-            return self
-        constant, main, interactions = (
-            read_only(np.array(part[k])) for part in (self.constant, self.main, self.interactions)
-        )
+        k, C, G = self.number(output), len(self.outputs), len(self.columns)
+        parts = self.constant.reshape(C), self.main.reshape(C, G), self.interactions.reshape(C, G, G)
+        constant, main, interactions = (read_only(np.array(part[k])) for part in parts)
         return Effects(self.columns, self.outputs[k : k + 1], constant, main, interactions, self._terms.output(k))
 
     def table(self, output: int | str = 0) -> list[Effect]:
@@ -227,24 +223,23 @@ class Effects(Summarized, ReadOnlyArrays):
                 for a, others, part in terms.values(k, Z):
                     values[rows, k, place[a, others]] = part
         values[:, :, :G] -= terms.means
-        return values if self.main.ndim == 2 else values[:, 0]
+        contributions: FloatArray = squeezed(values, self.constant.shape, axis=1)
+        return contributions
 
     def _summary(self) -> Summary:
         rows: Rows = [("columns", str(len(self.columns)))]
-        if self.main.ndim == 1 and self.outputs != ("output 0",):
-            rows.append(("output", self.outputs[0]))
-        for k, output in enumerate(self.outputs[:1] if self.main.ndim == 1 else self.outputs[:_LISTED]):
-            which = f"{output}: " if self.main.ndim == 2 else ""
-            table = self.table(k)
-            listed = table[: _LISTED if self.main.ndim == 1 else 1]
-            rows += [
-                (f"{which}{one.name}", f"{format_number(one.size, 4)}, {format_share(one.share)}") for one in listed
-            ]
+        if self.constant.shape:
+            listed = [(f"{output}: ", self.table(k)[0]) for k, output in enumerate(self.outputs[:_LISTED])]
+        else:
+            rows += [("output", name) for name in self.outputs if name != "output 0"]
+            listed = [("", one) for one in self.table()[:_LISTED]]
+        rows += [
+            (f"{which}{one.name}", f"{format_number(one.size, 4)}, {format_share(one.share)}") for which, one in listed
+        ]
         return Summary("Effects", rows)
 
     def __repr__(self) -> str:
-        outputs = f", n_outputs={len(self.outputs)}" if self.main.ndim == 2 else ""
-        return f"Effects({len(self.columns)} columns{outputs})"
+        return f"Effects({len(self.columns)} columns{outputs_text(self.constant.shape)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,9 +296,9 @@ def _decompose(
     shares = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
     mean, scale = _moments(X, shares)
     centred = form.composed(scale, mean)
-    d, C = form.n_inputs, len(form.S) if form.vector else 1
-    S, slope = centred.S.reshape(C, d, d)[:, order][:, :, order], centred.s.reshape(C, d)[:, order]
-    arrays = (S, slope, centred.s0.reshape(C), order, mean[order], scale[order], columns, starts)
+    d, C = form.n_inputs, form.n_outputs
+    S, slope, constant = centred.parts
+    arrays = (S[:, order][:, :, order], slope[:, order], constant, order, mean[order], scale[order], columns, starts)
     terms = _Terms(*arrays, means=np.zeros((C, n_columns)))
 
     covariance = np.zeros((d, d))
@@ -311,7 +306,7 @@ def _decompose(
         Z = terms.standardised(X[rows])
         covariance += (Z * shares[rows, None]).T @ Z
     # The mean of z' A z is the inner product of A and the covariance. Interactions have two blocks of S.
-    means = np.add.reduceat(np.add.reduceat(S * covariance, starts, axis=1), starts, axis=2)
+    means = np.add.reduceat(np.add.reduceat(terms.S * covariance, starts, axis=1), starts, axis=2)
     means *= 2.0 - np.eye(len(columns))
     variances = np.zeros((C, len(columns), len(columns)))
     if len(columns) == d:

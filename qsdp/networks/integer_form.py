@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
+from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summarized, Summary, format_bits
 from qsdp._utils.validation import FloatArray, IntArray, ReadOnlyArrays, check_matrix, read_only
@@ -43,8 +44,8 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         The scales :math:`s_k`.
     activation : PolynomialActivation or None
         None is bilinear.
-    vector : bool
-        Whether outputs have the shape (n, C). If False, C is 1.
+    output_shape : tuple of int
+        Shape of the value at one sample: () or (C,).
 
     Examples
     --------
@@ -61,7 +62,7 @@ class IntegerForm(Summarized, ReadOnlyArrays):
     matrices: IntArray
     scales: FloatArray
     activation: PolynomialActivation | None = None
-    vector: bool = False
+    output_shape: tuple[int, ...] = ()
 
     @property
     def n_inputs(self) -> int:
@@ -87,7 +88,7 @@ class IntegerForm(Summarized, ReadOnlyArrays):
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the function as ``x' S x + s' x + s0``."""
         S = self.scales[:, None, None] * self.matrices
-        return QuadraticForm.of_lift(S if self.vector else S[0], self.activation)
+        return QuadraticForm.of_lift(squeezed(S, self.output_shape), self.activation)
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return the formula as text, one for each output; see `QuadraticForm.to_expression`."""
@@ -95,10 +96,15 @@ class IntegerForm(Summarized, ReadOnlyArrays):
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return outputs of shape (n,) or (n, C) for data of shape (n, n_inputs), using `n_jobs` threads."""
+        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
+        return values
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar function."""
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
         columns = [data.forward(s * T, jobs) for s, T in zip(self.scales, self.matrices, strict=True)]
-        return np.stack(columns, axis=1) if self.vector else columns[0]
+        return np.stack(columns, axis=1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the form to `path`, readable by `qsdp.load_network`.
@@ -108,20 +114,19 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         """
         header = {
             "n_inputs": self.n_inputs,
-            "vector": self.vector,
+            "vector": bool(self.output_shape),
             "activation": list(self.activation.coefficients) if self.activation else None,
         }
         write_archive(path, KIND, header, {**_coded(self.matrices), "scales": self.scales})
 
     def __repr__(self) -> str:
-        outputs = f"n_outputs={self.n_outputs}, " if self.vector else ""
-        return f"IntegerForm(n_inputs={self.n_inputs}, {outputs}n_bits={self.n_bits})"
+        return f"IntegerForm(n_inputs={self.n_inputs}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
 
     def _summary(self) -> Summary:
         rows = [
             ("inputs", str(self.n_inputs)),
             ("outputs", str(self.n_outputs)),
-            ("bits of an entry", ", ".join(map(str, self.bits[:8])) + (", …" if self.n_outputs > 8 else "")),
+            ("bits of an entry", ", ".join(map(str, self.bits[:8])) + ", …" * (len(self.bits) > 8)),
             ("storage", format_bits(self.n_bits)),
         ]
         return Summary("IntegerForm", rows)
@@ -137,17 +142,18 @@ def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDAr
     if D > MOST_INPUTS:
         raise StorageError(f"n_inputs {header['n_inputs']} is more than a file may have")
     scales, integers, codes = arrays["scales"], arrays["integers"], arrays["codes"]
-    if scales.dtype != np.float64 or scales.ndim != 1 or not len(scales) or not np.all(np.isfinite(scales)):
+    if scales.dtype != np.float64 or scales.shape != (scales.size,) or not np.all(np.isfinite(scales)):
         raise StorageError("scales must be finite numbers, one for each output")
-    if type(vector) is not bool or (len(scales) > 1 and not vector):
+    if not scales.size or type(vector) is not bool or (len(scales) > 1 and not vector):
         raise StorageError("its header does not say how many outputs there are")
     if codes.dtype != np.uint8 or codes.shape != scales.shape:
         raise StorageError(f"codes of shape {codes.shape} do not describe {len(scales)} matrices")
-    if integers.dtype != np.uint8 or integers.ndim != 1:
+    if integers.dtype != np.uint8 or integers.shape != (integers.size,):
         raise StorageError("integers must be bytes")
     reader = BitReader(integers)
     matrices = np.stack([_decoded(reader, D, *divmod(code, _PARITY)) for code in codes.tolist()])
-    form = IntegerForm(read_only(matrices), read_only(scales.copy()), activation, vector)
+    output_shape = (len(scales),) if vector else ()
+    form = IntegerForm(read_only(matrices), read_only(scales.copy()), activation, output_shape)
     again = _coded(matrices)
     if any(not np.array_equal(again[name], arrays[name]) for name in again):
         raise StorageError("its integers are not coded as they would be written")

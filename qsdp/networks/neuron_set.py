@@ -52,13 +52,13 @@ def unpack_set(
     if not {"neurons", "parameters"} < set(arrays):
         raise StorageError(f"arrays {sorted(arrays)} are not a set of neurons")
     packed, parameters = arrays["neurons"], arrays["parameters"]
-    if packed.dtype != np.uint8 or packed.ndim != 1:
+    if packed.dtype != np.uint8 or packed.shape != (packed.size,):
         raise StorageError("neurons of a set must be bytes")
     bits = 8 * packed.size
     if d > MOST_INPUTS or m > bits or m * (d + lifted) > max(_ALWAYS_HELD, _WEIGHTS_A_BIT * bits):
         raise StorageError(f"{m} neurons of {d} inputs are more than {packed.size} bytes hold")
     alpha = unpack_alpha(arrays, m, {"neurons", "parameters"})
-    shared = shared_columns(alpha)
+    shared = shared_columns(alpha.reshape(m, -1))
     if shared is None:
         raise StorageError("the neurons of an output must have one second-layer weight")
     sizes = shared[0]
@@ -86,7 +86,7 @@ def unpack_set(
 
 
 def _gaps(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool) -> _Gaps:
-    shared = shared_columns(alpha)
+    shared = shared_columns(alpha.reshape(len(U), -1))
     assert shared is not None
     numbers = _numbers_of(U, V, levels, lifted)
     ends = np.cumsum(shared[0])[:-1]

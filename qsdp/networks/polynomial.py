@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_numbers, own, read_only
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import QuadraticForm
@@ -24,6 +26,7 @@ from qsdp.networks.weights import (
     check_alpha,
     check_count,
     check_fields,
+    check_integers,
     count_floats,
     pack_alpha,
     stored_activation,
@@ -51,6 +54,13 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
     activation : str, (a, b, c) or PolynomialActivation
         :math:`\sigma(t) = a t^2 + b t + c`.
     bias : float or array-like of shape (C,), default=0
+
+    Attributes
+    ----------
+    output_shape : tuple of int
+        Shape of the value at one sample: () if alpha has the shape (m,), else (C,).
+    output_weights : ndarray of shape (m, C)
+        `alpha` with an axis of outputs, also for a scalar network; `outputs` has that axis, too.
 
     Notes
     -----
@@ -92,9 +102,19 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         return int(self.Q.shape[1])
 
     @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value at one sample: () or (C,)."""
+        return self.alpha.shape[1:]
+
+    @property
+    def output_weights(self) -> FloatArray:
+        """Second-layer weights of shape (m, C), also for a scalar network."""
+        return self.alpha.reshape(self.n_neurons, -1)
+
+    @property
     def n_outputs(self) -> int:
         """Number of outputs C; 1 for a scalar network."""
-        return int(self.alpha.shape[1]) if self.alpha.ndim == 2 else 1
+        return math.prod(self.output_shape)
 
     @property
     def largest_weight(self) -> int:
@@ -120,7 +140,7 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
     @cached_property
     def _form(self) -> QuadraticForm:
         a, b, c = self.activation.coefficients
-        columns = self.alpha.reshape(self.n_neurons, -1).T
+        columns = self.output_weights.T
         S, s = np.zeros((self.n_outputs, self.n_inputs, self.n_inputs)), np.zeros((self.n_outputs, self.n_inputs))
         for rows in chunks(self.n_neurons, self.n_inputs):
             Q = self.Q[rows].astype(np.float64)
@@ -129,11 +149,15 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
                 S[k] += a * (Q[served].T * column[served]) @ Q[served]
             s += b * columns[:, rows] @ Q
         s0 = c * columns.sum(axis=1) + self.bias
-        return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
+        return QuadraticForm(*(squeezed(part, self.output_shape) for part in (S, s, s0)))
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return outputs of shape (n,) or (n, C) for data of shape (n, d), using `n_jobs` threads as in joblib."""
         return self._form.predict(X, n_jobs=n_jobs)
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar network."""
+        return self._form.outputs(X, n_jobs=n_jobs)
 
     def objective(self, problem: TrainingProblem) -> float:
         r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
@@ -164,11 +188,10 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         write_archive(path, KIND, header, {"Q": Q, "bias": bias, **pack_alpha(self.alpha)})
 
     def __repr__(self) -> str:
-        outputs = f"n_outputs={self.n_outputs}, " if self.alpha.ndim == 2 else ""
         return (
-            f"PolynomialNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}, {outputs}"
-            f"activation={self.activation.coefficients}, largest_weight={self.largest_weight}, "
-            f"n_bits={self.n_bits})"
+            f"PolynomialNetwork(n_neurons={self.n_neurons}, n_inputs={self.n_inputs}"
+            f"{outputs_text(self.output_shape)}, activation={self.activation.coefficients}, "
+            f"largest_weight={self.largest_weight}, n_bits={self.n_bits})"
         )
 
     def _summary(self) -> Summary:
@@ -191,24 +214,28 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
     numbers = unpack_numbers(arrays["Q"], (m, d), 2 * M // step + 1)
     Q = step * numbers.astype(np.int16) - M
     alpha, bias = unpack_alpha(arrays, m, {"Q", "bias"}), arrays["bias"]
-    if bias.dtype != np.float64 or bias.shape != (alpha.shape[1] if alpha.ndim == 2 else 1,):
+    if bias.dtype != np.float64 or bias.shape != (math.prod(alpha.shape[1:]),):
         raise StorageError(f"bias of shape {bias.shape} does not belong to the outputs")
     activation = stored_activation(header)
     if activation is None:
         raise StorageError("it has no activation")
-    return PolynomialNetwork(Q.astype(np.int8), alpha, activation, bias if alpha.ndim == 2 else bias[0])
+    return PolynomialNetwork(Q.astype(np.int8), alpha, activation, squeezed(bias, alpha.shape[1:]))
 
 
-def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation) -> PolynomialNetwork:
-    """Return the network with equal neurons merged, cancelling neurons dropped, and constant neurons in the bias."""
+def merged_network(
+    Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation, output_shape: tuple[int, ...]
+) -> PolynomialNetwork:
+    """Return the network with equal neurons merged, cancelling neurons dropped, and constant neurons in the bias.
+
+    The second-layer weights have the shape (m, C).
+    """
     if activation.b == 0.0:
         first = np.argmax(Q != 0, axis=1)
         Q = Q * np.where(Q[np.arange(len(Q)), first] < 0, np.int8(-1), np.int8(1))[:, None]
     rows, inverse = np.unique(Q, axis=0, return_inverse=True)
-    columns = alpha.reshape(len(Q), -1)
-    sums, sizes = np.zeros((len(rows), columns.shape[1])), np.zeros((len(rows), columns.shape[1]))
-    np.add.at(sums, inverse.ravel(), columns)
-    np.add.at(sizes, inverse.ravel(), np.abs(columns))
+    sums, sizes = np.zeros((len(rows), alpha.shape[1])), np.zeros((len(rows), alpha.shape[1]))
+    np.add.at(sums, inverse.ravel(), alpha)
+    np.add.at(sizes, inverse.ravel(), np.abs(alpha))
     # Sums below this share of their terms are rounding errors.
     sums[np.abs(sums) <= 1e-14 * sizes] = 0.0
     constant = ~rows.any(axis=1)
@@ -216,17 +243,15 @@ def merged_network(Q: npt.NDArray[np.int8], alpha: FloatArray, activation: Polyn
     kept = ~constant & np.any(sums != 0.0, axis=1)
     if not np.any(kept):
         rows, sums, kept = np.zeros_like(rows[:1]), np.zeros_like(sums[:1]), np.array([True])
-    shape = (int(kept.sum()), *alpha.shape[1:])
-    return PolynomialNetwork(rows[kept], sums[kept].reshape(shape), activation, bias if alpha.ndim == 2 else bias[0])
+    weights = squeezed(sums[kept], output_shape, axis=1)
+    return PolynomialNetwork(rows[kept], weights, activation, squeezed(bias, output_shape))
 
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
-    if isinstance(Q, np.ndarray) and Q.dtype == np.int8 and Q.ndim == 2 and Q.size:
-        array: npt.NDArray[Any] = np.asarray(Q)
-        wrong = array == -128
-    else:
-        array = check_matrix("Q", Q)
-        wrong = (array != np.rint(array)) | (np.abs(array) > 127)
+    array = check_integers("Q", Q)
+    wrong = (array < -127) | (array > 127)
+    if array.dtype != np.int8:
+        wrong |= array != np.rint(array)
     if np.any(wrong):
         raise InvalidInputError(f"Q must have integer entries in -127 .. 127; found {array[wrong][0]:g}")
     return read_only(array.astype(np.int8, copy=True))

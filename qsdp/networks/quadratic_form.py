@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks, count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number
 from qsdp._utils.validation import (
@@ -85,19 +87,32 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         return int(self.S.shape[-1])
 
     @property
-    def vector(self) -> bool:
-        """Whether outputs have the shape (n, C)."""
-        return self.S.ndim == 3
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value at one sample: () or (C,)."""
+        return self.s0.shape
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs C; 1 for a scalar function."""
+        return math.prod(self.output_shape)
+
+    @property
+    def parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Arrays S, s and s0 of shape (C, d, d), (C, d) and (C,), also for a scalar function."""
+        C, d = self.n_outputs, self.n_inputs
+        return self.S.reshape(C, d, d), self.s.reshape(C, d), self.s0.reshape(C)
 
     def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return outputs of shape (n,) or (n, C) for data of shape (n, d), using `n_jobs` threads as in joblib."""
+        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
+        return values
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar function."""
         X = check_matrix("X", X, n_columns=self.n_inputs)
         jobs = count_jobs(n_jobs)
-        if not self.vector:
-            scalar: FloatArray = quadratic_values(X, self.S, jobs) + X @ self.s + self.s0
-            return scalar
-        columns = [quadratic_values(X, S, jobs) for S in self.S]
-        values: FloatArray = np.stack(columns, axis=1) + X @ self.s.T + self.s0
+        S, s, s0 = self.parts
+        values: FloatArray = np.stack([quadratic_values(X, one, jobs) for one in S], axis=1) + X @ s.T + s0
         return values
 
     def to_quadratic_form(self) -> QuadraticForm:
@@ -135,9 +150,9 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
 
     def rescaled(self, offset: FloatArray, factor: FloatArray) -> QuadraticForm:
         """Return the function ``offset + factor * f(x)``; `offset` and `factor` have shape () or (C,)."""
-        return QuadraticForm(
-            self.S * np.expand_dims(factor, (-2, -1)), self.s * np.expand_dims(factor, -1), offset + factor * self.s0
-        )
+        (S, s, s0), factor = self.parts, np.broadcast_to(factor, (self.n_outputs,))
+        parts = factor[:, None, None] * S, factor[:, None] * s, offset + factor * s0
+        return QuadraticForm(*(squeezed(part, self.output_shape) for part in parts))
 
     def with_last(self, value: float) -> QuadraticForm:
         """Return the function of all variables but the last, which is fixed at `value`."""
@@ -162,29 +177,22 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         names = [f"x{j + 1}" for j in range(self.n_inputs)] if names is None else list(names)
         if len(names) != self.n_inputs:
             raise InvalidInputError(f"names must be {self.n_inputs}, one per variable; got {len(names)}")
-        if not self.vector:
-            return _formula(self.S, self.s, float(self.s0), names, digits, threshold)
-        return [
-            _formula(S, s, float(s0), names, digits, threshold)
-            for S, s, s0 in zip(self.S, self.s, self.s0, strict=True)
-        ]
+        outputs = zip(*self.parts, strict=True)
+        formulas = [_formula(S, s, float(s0), names, digits, threshold) for S, s, s0 in outputs]
+        return squeezed(formulas, self.output_shape)
 
     def _summary(self) -> Summary:
-        rows: Rows = [("inputs", str(self.n_inputs))]
-        S, s, which = self.S, self.s, ""
-        if self.vector:
-            rows.append(("outputs", str(len(S))))
-            S, s, which = S[0], s[0], " of output 0"
+        (S, *_), (s, *_), (s0, *_) = self.parts
+        which = " of output 0" if self.output_shape else ""
+        rows: Rows = [("inputs", str(self.n_inputs)), *(("outputs", str(C)) for C in self.output_shape)]
         if np.count_nonzero(np.triu(S)) + np.count_nonzero(s) + 1 <= _TERMS:
-            formula = self.to_expression()
-            rows.append((f"formula{which}", formula[0] if isinstance(formula, list) else formula))
+            rows.append((f"formula{which}", QuadraticForm(S, s, s0).to_expression()))
         rows.append((f"norm of S{which}", format_number(float(np.linalg.norm(S)))))
         rows.append((f"norm of s{which}", format_number(float(np.linalg.norm(s)))))
         return Summary("QuadraticForm", rows)
 
     def __repr__(self) -> str:
-        outputs = f", n_outputs={len(self.S)}" if self.vector else ""
-        return f"QuadraticForm(n_inputs={self.n_inputs}{outputs})"
+        return f"QuadraticForm(n_inputs={self.n_inputs}{outputs_text(self.output_shape)})"
 
 
 def form_of_neurons(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: FloatArray) -> FloatArray:

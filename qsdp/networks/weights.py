@@ -18,6 +18,7 @@ __all__ = [
     "check_alpha",
     "check_count",
     "check_fields",
+    "check_integers",
     "check_weights",
     "count_floats",
     "owners_of",
@@ -57,14 +58,16 @@ def bits_of(n_values: int) -> int:
     return (n_values - 1).bit_length()
 
 
+def check_integers(name: str, weights: Any) -> npt.NDArray[Any]:
+    """Return a matrix of numbers; one of int8 is not converted to float64, which would take eight times the memory."""
+    if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
+        return np.asarray(weights)
+    return check_matrix(name, weights)
+
+
 def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
     """Return first-layer weights as a read-only int8 array; every weight must be a level."""
-    array: npt.NDArray[Any]
-    if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
-        # Avoid a conversion to float64, which would take eight times the memory.
-        array = np.asarray(weights)
-    else:
-        array = check_matrix(name, weights)
+    array = check_integers(name, weights)
     if array.shape[1] <= lifted:
         raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
     M = levels - 1
@@ -100,9 +103,10 @@ def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
 
 
 def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
-    """Return sizes and values of outputs if neurons are grouped by output and share its value, else None."""
-    if alpha.ndim == 1:
-        return ([len(alpha)], [float(alpha[0])]) if bool(np.all(alpha == alpha[0])) else None
+    """Return sizes and values of outputs if neurons are grouped by output and share its value, else None.
+
+    The weights have the shape (m, C).
+    """
     if np.any((alpha != 0.0).sum(axis=1) > 1):
         return None
     owners = owners_of(alpha)
@@ -135,14 +139,16 @@ def count_floats(alpha: FloatArray) -> int:
 
 
 def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that store second-layer weights; shared weights take one float and one size per output."""
-    shared = shared_columns(alpha)
+    """Return the arrays that store second-layer weights (m,) or (m, C).
+
+    Shared weights take one float per output, and one size per output unless the function is scalar.
+    """
+    shared = shared_columns(alpha.reshape(len(alpha), -1))
     if shared is None:
         return {"alpha": alpha}
     sizes, values = shared
-    if alpha.ndim == 1:
-        return {"alpha": np.array(values)}
-    return {"shared": np.array(values), "sizes": np.array(sizes, dtype=np.int64)}
+    packed = {"shared": np.array(values), "sizes": np.array(sizes, dtype=np.int64)}
+    return packed if alpha.shape[1:] else {"alpha": packed["shared"]}
 
 
 def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) -> FloatArray:
@@ -150,13 +156,15 @@ def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) 
     names = set(arrays) - others
     if names == {"alpha"}:
         alpha = arrays["alpha"]
-        if alpha.dtype != np.float64 or alpha.ndim not in {1, 2} or (alpha.shape != (1,) and len(alpha) != m):
+        if alpha.shape == (1,):
+            alpha = np.repeat(alpha, m)
+        if alpha.dtype != np.float64 or alpha.ndim not in {1, 2} or len(alpha) != m:
             raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons")
-        return np.broadcast_to(alpha, (m,)).copy() if alpha.ndim == 1 else alpha
+        return alpha
     if names != {"shared", "sizes"}:
         raise StorageError(f"arrays {sorted(arrays)} are not those of a network")
     shared, sizes = arrays["shared"], arrays["sizes"]
-    if shared.dtype != np.float64 or sizes.dtype != np.int64 or shared.ndim != 1 or shared.shape != sizes.shape:
+    if shared.dtype != np.float64 or sizes.dtype != np.int64 or not shared.shape == sizes.shape == (sizes.size,):
         raise StorageError("shared second-layer weights do not fit together")
     if np.any(sizes < 0) or np.any(sizes > m) or int(sizes.sum()) != m:
         raise StorageError(f"outputs of sizes {sizes[:8].tolist()} do not have {m} neurons together")

@@ -78,7 +78,7 @@ class BitsDisplay(Display):
         self.curves: dict[str, tuple[FloatArray, FloatArray]] = {}
         for name, (bits, scores) in curves.items():
             counts, values = np.asarray(bits), np.asarray(scores, dtype=np.float64)
-            if counts.ndim != 1 or values.ndim not in {1, 2} or len(values) != len(counts):
+            if values.ndim not in {1, 2} or values.shape[:1] != counts.shape:
                 raise InvalidInputError(
                     f"curves[{name!r}] must be bits of shape (K,) and scores of shape (K,) or (K, R); "
                     f"got shapes {counts.shape} and {values.shape}"

@@ -56,7 +56,7 @@ class GapDisplay(Display):
         self.curves: dict[str, tuple[FloatArray, FloatArray]] = {}
         for name, pair in curves.items():
             seconds, gaps = (np.asarray(part, dtype=np.float64) for part in pair)
-            if seconds.ndim != 1 or seconds.shape != gaps.shape:
+            if not seconds.shape == gaps.shape == (gaps.size,):
                 raise InvalidInputError(
                     f"curves[{name!r}] must be seconds and gaps of equal length; "
                     f"got shapes {seconds.shape}, {gaps.shape}"

@@ -132,7 +132,7 @@ class DecisionRegionDisplay(Display):
         mesh = [_held(column, name, xx0.size) for column, name in zip(columns, names, strict=True)]
         mesh[first], mesh[second] = xx0.ravel(), xx1.ravel()
         predicted = np.asarray(estimator.predict(_like(X, mesh)))
-        if predicted.ndim != 1:
+        if predicted.shape != (xx0.size,):
             raise InvalidInputError(f"estimator must have one output; got predictions of shape {predicted.shape}")
         classes = estimator.classes_ if is_classifier(estimator) else None
         targets = None if y is None else np.asarray(y)

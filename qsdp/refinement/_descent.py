@@ -95,7 +95,7 @@ class CoordinateDescent(ABC):
         self.largest = np.full(problem.size, problem.levels - 1)
         self.largest[problem.n_features :] = 1
         self.U, self.V = network.U.copy(), network.V.copy()
-        self.alpha = network.alpha.reshape(network.n_neurons, -1) * self.unit
+        self.alpha = network.output_weights * self.unit
         self.refresh()
 
     @property

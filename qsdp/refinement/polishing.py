@@ -314,15 +314,14 @@ class Run:
     def network(self) -> BilinearNetwork:
         """Return the current network."""
         origin = self.origin
-        U, V, alpha = origin.U.copy(), origin.V.copy(), origin.alpha.copy()
+        U, V, alpha = origin.U.copy(), origin.V.copy(), origin.output_weights.copy()
         for part, rows in zip(self.parts, self.rows, strict=True):
             network = part.network()
             U[rows], V[rows] = network.U, network.V
-            if network.alpha.ndim == alpha.ndim:
-                alpha[rows] = network.alpha
-            else:
-                alpha[rows] = np.where(alpha[rows] != 0.0, network.alpha[:, None], 0.0)
-        return BilinearNetwork(U, V, alpha, origin.levels, origin.activation)
+            # A part may be one of several outputs.
+            whole = network.n_outputs == origin.n_outputs
+            alpha[rows] = network.output_weights if whole else np.where(alpha[rows] != 0.0, network.output_weights, 0.0)
+        return BilinearNetwork(U, V, alpha.reshape(origin.alpha.shape), origin.levels, origin.activation)
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:

@@ -244,7 +244,7 @@ def _support(
 
 
 def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
-    alpha = network.alpha.reshape(network.n_neurons, -1)
+    alpha = network.output_weights
     owners = _owners(alpha)
     order = np.argsort(owners, kind="stable")
     owners, alpha = owners[order], alpha[order]

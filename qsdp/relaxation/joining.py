@@ -85,7 +85,7 @@ def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatA
     plus, minus = one + other, one - other
     # With p = u + v and m = u - v, 4 sym(u v') is p p' - m m', and 2 (u u' + v v') is p p' + m m'.
     Z, V = [], []
-    for alpha in network.alpha.reshape(network.n_neurons, -1).T:
+    for alpha in network.output_weights.T:
         used = alpha != 0.0
         signs, sizes = np.sign(alpha[used]), np.sqrt(np.abs(alpha[used]))[:, None]
         p, m = sizes * plus[used], sizes * minus[used]

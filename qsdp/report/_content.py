@@ -204,9 +204,9 @@ def sizes_section(model: TabularModel, sizes: Sizes, rows: ScoredRows) -> Sectio
 
 def interaction_section(effects: Effects, target: str, name: str, *, number: bool) -> Section:
     """Return importances of columns, and sizes of main effects and interactions."""
-    several = effects.main.ndim == 2
-    main = np.sqrt((effects.main**2).sum(axis=0)) if several else effects.main
-    pairs = np.sqrt((effects.interactions**2).sum(axis=0)) if several else effects.interactions
+    several, G = len(effects.outputs) > 1, len(effects.columns)
+    main = np.sqrt((effects.main.reshape(-1, G) ** 2).sum(axis=0))
+    pairs = np.sqrt((effects.interactions.reshape(-1, G, G) ** 2).sum(axis=0))
     importances = effects.importances
     order = np.argsort(-importances, kind="stable")
     shown = order[:_COLUMNS]

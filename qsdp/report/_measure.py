@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.gap import relative
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError
@@ -117,7 +118,7 @@ def measure_sizes(model: TabularModel, rows: ScoredRows, table: DataTable | None
     rng = np.random.default_rng(model.holdout.seed)
     problem = None if table is None else model.problem(table)
     sizes = [size for size in _SIZES if size >= model.network.n_outputs]
-    covariance = model.solution.covariance(model.network.levels)
+    covariance = squeezed(model.solution.covariances(model.network.levels), model.network.output_shape)
     drawn = [
         [sample_network(covariance, size, rng, allocation=model.allocation) for _ in range(n_draws)] for size in sizes
     ]

@@ -78,6 +78,5 @@ def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str,
     """Return size, activation and weights of a network, and the loss and beta of its problem."""
     weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
     parts = [f"{network.n_neurons} neurons", activation_name(network.activation), weights]
-    if network.n_outputs > 1:
-        parts.append(f"{network.n_outputs} outputs")
+    parts += [f"{C} outputs" for C in network.output_shape]
     return "network", ", ".join([*parts, f"{loss} loss", f"beta {beta:g}"])

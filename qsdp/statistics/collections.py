@@ -198,32 +198,29 @@ class RowChunks:
         return found.rows, found.seen
 
 
-def map_rows(
-    function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike, n_columns: int | None = None
-) -> Any:
+def map_rows(function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
     """Apply a function to the rows of a Dask collection, and return a collection with the same chunks.
 
     Parameters
     ----------
     function : callable
-        Function of a chunk of at least one row. It returns a value for each row, or `n_columns` values for each row.
+        Function of a chunk of at least one row. It returns a value of shape `row_shape` for each row.
     X : dask array of shape (n, d), or dask data frame
     dtype : dtype
         Data type of the values.
-    n_columns : int, optional
-        Number of values for each row; by default, the result is one-dimensional.
+    *row_shape : int
+        Nothing for one number for each row, or the number of values for each row.
 
     Returns
     -------
     dask array, or dask series or data frame with the index of X
     """
-    shape = (0,) if n_columns is None else (0, n_columns)
-    of_chunk = partial(_of_chunk, function, np.empty(shape, dtype))
+    empty = np.empty((0, *row_shape), dtype)
+    of_chunk = partial(_of_chunk, function, empty)
     if hasattr(X, "numblocks"):
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-        if n_columns is None:
-            return X.map_blocks(of_chunk, dtype=dtype, drop_axis=1, meta=np.empty(shape, dtype))
-        return X.map_blocks(of_chunk, dtype=dtype, chunks=(X.chunks[0], (n_columns,)), meta=np.empty(shape, dtype))
+        columns = {"chunks": (X.chunks[0], row_shape)} if row_shape else {"drop_axis": 1}
+        return X.map_blocks(of_chunk, dtype=dtype, meta=empty, **columns)
     return X.map_partitions(partial(_with_index, of_chunk), meta=_with_index(of_chunk, X._meta))
 
 

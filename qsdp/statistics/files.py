@@ -76,7 +76,7 @@ def read_statistics(
         shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
         kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
         shapes += [low is None or low.shape == high.shape, (kept is None) == (fields["keep"] == 0)]
-        shapes += [kept is None or (kept.ndim == 2 and kept.shape[1] == 2 + d + (C or 1))]
+        shapes += [kept is None or kept.shape[1:] == (2 + d + (C or 1),)]
         kinds += [part is None or part.dtype == np.float64 for part in (low, kept)]
         if not all(shapes + kinds):
             raise TypeError("its arrays do not fit together")

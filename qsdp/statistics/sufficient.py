@@ -164,7 +164,7 @@ class SufficientStatistics:
         weights = check_sample_weight(sample_weight, len(data))
         check_magnitude("X", data, "rescale its columns")
         check_magnitude("y", target, "rescale it")
-        seen, n_outputs = len(data), target.shape[1] if target.ndim == 2 else None
+        seen, n_outputs = len(data), next(iter(target.shape[1:]), None)
         if self.n_samples_seen_:
             self._check_alike("X", data.shape[1], n_outputs, names)
         table = np.hstack([data, target.reshape(seen, -1)])

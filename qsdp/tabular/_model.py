@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import class_probabilities
@@ -132,7 +133,7 @@ class TabularModel:
         For another number of levels, the lower bound is the one proved without the data; see `evaluated`.
         """
         levels = self.network.levels if levels is None else check_levels(levels)
-        covariance = self.solution.covariance(levels)
+        covariance = squeezed(self.solution.covariances(levels), self.network.output_shape)
         network = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
         changed = {"n_neurons": n_neurons, "levels": levels, "refine": "none", "random_state": random_state}
         return replace(

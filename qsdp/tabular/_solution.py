@@ -115,13 +115,12 @@ class Solution(ReadOnlyArrays):
             np.fill_diagonal(one, diagonal)
         return self.Z * scale, V, rho
 
-    def covariance(self, levels: int) -> SignCovariance | list[SignCovariance]:
-        """Return the covariances from which networks of that number of levels are sampled."""
-        covariances = [
+    def covariances(self, levels: int) -> list[SignCovariance]:
+        """Return the covariance of each output, from which networks of that number of levels are sampled."""
+        return [
             shape_block(Z, V, float(rho), levels=levels, activation=self.activation, method=self.shaping)
             for Z, V, rho in zip(*self.blocks(levels), strict=True)
         ]
-        return covariances if self.n_outputs > 1 else covariances[0]
 
     def bound(self, levels: int, beta: float) -> float:
         r"""Return a lower bound on the optimum for another number of levels, without the data.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -54,14 +55,15 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     if target.classes is None and weighting.class_weight is not None:
         raise StorageError("weighting: a numeric target has no class weights")
     loss = get_loss(fields["loss"])
-    if target.classes is None and (loss.labels or loss.coupled):
+    if target.classes is None and loss.for_classes:
         raise StorageError(f"loss {fields['loss']!r} is for classes, but the target is a number")
-    n_outputs = target.n_outputs(loss)
+    output_shape = target.output_shape(loss)
+    n_outputs = math.prod(output_shape)
     if len(target.offset) not in {0, n_outputs}:
         raise StorageError(f"target: the offset has {len(target.offset)} numbers for {n_outputs} outputs")
     # One more for the constant column or the last coordinate of a lift.
     solution = Solution.from_state(fields["relaxation"], arrays, n_outputs, encoder.width + 1)
-    network = _network(fields["network"], arrays, solution)
+    network = _network(fields["network"], arrays, solution, output_shape)
     # The bound is rounded down, the objective to nearest.
     objective, bound = fields["objective"], fields["lower_bound"]
     if objective is not None and bound > objective * (1.0 + _TOLERANCE):
@@ -79,7 +81,9 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     )
 
 
-def _network(header: dict[str, Any], arrays: dict[str, Any], solution: Solution) -> BilinearNetwork:
+def _network(
+    header: dict[str, Any], arrays: dict[str, Any], solution: Solution, output_shape: tuple[int, ...]
+) -> BilinearNetwork:
     others = solution.arrays()
     try:
         network = network_from_archive(header, {name: array for name, array in arrays.items() if name not in others})
@@ -87,6 +91,6 @@ def _network(header: dict[str, Any], arrays: dict[str, Any], solution: Solution)
         raise StorageError(f"network is not valid: {error}") from None
     if (network.n_inputs, network.activation) != (solution.n_inputs, solution.activation):
         raise StorageError(f"network has other inputs or another activation than the relaxation: {network!r}")
-    if network.alpha.shape[1:] != (() if solution.n_outputs == 1 else (solution.n_outputs,)):
+    if network.output_shape != output_shape:
         raise StorageError(f"network has {network.n_outputs} outputs, the target needs {solution.n_outputs}")
     return network

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.estimators.classes import centres, choose_classes, encode_classes
+from qsdp.estimators.classes import centres, choose_classes, class_shape, encode_classes
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import Loss
@@ -72,9 +72,9 @@ class Target:
         coded = encode_classes(self._codes(table), len(self.classes), loss)
         return replace(self, offset=tuple(np.atleast_1d(TargetScaling.of(coded, weights).offset).tolist()))
 
-    def n_outputs(self, loss: Loss) -> int:
-        """Return the number of outputs of a network for this target and `loss`."""
-        return 1 if self.classes is None or (len(self.classes) == 2 and not loss.coupled) else len(self.classes)
+    def output_shape(self, loss: Loss) -> tuple[int, ...]:
+        """Return the shape of a network's value at a row, () or (C,), for this target and `loss`."""
+        return () if self.classes is None else class_shape(len(self.classes), loss)
 
     def encode(self, table: DataTable, loss: Loss) -> FloatArray:
         """Return the training targets: standardised numbers, or coded classes with NaN for unknown labels."""
@@ -108,8 +108,7 @@ class Target:
     @property
     def scaling(self) -> TargetScaling:
         """Scaling from outputs of the network to the units of the targets."""
-        offset = np.array(self.offset or 0.0)
-        return TargetScaling(offset[0] if offset.shape == (1,) else offset, np.array(self.scale))
+        return TargetScaling(np.array(self.offset or 0.0), np.array(self.scale))
 
     def _codes(self, table: DataTable) -> npt.NDArray[np.intp]:
         known = {label_key(label): code for code, label in enumerate(self.classes or ())}

@@ -145,7 +145,7 @@ def prepare(
         )
     encoded_target = Target.fit(labelled, target, task, train)
     kind = get_loss(loss)
-    if encoded_target.classes is None and (kind.labels or kind.coupled):
+    if encoded_target.classes is None and kind.for_classes:
         raise InvalidInputError(f"loss {loss!r} is for classes, but target {target!r} is a number")
     if encoded_target.classes is None and class_weight is not None:
         raise InvalidInputError(f"class_weight is for classes, but target {target!r} is a number")

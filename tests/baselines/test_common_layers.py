@@ -42,14 +42,14 @@ def test_affine_form_is_its_quadratic_form() -> None:
     np.testing.assert_allclose(written.predict(X), expected, atol=1e-14)
     assert written.S.shape == (3, 4, 4)
     assert not np.any(written.S)
-    assert (form.n_inputs, form.vector, repr(form)) == (4, True, "AffineForm(n_inputs=4, n_outputs=3)")
+    assert (form.n_inputs, form.output_shape, repr(form)) == (4, (3,), "AffineForm(n_inputs=4, n_outputs=3)")
 
 
 def test_affine_form_of_one_output() -> None:
     form = AffineForm(WEIGHTS[0], 2.0)
     np.testing.assert_allclose(form.predict(X), X @ WEIGHTS[0] + 2.0, atol=1e-14)
     np.testing.assert_allclose(form.to_quadratic_form().predict(X), X @ WEIGHTS[0] + 2.0, atol=1e-14)
-    assert (form.vector, repr(form)) == (False, "AffineForm(n_inputs=4)")
+    assert (form.output_shape, repr(form)) == ((), "AffineForm(n_inputs=4)")
     assert AffineForm(WEIGHTS).s0.tolist() == [0.0, 0.0, 0.0]
 
 

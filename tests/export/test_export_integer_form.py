@@ -66,7 +66,7 @@ def test_several_outputs(activation: str, levels: int) -> None:
     scores, error = scores_of(form, X)
     assert np.all(np.abs(scores - model.predict(X)) <= error + 1e-12 * np.abs(model.predict(X)).max())
     assert describe(form).decision == "argmax"
-    assert describe(form).vector
+    assert describe(form).network.output_shape == (2,)
 
 
 def test_compiled(pair: tuple[Any, Any]) -> None:

@@ -26,7 +26,7 @@ RELU = (0.0937, 0.5, 0.4688)
 
 def assert_same(first: Any, second: Any) -> None:
     assert first.activation == second.activation
-    assert first.vector == second.vector
+    assert first.output_shape == second.output_shape
     np.testing.assert_array_equal(first.matrices, second.matrices)
     np.testing.assert_array_equal(first.scales, second.scales)
 
@@ -108,7 +108,7 @@ def test_codes_take_less_than_equal_widths() -> None:
 def test_forms_of_no_network_are_stored(tmp_path: Path, largest: int) -> None:
     rng = np.random.default_rng(0)
     T = np.triu(rng.integers(-largest, largest + 1, (2, 5, 5)))
-    form = qsdp.IntegerForm(T + np.triu(T, 1).transpose(0, 2, 1), np.array([0.5, -2.0]), None, True)
+    form = qsdp.IntegerForm(T + np.triu(T, 1).transpose(0, 2, 1), np.array([0.5, -2.0]), None, (2,))
     form.save(tmp_path / "form")
     assert_same(qsdp.load_network(tmp_path / "form"), form)
 

@@ -105,7 +105,7 @@ def test_predictions_of_levels_activations_and_vectors_against_loops(
     atol = 1e-12 * size_of(network, X)
     np.testing.assert_allclose(values, looped_outputs(network, X), rtol=0, atol=atol)
     form = network.to_quadratic_form()
-    assert (form.n_inputs, form.vector) == (d, C is not None)
+    assert (form.n_inputs, form.output_shape) == (d, () if C is None else (C,))
     np.testing.assert_allclose(form.predict(X), looped_outputs(network, X), rtol=0, atol=atol)
     S = network.quadratic_form
     D = d + network.lifted

@@ -72,7 +72,7 @@ def test_values_against_loops(seed: int, d: int, C: int | None) -> None:
     else:
         expected = [[looped(S[k], s[k], s0[k], x) for k in range(C)] for x in X]  # type: ignore[misc]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12 * (1 + np.abs(X).sum(axis=1).max()) ** 2)
-    assert (form.n_inputs, form.vector) == (d, C is not None)
+    assert (form.n_inputs, form.output_shape) == (d, () if C is None else (C,))
     assert form.to_quadratic_form() is form
 
 
@@ -142,7 +142,7 @@ def test_of_lift(coefficients: Any, C: int | None, d: int) -> None:
     size = d + (activation is not None and activation.lifted)
     S = rng.standard_normal((size, size) if C is None else (C, size, size))
     form = QuadraticForm.of_lift(S, activation)
-    assert (form.n_inputs, form.vector) == (d, C is not None)
+    assert (form.n_inputs, form.output_shape) == (d, () if C is None else (C,))
     X = rng.standard_normal((5, d))
     expected = np.array([np.tensordot(S, lift(x, activation), axes=([-2, -1], [0, 1])) for x in X])
     np.testing.assert_allclose(form.predict(X), expected, rtol=0, atol=1e-13 * np.abs(S).sum() * (1 + (X**2).sum()))

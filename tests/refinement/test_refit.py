@@ -446,7 +446,7 @@ def test_neurons_that_serve_several_outputs_have_no_shared_magnitude() -> None:
     [
         ("n_inputs 3, as the problem has; got 2", BilinearNetwork([[1, 1]], [[1, 1]], [0.5])),
         ("n_outputs 1, as the problem has; got 2", BilinearNetwork([[1] * 3], [[1] * 3], [[0.5, 1.0]])),
-        ("vector outputs False", BilinearNetwork([[1] * 3], [[1] * 3], [[0.5]])),
+        (r"outputs of shape \(\), as the problem has; got \(1,\)", BilinearNetwork([[1] * 3], [[1] * 3], [[0.5]])),
         ("levels 2, as the problem has; got 3", BilinearNetwork([[2] * 3], [[0] * 3], [0.5], levels=3)),
         ("activation None", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu_like")),
     ],

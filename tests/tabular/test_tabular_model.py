@@ -112,10 +112,8 @@ def test_bounds_for_other_levels_hold_and_predictions_stay(model: TabularModel, 
 def test_the_covariance_is_that_of_training(model: TabularModel, csv_file: Path) -> None:
     solution = model.solution
     relaxation = qsdp.solve_relaxation(problem_of(model, csv_file, solution.levels))
-    found, expected = solution.covariance(solution.levels), qsdp.shape_covariance(relaxation)
-    assert isinstance(found, list) == (solution.n_outputs > 1)
-    pairs = zip(found, expected, strict=True) if isinstance(found, list) else [(found, expected)]
-    for one, other in pairs:
+    found, expected = solution.covariances(solution.levels), qsdp.shape_covariance(relaxation)
+    for one, other in zip(found, expected if isinstance(expected, list) else [expected], strict=True):
         np.testing.assert_array_equal(one.Q, other.Q)
         np.testing.assert_array_equal(one.replica_correlation, other.replica_correlation)
         assert (one.rho, one.levels, one.activation) == (other.rho, other.levels, other.activation)

@@ -66,7 +66,7 @@ def test_classes_are_coded_and_decided_as_the_estimator_does(
     coded = target.encode(table({"y": [*labels, "other", None]}), get_loss(loss))
     np.testing.assert_array_equal(coded[:4], fitted[0])
     assert np.all(np.isnan(coded[4:]))
-    assert target.n_outputs(get_loss(loss)) == (1 if coded.ndim == 1 else coded.shape[1])
+    assert target.output_shape(get_loss(loss)) == coded.shape[1:]
     assert target.decode(coded[:4]) == labels
     outputs = np.random.default_rng(0).normal(size=coded.shape) * 3.0
     monkeypatch.setattr(QuantizedNetworkClassifier, "_output", lambda self, X: outputs)

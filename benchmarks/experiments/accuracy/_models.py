@@ -131,7 +131,7 @@ def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str
     def measured(Z: np.ndarray, constant: float | np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
         outputs = scores(inputs, Z) + constant
         places = sizes.encoding_bits(encoding, sizes.FLOAT if precision == sizes.REAL else sizes.QUADRATIC)
-        decoded = model.target_scaling_.decode(outputs[:, 0] if K == 1 else outputs)
+        decoded = model.target_scaling_.decode(outputs)
         return sample.measured(choose_classes(decoded), sizes.form_bits(Z, size, precision), seconds, places)
 
     weights = relaxation.Z_stack.reshape(K, -1)
@@ -168,7 +168,7 @@ def logistic(
     def measured(weights: np.ndarray, constant: np.ndarray, seconds: float, precision: int) -> dict[str, Any]:
         outputs = X_test @ weights.T + constant
         own = encoding_bits(sizes.FLOAT if precision == sizes.REAL else sizes.LINEAR)
-        classes = choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
+        classes = choose_classes(outputs)
         return sample.measured(classes, sizes.linear_bits(weights, precision), seconds, own)
 
     found = measured(model.coef_, model.intercept_, seconds, sizes.REAL)

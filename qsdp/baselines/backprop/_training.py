@@ -56,7 +56,7 @@ def normalised(problem: TrainingProblem) -> tuple[FloatArray, FloatArray, DataUn
     """
     loss, target = problem.loss, 1.0
     row = _rms(problem.X) * np.sqrt(problem.n_features)
-    if not (loss.labels or loss.coupled):
+    if not loss.for_classes:
         target = _rms(problem.y)
     other, factor = loss.rescaled(target)
     return problem.X / row, problem.y / target, DataUnits(float(row), target, factor, other)

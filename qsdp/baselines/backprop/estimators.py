@@ -82,7 +82,7 @@ class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
         """Return the problem of the training samples, and inputs and targets of the held-out samples."""
         inputs, (rows, held) = self._inputs(X), hold_out(self.validation_fraction, len(X), rng)
         loss = get_loss(self.loss)
-        if not is_classifier(self) and (loss.labels or loss.coupled):
+        if not is_classifier(self) and loss.for_classes:
             raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
         problem = TrainingProblem(inputs[rows], targets[rows], beta=self.beta, loss=loss, **options)
         return problem, (inputs[held], targets[held])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
@@ -259,7 +260,8 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
 
     def _outputs(self, X: FloatArray) -> FloatArray:
         values = self.network_.settings.output(self.network_.preactivations(X))
-        return values if self._layers[-1].form.vector else values[:, 0]
+        outputs: FloatArray = squeezed(values, self._layers[-1].form.output_shape, axis=1)
+        return outputs
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

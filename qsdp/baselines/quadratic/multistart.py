@@ -174,10 +174,7 @@ class MultiStart(Summarized):
         check_choice("readout", readout, ["argmax", "code"])
         decisions = self.decision(X)
         expected = codes_of(self.classes_, y)
-        if readout == "code":
-            chosen = sign_code(decisions)
-        else:
-            chosen = np.stack([choose_classes(z[:, 0] if z.shape[1] == 1 else z) for z in decisions])
+        chosen = sign_code(decisions) if readout == "code" else np.stack([choose_classes(z) for z in decisions])
         accuracy: FloatArray = (chosen == expected).mean(axis=1)
         accuracy[list(self.diverged_)] = np.nan
         return accuracy

@@ -84,5 +84,4 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
 
 def _chosen(phi: FloatArray, coefficients: FloatArray, constant: FloatArray) -> npt.NDArray[np.intp]:
-    outputs = phi @ coefficients + constant
-    return choose_classes(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
+    return choose_classes(phi @ coefficients + constant)

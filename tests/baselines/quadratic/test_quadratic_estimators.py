@@ -337,7 +337,7 @@ def test_a16_a_network_is_quantized_layer_by_layer() -> None:
 
 def test_a16_one_neuron_is_one_function() -> None:
     form = Logistic(n_epochs=2, random_state=0).fit(X, INSIDE).to_quadratic_form()
-    assert not form.vector
+    assert form.output_shape == ()
     assert form.predict(X).shape == (120,)
 
 
