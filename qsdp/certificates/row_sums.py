@@ -239,17 +239,23 @@ def read_rows(
 
 
 def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatArray:
-    if loss.coupled and target.ndim == 1:
-        if not np.all(np.isin(target, np.arange(network.n_outputs))):
-            raise InvalidInputError(
-                f"y must hold class numbers 0 .. {network.n_outputs - 1} for the {loss.name} loss of this network"
-            )
-        target = np.eye(network.n_outputs)[target.astype(np.intp)]
-    if loss.coupled and not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
-        raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss.name} loss")
+    if loss.coupled:
+        target = _one_hot(target, loss.name, network.n_outputs)
     if target.shape[1:] != network.output_shape:
         outputs = f"(n, {network.n_outputs})" if network.output_shape else "(n,)"
         raise InvalidInputError(f"y must have shape {outputs}, as the network's outputs; got {target.shape}")
     if loss.labels and not np.all(np.abs(target) == 1.0):
         raise InvalidInputError(f"y must hold the labels -1 and +1 only for the {loss.name} loss")
     return target.reshape(len(target), -1)
+
+
+def _one_hot(target: FloatArray, loss: str, n_classes: int) -> FloatArray:
+    if target.ndim == 1:
+        if not np.all(np.isin(target, np.arange(n_classes))):
+            raise InvalidInputError(
+                f"y must hold class numbers 0 .. {n_classes - 1} for the {loss} loss of this network"
+            )
+        return np.eye(n_classes)[target.astype(np.intp)]
+    if not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
+        raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss} loss")
+    return target

@@ -99,13 +99,12 @@ class _Factor:
 def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
     """Return which entries can move both ways inside the conjugate's domain; all outputs of a sample if coupled."""
     step = _INSIDE * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
+    coupled, C = fit.loss.coupled, nu.shape[1]
     # Coupled outputs move along directions that keep their sum.
-    directions = np.eye(nu.shape[1]) - 1.0 / nu.shape[1] if fit.loss.coupled else np.ones((1, 1))
+    directions = np.eye(C) - 1.0 / C if coupled else np.ones((1, C))
     free = np.ones(nu.shape, dtype=bool)
     for direction in directions:
         for sign in (-1.0, 1.0):
-            moved = nu + sign * step * (direction if fit.loss.coupled else 1.0)
+            moved = nu + sign * step * direction
             free &= np.abs(fit.project(moved) - moved) <= 0.1 * step
-    if fit.loss.coupled:
-        free[~free.all(axis=1)] = False
-    return free
+    return free & free.all(axis=1, keepdims=True) if coupled else free

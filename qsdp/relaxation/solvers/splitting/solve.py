@@ -227,8 +227,9 @@ class _Iteration:
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
         radii = np.array([_radius(matrix) for matrix in M])
         ray = self._evaluation.point(M)
-        radius = np.array([radii.sum()]) if instance.loss.coupled else radii
-        costs = instance.dual_radius * radius
+        # Coupled outputs have one value together.
+        radius, mine = ([radii.sum()], [0]) if instance.loss.coupled else (radii, own)
+        costs = instance.dual_radius * np.asarray(radius)
         scales = ray.best(costs)
         if not self._squared:
             trials = 4.0 ** np.arange(-20, 8)
@@ -236,8 +237,8 @@ class _Iteration:
             scales = trials[values.argmin(axis=0)]
         rs = scales * radii
         r = float(rs[own].mean())
-        at_zero = float(ray.values(np.zeros(len(costs)))[0 if instance.loss.coupled else own].sum())
-        along = float((ray.values(scales) + scales * costs)[0 if instance.loss.coupled else own].sum())
+        at_zero = float(ray.values(np.zeros(len(costs)))[mine].sum())
+        along = float((ray.values(scales) + scales * costs)[mine].sum())
         if not along < at_zero:
             # No decrease along the gradient. The objective at zero bounds the optimal r: guess a tenth of this bound.
             r = 0.1 * at_zero / ((instance.dual_radius or 1.0) * len(own))
