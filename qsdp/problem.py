@@ -446,28 +446,28 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         Parameters
         ----------
         Z : array-like of shape (N, N), or C of them
-            Off-diagonal block; need not be symmetric.
+            Need not be symmetric.
         rho : float, or C of them
             Common bound of the diagonals of V and W; >= 0.
         regularization : {"tight", "paper"}, default="tight"
             Factor of the regulariser. Only "tight" makes the relaxation's value the best lower bound.
         """
         weight = self.regularization_weight(regularization)
-        blocks, rhos = ([Z], [rho]) if self.scalar else (list(Z), list(rho))
-        if len(blocks) != self.n_outputs or len(rhos) != self.n_outputs:
+        matrices, rhos = ([Z], [rho]) if self.scalar else (list(Z), list(rho))
+        if len(matrices) != self.n_outputs or len(rhos) != self.n_outputs:
             raise InvalidInputError(f"Z and rho must have {self.n_outputs} entries, one for each output")
-        prediction = self.relaxed_predictions([self._check_block(block) for block in blocks])
+        prediction = self.relaxed_predictions([self._check_side(matrix) for matrix in matrices])
         return self.data_fit.value(prediction) + weight * sum(check_real("rho", r) for r in rhos)
 
-    def relaxed_predictions(self, blocks: Iterable[FloatArray]) -> FloatArray:
+    def relaxed_predictions(self, matrices: Iterable[FloatArray]) -> FloatArray:
         r"""Return :math:`2 \langle \mathcal{X}_i, Z \rangle` for the matrix Z of every output, of shape (n, C)."""
-        return np.stack([2.0 * self.forward(Z) for Z in blocks], axis=1)
+        return np.stack([2.0 * self.forward(Z) for Z in matrices], axis=1)
 
-    def _check_block(self, Z: Any) -> FloatArray:
-        block = check_matrix("Z", Z, n_columns=self.size)
-        if block.shape[0] != self.size:
-            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {block.shape}")
-        return block
+    def _check_side(self, Z: Any) -> FloatArray:
+        matrix = check_matrix("Z", Z, n_columns=self.size)
+        if matrix.shape[0] != self.size:
+            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {matrix.shape}")
+        return matrix
 
     def regularization_weight(self, regularization: str = "tight") -> float:
         r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""

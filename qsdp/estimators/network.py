@@ -27,7 +27,7 @@ from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.scales import restricted_to
 from qsdp.encoding.selection import first_clear_best
-from qsdp.estimators.blocks import rows_here, train_on_blocks
+from qsdp.estimators.collections import rows_here, train_on_collections
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (
     check_kind_of_array,
@@ -181,13 +181,13 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         options: Any,
         **routed: Any,
     ) -> QSDPResult:
-        """Train on the inputs and targets of the samples of positive weight, or on all blocks if these are a sample."""
+        """Train on the inputs and targets of the samples of positive weight, or on all chunks if these are a sample."""
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
-        if "blocks" in routed:
+        if "chunks" in routed:
             encoder = copy.copy(self)
             # The results of an earlier fit do not belong to what this one has learned so far.
             encoder.__dict__.pop("_result", None)
-            return train_on_blocks(encoder, routed["blocks"], problem, options)
+            return train_on_collections(encoder, routed["chunks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last)
 
@@ -316,7 +316,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         check_is_fitted(self)
         return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 
-    def _by_blocks(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
+    def _of_collection(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
         """Return the results of a method on the rows of a Dask collection, as another Dask collection."""
         check_is_fitted(self)
         if X.shape[1:] != (self.n_features_in_,):
@@ -422,8 +422,8 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         loss = get_loss(self.loss)
         if loss.for_classes:
             raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
-        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_frames)
-        self._fit(self._validated(X, y, sample_weight), options, **of_blocks, **routed)
+        X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
+        self._fit(self._validated(X, y, sample_weight), options, **of_collections, **routed)
         return self
 
     @property
@@ -439,7 +439,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         A Dask array gives an array, a Dask data frame a series or data frame with its index.
         """
         if is_collection(X):
-            return self._by_blocks("predict", X, np.float64, *self.network_.output_shape)
+            return self._of_collection("predict", X, np.float64, *self.network_.output_shape)
         return squeezed(self._output(X), self.network_.output_shape, axis=1)
 
 
