@@ -270,7 +270,7 @@ def distill(
 def _match(result: QSDPResult) -> DistillationResult:
     problem = result.problem
     size = problem.data_fit.value_at_zero or 1.0
-    predictions = (result.network.predict(problem.X), result.relaxation.predict(problem.X))
+    predictions = (problem.outputs(result.network), result.relaxation.outputs(problem.X))
     errors = [math.sqrt(problem.data_fit.value(prediction) / size) for prediction in predictions]
     return DistillationResult(result.network, result, *errors)
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import library_of
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import chunks
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["FormMap"]
+__all__ = ["FormMap", "no_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class FormMap:
+class FormMap(ReadOnlyArrays):
     r"""Linear map of symmetric matrices, given by the rows of its matrix, such as the map of statistics of data.
 
     Attributes
@@ -52,6 +53,24 @@ class FormMap:
         size = (math.isqrt(8 * forms.shape[1] + 1) - 1) // 2
         plain = cls(size, forms, lifted=lifted, n_samples=n_samples)
         return replace(plain, rows=forms * plain._counts)
+
+    #: Whether the map has the rows of the data.
+    has_rows: ClassVar[Literal[False]] = False
+
+    @property
+    def samples(self) -> NoReturn:
+        """Raise `InvalidInputError`, since there are no rows of data."""
+        raise no_rows("this")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d of the data."""
+        return self.size - self.lifted
+
+    @property
+    def scale(self) -> float:
+        """Common factor of the rows, to compare maps of the same data."""
+        return abs(self.factor)
 
     @property
     def forms(self) -> FloatArray:
@@ -86,6 +105,10 @@ class FormMap:
         M[second, first] = M[first, second]
         return M
 
+    def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that multiplies vectors by the sum of the forms times `nu`."""
+        return self.adjoint(nu).__matmul__
+
     def features(self) -> FloatArray:
         """Return vectors whose inner products are those of the forms, of shape (r, p)."""
         return self.rows * (self.factor / np.sqrt(self._counts))
@@ -98,28 +121,33 @@ class FormMap:
         rows = cp.Constant(0.5 * self.factor * self.rows, name="forms")
         return rows @ (S[first, second] + S[second, first])
 
-    def gram(
-        self,
-        targets: FloatArray,
-        weights: FloatArray | None = None,
-        deadline: Deadline = NEVER,
-        dtype: Any = np.float64,
-        device: str | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the same as `QuadraticMap.gram`, for few rows of weight one."""
+    def pair_sums(
+        self, weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
+    ) -> FloatArray:
+        """Return the same as `QuadraticMap.pair_sums`, for few rows of weight one."""
         assert weights is None
-        deadline.check()
         scale = self.factor / self._counts
         library = library_of(device, dtype)
         rows = library.take(self.rows)
         G = library.give(rows.T @ rows).astype(dtype, copy=False)
         G *= scale
         G *= scale[:, None]
-        return G, scale[:, None] * (self.rows.T @ targets)
+        return G
 
+    @property
+    def largest_entry(self) -> float:
+        """Largest magnitude of an entry of the rows."""
+        return abs(self.factor) * float(np.abs(self.rows).max(initial=0.0))
+
+    @property
+    def pair_operations(self) -> float:
+        """Approximate number of floating-point operations of `pair_sums`."""
+        return float(self.n_rows * self.rows.shape[1] ** 2)
+
+    @cached_property
     def absolute_sums(self) -> FloatArray:
-        """Return the sums of the absolute values of all entries of each form, of shape (r,)."""
-        return abs(self.factor) * self._per_row(lambda rows: np.abs(rows).sum(axis=1))
+        """Sums of the absolute values of all entries of each form, of shape (r,)."""
+        return read_only(abs(self.factor) * self._per_row(lambda rows: np.abs(rows).sum(axis=1)))
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
         """Return the Frobenius norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides, as norm bounds."""
@@ -164,6 +192,11 @@ class FormMap:
         degrees = (first != last).astype(int) + (second != last)
         return replace(self, rows=self.rows * ratio**degrees)
 
+    def equals(self, other: object) -> bool:
+        """Return whether the other map has the same rows."""
+        # Factors are powers of two, so this comparison is exact.
+        return isinstance(other, FormMap) and np.array_equal(self.rows * (self.factor / other.factor), other.rows)
+
     @property
     def _counts(self) -> FloatArray:
         first, second = np.triu_indices(self.size)
@@ -174,3 +207,11 @@ class FormMap:
         for some in chunks(self.n_rows, self.rows.shape[1]):
             values[some] = function(self.rows[some])
         return values
+
+
+def no_rows(what: str) -> InvalidInputError:
+    """Return the error of something that needs the rows of the data where there are only statistics."""
+    return InvalidInputError(
+        f"{what} needs the rows of the data, which a problem from statistics does not have: "
+        "use a problem of rows, such as `SufficientStatistics.kept_problem`"
+    )

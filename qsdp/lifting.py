@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import ON_PROCESSOR, squared_rows
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
-from qsdp._utils.validation import FloatArray, read_only
+from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.forms import FormMap
-from qsdp.fourth_moments import gram_of_pairs, pairs_of
+from qsdp.gram import pair_operations, pair_sums, pairs_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -80,7 +80,7 @@ def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticMap:
+class QuadraticMap(ReadOnlyArrays):
     r"""The linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, in factored form.
 
     .. math::
@@ -105,10 +105,28 @@ class QuadraticMap:
     coefficients: tuple[float, float, float] = (1.0, 0.0, 0.0)
     lifted: bool = False
 
+    #: Whether the map has the rows of the data.
+    has_rows: ClassVar[Literal[True]] = True
+
     @property
     def n_rows(self) -> int:
         """Number of samples n."""
         return int(self.X.shape[0])
+
+    @property
+    def samples(self) -> QuadraticMap:
+        """The map itself, which has the rows of the data."""
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d of the data."""
+        return int(self.X.shape[1])
+
+    @property
+    def scale(self) -> float:
+        """Common factor of the coefficients, to compare maps of the same data."""
+        return max(abs(value) for value in self.coefficients)
 
     @property
     def n_samples(self) -> int:
@@ -147,7 +165,7 @@ class QuadraticMap:
         values = np.empty((self.n_rows, alpha.shape[1]))
 
         def evaluate(rows: slice) -> None:
-            values[rows] = replace(self, X=self.X[rows]).products(U, V) @ alpha
+            values[rows] = self.take(rows).products(U, V) @ alpha
 
         in_threads(evaluate, chunks(self.n_rows, max(self.X.shape[1], len(U))), n_jobs)
         return values
@@ -157,6 +175,10 @@ class QuadraticMap:
         a, b, c = self.coefficients
         M = squared_rows(ON_PROCESSOR, self.X, a * nu)
         return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
+
+    def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        r"""Return a function that multiplies vectors by :math:`\sum_i \nu_i \mathcal{X}_i`, formed if rows are many."""
+        return partial(self.adjoint_times, nu) if self.n_rows < self.size else self.adjoint(nu).__matmul__
 
     def adjoint_times(self, nu: FloatArray, v: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i v` of shape (N,) without forming the matrix: 4 n N operations."""
@@ -223,12 +245,9 @@ class QuadraticMap:
         bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
         return bounds
 
-    def absolute_sums(self) -> FloatArray:
-        r"""Return the sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n,)."""
-        return self._absolute_sums
-
     @cached_property
-    def _absolute_sums(self) -> FloatArray:
+    def absolute_sums(self) -> FloatArray:
+        r"""Sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n,)."""
         a, b, c = (abs(value) for value in self.coefficients)
         ones, sums = np.ones((1, self.size)), np.empty(self.n_rows)
         for rows in chunks(self.n_rows, self.X.shape[1]):
@@ -286,39 +305,25 @@ class QuadraticMap:
         """Return the map for the data times `ratio`, as needed for another number of levels."""
         return self if ratio == 1.0 else replace(self, X=self.X * ratio)
 
-    def gram(
-        self,
-        targets: FloatArray,
-        weights: FloatArray | None = None,
-        deadline: Deadline = NEVER,
-        dtype: Any = np.float64,
-        device: str | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        r"""Return the Gram matrix in the symmetric-vector basis, and the products of the rows with the targets.
+    def take(self, rows: Any) -> QuadraticMap:
+        """Return the map of some of the rows."""
+        return replace(self, X=read_only(self.X[rows]))
 
-        Parameters
-        ----------
-        targets : ndarray of shape (n, C)
-        weights : ndarray of shape (n,), optional
-            Sample weights; None means one for each.
-        deadline : Deadline
-            Time limit; when it passes, TimeOver is raised during the computation.
-        dtype : data type
-            Data type of the Gram matrix.
-        device : str, optional
-            Device of torch on which the products of the Gram matrix run; None means NumPy.
+    def equals(self, other: object) -> bool:
+        """Return whether the other map is of the same data, in the same units."""
+        if not isinstance(other, QuadraticMap):
+            return False
+        same = (self.coefficients, self.lifted) == (other.coefficients, other.lifted)
+        return same and np.array_equal(self.X, other.X)
 
-        Returns
-        -------
-        G : ndarray of shape (p, p)
-            :math:`F^T W F`, where row :math:`F_i` is the upper triangle of :math:`\mathcal{X}_i`; p = N(N+1)/2.
-        h : ndarray of shape (p, C)
-            :math:`F^T W Y`.
-        """
+    def pair_sums(
+        self, weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
+    ) -> FloatArray:
+        r"""Return the (weighted) sums over the rows of products of two entries of the upper triangle, see `Gram`."""
         a, b, c = self.coefficients
-        first, second = pairs_of(self.size)
-        G = gram_of_pairs(append_constant(self.X) if self.lifted else self.X, weights, deadline, dtype, device)
+        G = pair_sums(append_constant(self.X) if self.lifted else self.X, weights, dtype, device)
         if self.lifted:
+            first, second = pairs_of(self.size)
             kinds = (first == self.X.shape[1]).astype(int) + (second == self.X.shape[1])
             factors = np.array([a, 0.5 * b, c])[kinds]
             G *= factors
@@ -327,8 +332,12 @@ class QuadraticMap:
             # Multiply twice, because the square of the factor may overflow or underflow.
             G *= a
             G *= a
-        weighted = targets if weights is None else weights[:, None] * targets
-        return G, np.stack([self.adjoint(column)[first, second] for column in weighted.T], axis=1)
+        return G
+
+    @property
+    def pair_operations(self) -> float:
+        """Approximate number of floating-point operations of `pair_sums`."""
+        return pair_operations(self.n_rows, self.size)
 
 
 #: Data as a linear map, given by samples or by their statistics.

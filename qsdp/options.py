@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.options import Options, choice, option
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import (
@@ -246,29 +247,36 @@ class TrainingOptions(Options):
         if self.refine == "exact" and self.beta == 0.0:
             raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
 
-    def deadline(self) -> Deadline:
-        """Return the deadline of a call that begins now."""
-        return NEVER if self.time_limit in {None, np.inf} else Deadline.after(self.time_limit)
+    def limit(self) -> AbstractContextManager[object]:
+        """Open the scope of a call."""
+        return deadline.after(None if self.time_limit == np.inf else self.time_limit)
 
-    def until(self: Chosen, deadline: Deadline) -> Chosen:
-        """Return the options with the time left until the deadline as time limit."""
-        return self if self.time_limit in {None, np.inf} else replace(self, time_limit=deadline.time_limit)
+    def choosing(self) -> AbstractContextManager[object]:
+        """Open the scope of a choice: a share of the time left, or a default without a time limit."""
+        return deadline.within(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE)
 
-    def choice_deadline(self, deadline: Deadline) -> Deadline:
-        """Return the deadline of the choice of beta: a share of the call's time, or a default without a time limit."""
-        return Deadline.after(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE)
+    def solving(self) -> AbstractContextManager[object]:
+        """Open the scope of a stage before a refinement, which gets half of the limit if it is one of `LIMITED`."""
+        if self.refine not in LIMITED:
+            return nullcontext()
+        return deadline.within(max(0.0, 0.5 * (deadline.left() - deadline.elapsed())))
 
-    def refinement_deadline(self, deadline: Deadline) -> Deadline:
-        """Return the deadline of a refinement that begins now: the call's, or a default without a time limit.
+    @contextmanager
+    def refining(self) -> Iterator[None]:
+        """Open the scope of a refinement: the call's, or a default without a time limit.
 
         A refinement among `LIMITED` gets at least half of the limit, even if a long step before it took more than that.
         """
         if self.refine not in LIMITED:
-            return deadline
-        if self.time_limit is None:
-            return Deadline.after(REFINEMENT_TIME)
-        half = 0.5 * self.time_limit
-        return deadline if deadline.left >= half else Deadline(half)
+            yield
+        elif self.time_limit is None:
+            with deadline.within(REFINEMENT_TIME):
+                yield
+        elif deadline.left() >= 0.5 * self.time_limit:
+            yield
+        else:
+            with deadline.unlimited(), deadline.within(0.5 * self.time_limit):
+                yield
 
     def problem(
         self,
@@ -304,15 +312,13 @@ class TrainingOptions(Options):
         """Return the number of neurons to start with for this number of outputs."""
         return LEAST_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
-    def beta_choice(
-        self, problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR
-    ) -> BetaChoice:
+    def beta_choice(self, problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
         """Return the beta of the options for a problem, computed from the problem if they leave it open."""
         if not isinstance(self.beta, str):
             return BetaChoice(self.beta)
-        limit = self.choice_deadline(deadline)
-        if self.beta == AUTO:
-            return beta_choice(problem, limit, bar)
-        # If zero is optimal for every beta, any value works.
-        largest = useful_beta_max(problem, limit) or 1.0
+        with self.choosing():
+            if self.beta == AUTO:
+                return beta_choice(problem, bar)
+            # If zero is optimal for every beta, any value works.
+            largest = useful_beta_max(problem) or 1.0
         return BetaChoice(share_of_beta_max("beta", self.beta) * largest)

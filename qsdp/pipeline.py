@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.options import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
@@ -21,13 +21,13 @@ from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
-from qsdp.options import LIMITED, REFINEMENTS, TrainingOptions
+from qsdp.options import REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import with_network
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, covariances_of, shape_covariance
+from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
 from qsdp.width import more_neurons
 
@@ -151,29 +151,28 @@ class QSDPResult(Summarized):
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
         levels = self.problem.levels if levels is None else levels
         options = TrainingOptions.of(locals())
-        deadline = options.deadline()
         result, rng = self, check_random_state(random_state)
         timings = {stage: seconds for stage, seconds in self.timings.items() if stage not in _OF_A_NETWORK}
-        with progress(verbose) as stages:
+        with options.limit(), progress(verbose) as stages:
             if levels != self.problem.levels:
                 timings.pop("shape")
                 with timed_stage(timings, "shape"):
                     relaxation = self.relaxation.with_levels(levels)
                     methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
-                    covariance = shape_covariance(relaxation, method=methods[0].method, verbose=verbose)
+                    with deadline.unlimited():
+                        covariance = shape_covariance(relaxation, method=methods[0].method, verbose=verbose)
                 kept = None if self.kept is None else self.kept.with_levels(levels)
                 changed: dict[str, Any] = {"relaxation": relaxation, "covariance": covariance, "kept": kept}
                 result = replace(self, **changed, problem=relaxation.problem)
             with timed_stage(timings, "sample"), stages.stage("sample"):
                 network = sample_network(result.covariance, n_neurons, rng, allocation=allocation, n_jobs=n_jobs)
             if refine != "none":
-                with timed_stage(timings, "refine"):
-                    limit = options.refinement_deadline(deadline)
+                with timed_stage(timings, "refine"), options.refining():
                     try:
-                        network = refined(network, result.problem, options, rng, limit, result.kept)
+                        network = refined(network, result.problem, options, rng, result.kept)
                     except Interrupted as interrupt:
                         network = best_at_interrupt([network, interrupt.network], result.problem)
-            with timed_stage(timings, "certify"):
+            with timed_stage(timings, "certify"), deadline.unlimited():
                 certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
 
@@ -287,31 +286,30 @@ def run_pipeline(
     With `statistics`, train on them; the rows of `problem` are then a sample of the summarised rows. The solver starts
     from the relaxation `start`, for example of other data, if it has the same shape and is not zero.
     """
-    deadline = options.deadline()
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
     kept, expected_loss = None, 0.0
-    with progress(options.verbose) as stages:
+    with options.limit(), progress(options.verbose) as stages:
         if isinstance(options.beta, str):
             with timed_stage(timings, "beta"), stages.stage("beta") as bar:
-                choice = options.beta_choice(problem, deadline, bar)
+                choice = options.beta_choice(problem, bar)
             problem, expected_loss = problem.with_beta(choice.beta), choice.expected_loss
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
         if start is not None and not _leads(start, problem):
             start = None
-        relaxation = solve_relaxation(
-            problem,
-            start=start,
-            solver=options.solver,
-            tol=options.tol,
-            time_limit=_before_refinement(deadline, options).time_limit,
-            n_jobs=options.n_jobs,
-            verbose=options.verbose,
-            device=options.device,
-        )
-        result = sample_from(relaxation, options, rng, deadline, kept, expected_loss)
+        with options.solving():
+            relaxation = solve_relaxation(
+                problem,
+                start=start,
+                solver=options.solver,
+                tol=options.tol,
+                n_jobs=options.n_jobs,
+                verbose=options.verbose,
+                device=options.device,
+            )
+        result = sample_from(relaxation, options, rng, kept, expected_loss)
     return result.timed("beta", timings["beta"]) if timings else result
 
 
@@ -338,19 +336,18 @@ def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions)
             f"refine must be one of {', '.join(name for name in REFINEMENTS if name != 'exact')} for rows in batches "
             f"and a loss other than 'squared'; got 'exact', which needs all rows in memory"
         )
-    deadline = options.deadline()
-    result = run_pipeline(few, options)
-    timings = dict(result.timings)
-    with timed_stage(timings, "certify"):
-        certificate = certify(
-            result.network,
-            batches,
-            result.relaxation,
-            beta=result.problem.beta,
-            passes=_PASSES,
-            time_limit=deadline.time_limit,
-            verbose=options.verbose,
-        )
+    with options.limit():
+        result = run_pipeline(few, options)
+        timings = dict(result.timings)
+        with timed_stage(timings, "certify"):
+            certificate = certify(
+                result.network,
+                batches,
+                result.relaxation,
+                beta=result.problem.beta,
+                passes=_PASSES,
+                verbose=options.verbose,
+            )
     return replace(result, certificate=certificate, timings=timings, kept=result.problem)
 
 
@@ -364,11 +361,10 @@ def sample_from(
     relaxation: Relaxation,
     options: TrainingOptions,
     rng: np.random.Generator,
-    deadline: Deadline,
     kept: TrainingProblem | None = None,
     expected_loss: float = 0.0,
 ) -> QSDPResult:
-    """Run the steps of `solve_and_sample` after the relaxation, until the deadline.
+    """Run the steps of `solve_and_sample` after the relaxation, until a time limit.
 
     `kept` is as in `QSDPResult`. The loss expected on new rows, if known, helps to decide how many neurons are enough.
     """
@@ -377,11 +373,11 @@ def sample_from(
     exact = None
     with progress(verbose):
         with timed_stage(timings, "shape"):
-            covariance = _shaped(relaxation, options, deadline)
-        limit = options.refinement_deadline(deadline)
-        sampling = _Sampling(relaxation, covariance, options, rng, limit, timings, kept, expected_loss)
+            covariance = _shaped(relaxation, options)
+        sampling = _Sampling(relaxation, covariance, options, rng, timings, kept, expected_loss)
         try:
-            network = sampling.network()
+            with options.refining():
+                network = sampling.network()
         except KeyboardInterrupt as interrupt:
             network = _best_found(sampling.networks, interrupt, problem)
         joins = options.refine in _JOINED and relaxation.status != "optimal"
@@ -389,33 +385,27 @@ def sample_from(
             with timed_stage(timings, "solve"):
                 relaxation = with_network(relaxation, network)
             with timed_stage(timings, "shape"):
-                covariance = _shaped(relaxation, options, deadline)
+                covariance = _shaped(relaxation, options)
         if options.refine == "exact":
-            with timed_stage(timings, "refine"):
+            with timed_stage(timings, "refine"), options.refining():
                 exact = column_generation(
                     problem,
                     tol=_EXACT,
                     relaxation=relaxation,
                     start=network,
-                    time_limit=limit.time_limit,
+                    time_limit=None,
                     random_state=rng,
                     verbose=verbose,
                 )
             network = exact.network
-        with timed_stage(timings, "certify"):
+        with timed_stage(timings, "certify"), deadline.unlimited():
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
 
 
-def _shaped(relaxation: Relaxation, options: TrainingOptions, deadline: Deadline) -> Any:
-    return covariances_of(relaxation, options.shaping, _before_refinement(deadline, options), options.verbose)
-
-
-def _before_refinement(deadline: Deadline, options: TrainingOptions) -> Deadline:
-    """Return the deadline of the stages before a refinement, which gets half of the limit if it is requested."""
-    if options.refine not in LIMITED:
-        return deadline
-    return Deadline(max(0.0, 0.5 * (deadline.left - deadline.elapsed)), deadline)
+def _shaped(relaxation: Relaxation, options: TrainingOptions) -> Any:
+    with options.solving():
+        return shape_covariance(relaxation, options.shaping, verbose=options.verbose)
 
 
 def _best_found(
@@ -437,7 +427,6 @@ class _Sampling:
     covariance: SignCovariance | list[SignCovariance]
     options: TrainingOptions
     rng: np.random.Generator
-    limit: Deadline
     timings: dict[str, float]
     kept: TrainingProblem | None
     expected_loss: float
@@ -456,7 +445,7 @@ class _Sampling:
             # Restore the state, so that the network equals the result of a call with this number of neurons.
             self.rng.bit_generator.state = state
             network, needed = self._drawn(n_neurons, tries=tries)
-            if not grows or self.limit.over:
+            if not grows or deadline.over():
                 break
             if needed == n_neurons:
                 needed, tries = self._needed(n_neurons, network, settled=True), False
@@ -486,7 +475,7 @@ class _Sampling:
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, continues) if tries else None
-                network = refined(network, self.relaxation.problem, options, self.rng, self.limit, self.kept, trial)
+                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial)
             self.networks.append(network)
         return network, needed
 
@@ -499,7 +488,6 @@ def refined(
     problem: TrainingProblem,
     options: TrainingOptions,
     rng: np.random.Generator,
-    limit: Deadline,
     kept: TrainingProblem | None,
     trial: Trial | None = None,
 ) -> BilinearNetwork:
@@ -513,14 +501,13 @@ def refined(
         The exception holds the best network so far, measured on the kept rows if the polish uses them.
     """
     if options.refine == "refit":
-        return refit(network, problem, time_limit=limit.time_limit, verbose=options.verbose)
+        return refit(network, problem, verbose=options.verbose)
     if kept is not None and suits_statistics(problem):
         kept = None
     polished = improve(
         network,
         problem if kept is None else kept,
         trial=trial,
-        time_limit=limit.time_limit,
         random_state=rng,
         n_jobs=options.n_jobs,
         verbose=options.verbose,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -28,7 +29,7 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.forms import FormMap
+from qsdp.forms import FormMap, no_rows
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, get_loss
 
@@ -126,9 +127,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     5.525625
     """
 
-    #: Data as a map, for a problem from statistics.
-    _forms: FormMap | None = None
-
     #: Number of rows that each sample stands for when rows are held out, if it is not the weight.
     repetitions: FloatArray | None = None
 
@@ -147,8 +145,21 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         self.levels = check_levels(levels)
         self.loss: Loss = get_loss(loss)
         self.beta: float = check_real("beta", beta)
+        read = self._from_statistics if isinstance(X, Statistics) else self._from_rows
+        #: The data as a map of :math:`\sum_j \alpha_j u_j v_j^T`, for weights at their true levels.
+        self.weight_map: DataMap
+        #: Targets of shape (n, C), also for one output; everything inside has this shape.
+        self.targets: FloatArray
+        #: Positive weights of the samples, or None if all are one.
+        self.sample_weight: FloatArray | None
+        #: Whether `y` and the outputs of networks have the shape (n,).
+        self.scalar: bool
+        self.weight_map, self.targets, self.sample_weight, self.scalar = read(X, y, sample_weight)
+
+    def _from_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[DataMap, FloatArray, FloatArray | None, bool]:
         data = check_matrix("X", X)
-        target = self.loss.encode_target(check_targets("y", y, length=data.shape[0]))
+        passed = check_targets("y", y, length=data.shape[0])
+        target = self.loss.encode_target(passed).reshape(len(passed), -1)
         weights = check_sample_weight(sample_weight, data.shape[0])
         if weights is not None and not np.all(weights > 0.0):
             kept = weights > 0.0
@@ -156,10 +167,21 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
         check_magnitude("y", target, "rescale it")
         self.loss.check_target(target)
-        self.X: FloatArray = own(data)
-        self.y: FloatArray = own(target)
-        #: Positive weights of the samples, or None if all are one.
-        self.sample_weight: FloatArray | None = None if weights is None or np.all(weights == 1.0) else own(weights)
+        weights = None if weights is None or np.all(weights == 1.0) else own(weights)
+        scalar = passed.ndim == 1 and not self.loss.coupled
+        return quadratic_map(own(data), self.activation), own(target), weights, scalar
+
+    def _from_statistics(
+        self, statistics: Statistics, y: Any, sample_weight: Any
+    ) -> tuple[DataMap, FloatArray, FloatArray | None, bool]:
+        if y is not None or sample_weight is not None:
+            raise InvalidInputError("y and sample_weight must be None for statistics, which include them")
+        if not self.loss.quadratic:
+            raise InvalidInputError(
+                f"loss must be 'squared' for a problem from statistics; got {self.loss!r}, which needs the rows"
+            )
+        data, target = statistics.reduced(self.activation)
+        return data, read_only(target.reshape(data.n_rows, -1)), None, target.ndim == 1
 
     @classmethod
     def from_statistics(
@@ -203,29 +225,17 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """
         if not isinstance(statistics, Statistics):
             raise InvalidTypeError(f"statistics must be SufficientStatistics; got {type(statistics).__name__}")
-        problem = cls.__new__(cls)
-        problem.activation, problem.levels = get_activation(activation), check_levels(levels)
-        problem.loss, problem.beta = get_loss(loss), check_real("beta", beta)
-        if not problem.loss.quadratic:
-            raise InvalidInputError(
-                f"loss must be 'squared' for a problem from statistics; got {problem.loss!r}, which needs the rows"
-            )
-        problem._forms, problem.y = statistics.reduced(problem.activation)
-        problem.sample_weight = None
-        return problem
+        return cls(statistics, None, beta=beta, loss=loss, activation=activation, levels=levels)
 
     def require_rows(self, what: str) -> None:
         """Raise `InvalidInputError` if the problem has no rows of data."""
-        if self._forms is not None:
-            raise InvalidInputError(
-                f"{what} needs the rows of the data, which a problem from statistics does not have: "
-                "use a problem of rows, such as `SufficientStatistics.kept_problem`"
-            )
+        if not self.weight_map.has_rows:
+            raise no_rows(what)
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "X":
-            self.require_rows("this")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def X(self) -> FloatArray:  # noqa: N802 (the name of data in scikit-learn)
+        """Data of shape (n, d), read-only; a problem from statistics has none."""
+        return self.weight_map.samples.X
 
     @property
     def n_samples(self) -> int:
@@ -235,32 +245,36 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     @property
     def n_features(self) -> int:
         """Number of columns ``d`` of the data."""
-        return int(self.X.shape[1]) if self._forms is None else self._forms.size - self.lifted
+        return self.weight_map.n_features
 
     @property
-    def vector(self) -> bool:
-        """Whether targets and outputs have the shape (n, C)."""
-        return self.y.ndim == 2
+    def y(self) -> FloatArray:
+        """Targets of shape (n,) or (n, C), as they were passed; read-only."""
+        return self.squeezed(self.targets)
+
+    def squeezed(self, array: FloatArray) -> FloatArray:
+        """Return an array whose last axis has one entry per output as the public sees it: without it for scalar y."""
+        return array[..., 0] if self.scalar else array
+
+    def columns(self, array: Any) -> Any:
+        """Return an array in the shape of `y` with one column per output; arrays of other shapes as they are."""
+        return np.reshape(array, self.targets.shape) if np.shape(array) == self.y.shape else array
 
     @property
     def output_shape(self) -> tuple[int, ...]:
         """Shape of the value of a network at one sample: () or (C,)."""
-        return self.y.shape[1:]
-
-    @property
-    def separable(self) -> bool:
-        """Whether targets have the shape (n, C) and outputs do not interact, so that each is a scalar problem."""
-        return self.vector and not self.loss.coupled
+        return () if self.scalar else (self.n_outputs,)
 
     @property
     def parts(self) -> list[TrainingProblem]:
-        """Independent problems: one per output if the problem is separable, otherwise the problem itself."""
-        return [self.output(k) for k in range(self.n_outputs)] if self.separable else [self]
+        """Problems that do not interact: this one if the loss couples the outputs, else one for each output."""
+        alone = self.loss.coupled or self.n_outputs == 1
+        return [self] if alone else [self.output(k) for k in range(self.n_outputs)]
 
     @property
     def n_outputs(self) -> int:
         """Number of outputs ``C``; 1 for scalar targets."""
-        return int(self.y.shape[1]) if self.vector else 1
+        return int(self.targets.shape[1])
 
     @property
     def lifted(self) -> bool:
@@ -278,7 +292,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.n_features * (self.levels - 1) + self.lifted
 
     def __repr__(self) -> str:
-        outputs = f"n_outputs={self.n_outputs}, " if self.vector else ""
+        outputs = "" if self.scalar else f"n_outputs={self.n_outputs}, "
         activation = f", activation={self.activation.coefficients}" if self.activation else ""
         levels = f", levels={self.levels}" if self.levels > 2 else ""
         weighted = ", weighted" if self.sample_weight is not None else ""
@@ -288,7 +302,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         )
 
     def _summary(self) -> Summary:
-        outputs = f", {self.n_outputs} outputs" if self.vector else ""
+        outputs = "" if self.scalar else f", {self.n_outputs} outputs"
         kind = "bilinear" if self.activation is None else f"polynomial {self.activation.coefficients}"
         fit = self.data_fit
         weighted = "" if fit.weights is None else f", of total weight {format_number(fit.total_weight)}"
@@ -307,17 +321,11 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self is other or (
             (self.beta, self.loss, self.activation, self.levels)
             == (other.beta, other.loss, other.activation, other.levels)
-            and np.array_equal(self.y, other.y)
-            and self._equal_data(other)
+            and self.scalar == other.scalar
+            and np.array_equal(self.targets, other.targets)
+            and self.weight_map.equals(other.weight_map)
+            and equal_weights(self.sample_weight, other.sample_weight)
         )
-
-    def _equal_data(self, other: TrainingProblem) -> bool:
-        one, two = self._forms, other._forms
-        if one is not None and two is not None:
-            # Factors are powers of two, so this comparison is exact.
-            return np.array_equal(one.rows * (one.factor / two.factor), two.rows)
-        same = one is two and np.array_equal(self.X, other.X)
-        return same and equal_weights(self.sample_weight, other.sample_weight)
 
     __hash__ = None  # type: ignore[assignment]  # compares arrays by value
 
@@ -338,29 +346,28 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         At least one sample is required. A class may have none.
         """
-        X, y = read_only(self.X[rows]), read_only(self.y[rows])
-        if not len(y):
+        data, targets = self.weight_map.samples.take(rows), read_only(self.targets[rows])
+        if not len(targets):
             raise InvalidInputError("rows must have at least one sample")
         weights, repetitions = (
             None if of_all is None else read_only(of_all[rows]) for of_all in (self.sample_weight, self.repetitions)
         )
-        return self._replaced(X=X, y=y, sample_weight=weights, repetitions=repetitions)
+        return self._replaced(weight_map=data, targets=targets, sample_weight=weights, repetitions=repetitions)
 
     def reweighted(self, sample_weight: FloatArray) -> TrainingProblem:
         """Return the problem with other, positive weights."""
         return self._replaced(sample_weight=read_only(sample_weight))
 
     def output(self, k: int) -> TrainingProblem:
-        """Return the scalar problem of output `k` of a vector problem; the data are shared."""
-        if not self.vector or not 0 <= k < self.n_outputs:
-            raise InvalidInputError(f"k must be an output of a vector problem, 0 to {self.n_outputs - 1}; got {k}")
-        return self._replaced(y=read_only(np.ascontiguousarray(self.y[:, k])))
+        """Return the scalar problem of output `k`; the data are shared."""
+        if not 0 <= k < self.n_outputs:
+            raise InvalidInputError(f"k must be the number of an output, 0 to {self.n_outputs - 1}; got {k}")
+        return self._replaced(targets=read_only(np.ascontiguousarray(self.targets[:, [k]])), scalar=True)
 
     def _replaced(self, **attributes: Any) -> TrainingProblem:
-        other = TrainingProblem.__new__(TrainingProblem)
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         # The map depends neither on targets nor on beta. Keeping it avoids a copy of large data for every output.
-        for cached, on in (("map", {"X", "levels"}), ("data_fit", {"y", "sample_weight"})):
+        for cached, on in (("map", {"weight_map", "levels"}), ("data_fit", {"targets", "sample_weight"})):
             if not on.isdisjoint(attributes):
                 vars(other).pop(cached, None)
         vars(other).update(attributes)
@@ -369,7 +376,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     @cached_property
     def data_fit(self) -> DataFit:
         """Return the loss with targets and sample weights: the first term of the objective."""
-        return DataFit(self.loss, self.y, self.sample_weight)
+        return DataFit(self.loss, self.targets, self.sample_weight)
 
     # -- the data as a linear map of quadratic forms -------------------------------------------------
 
@@ -377,11 +384,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def map(self) -> DataMap:
         """Return the data as a map of the relaxation's N x N matrices, for columns scaled by M."""
         return self.weight_map.with_levels(self.levels - 1.0)
-
-    @property
-    def weight_map(self) -> DataMap:
-        r"""Return the data as a map of :math:`\sum_j \alpha_j u_j v_j^T`, for weights at their true levels."""
-        return quadratic_map(self.X, self.activation) if self._forms is None else self._forms
 
     def forward(self, S: FloatArray) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""
@@ -395,10 +397,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def objective(self, network: SecondLayer) -> float:
         r"""Return the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
-        prediction = self.predictions(network)
-        if prediction.shape != self.y.shape:
-            raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")
-        return self.data_fit.value(prediction) + self.penalty(network)
+        return self.data_fit.value(self.outputs(network)) + self.penalty(network)
 
     def objective_rounding(self, network: SecondLayer) -> float:
         """Return by how much the true objective of `network` can exceed `objective`, which is computed in floats.
@@ -406,21 +405,36 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         The excess is large if weights are so large that their products cancel; then possibly no digit is correct.
         """
         alpha = np.abs(network.alpha)
-        terms = EPS * (len(alpha) + 2 * self.size + 16) * float(alpha.sum(axis=0).max(initial=0.0))
+        terms = EPS * (len(alpha) + 2 * self.size + 16) * float(np.max(alpha.sum(axis=0), initial=0.0))
         with np.errstate(over="ignore", invalid="ignore"):
-            error = terms * self.map.absolute_sums()
-            rounding = self.data_fit.rounding(self.predictions(network), error)
+            error = terms * self.map.absolute_sums
+            rounding = self.data_fit.rounding(self.outputs(network), error)
         return rounding if rounding >= 0.0 else math.inf
 
     def predictions(self, network: SecondLayer) -> FloatArray:
         """Return the predictions of `network` for the targets `y`, in the shape of `y`."""
-        # Access to `quadratic_form` builds the form, a large matrix for wide data, so avoid it for problems with rows.
-        form = None if self._forms is None else getattr(network, "quadratic_form", None)
-        if self._forms is None or form is None:
-            return network.predict(self.X)
+        return self.squeezed(self.outputs(network))
+
+    def outputs(self, network: SecondLayer) -> FloatArray:
+        """Return the predictions of `network` for the targets, always of shape (n, C).
+
+        Raises
+        ------
+        InvalidInputError
+            The network has outputs of another shape than `y`.
+        """
+        form = None if self.weight_map.has_rows else getattr(network, "quadratic_form", None)
+        if form is None:
+            prediction = network.predict(self.X)
+            if prediction.shape != self.y.shape:
+                raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")
+            return prediction.reshape(self.targets.shape)
         if form.shape[-1] != self.size:
             raise InvalidInputError(f"network must have matrices of side {self.size}; got {form.shape[-1]}")
-        return self._forms.forward(form) if form.ndim == 2 else np.stack([self._forms.forward(S) for S in form], axis=1)
+        columns = [self.weight_map.forward(S) for S in form.reshape(-1, self.size, self.size)]
+        if len(columns) != self.n_outputs:
+            raise InvalidInputError(f"network must have {self.n_outputs} outputs; got {len(columns)}")
+        return np.stack(columns, axis=1)
 
     def penalty(self, network: SecondLayer) -> float:
         r"""Return the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1` of `network`."""
@@ -432,30 +446,28 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         Parameters
         ----------
         Z : array-like of shape (N, N), or C of them
-            Off-diagonal block; need not be symmetric.
+            Need not be symmetric.
         rho : float, or C of them
             Common bound of the diagonals of V and W; >= 0.
         regularization : {"tight", "paper"}, default="tight"
             Factor of the regulariser. Only "tight" makes the relaxation's value the best lower bound.
         """
         weight = self.regularization_weight(regularization)
-        blocks = list(Z) if self.vector else [Z]
-        rhos = list(rho) if self.vector else [rho]
-        if len(blocks) != self.n_outputs or len(rhos) != self.n_outputs:
+        matrices, rhos = ([Z], [rho]) if self.scalar else (list(Z), list(rho))
+        if len(matrices) != self.n_outputs or len(rhos) != self.n_outputs:
             raise InvalidInputError(f"Z and rho must have {self.n_outputs} entries, one for each output")
-        prediction = self.relaxed_predictions([self._check_block(block) for block in blocks])
+        prediction = self.relaxed_predictions([self._check_side(matrix) for matrix in matrices])
         return self.data_fit.value(prediction) + weight * sum(check_real("rho", r) for r in rhos)
 
-    def relaxed_predictions(self, blocks: Iterable[FloatArray]) -> FloatArray:
-        r"""Return :math:`2 \langle \mathcal{X}_i, Z \rangle` for the block Z of every output, in the shape of `y`."""
-        columns = [2.0 * self.forward(Z) for Z in blocks]
-        return np.stack(columns, axis=1) if self.vector else columns[0]
+    def relaxed_predictions(self, matrices: Iterable[FloatArray]) -> FloatArray:
+        r"""Return :math:`2 \langle \mathcal{X}_i, Z \rangle` for the matrix Z of every output, of shape (n, C)."""
+        return np.stack([2.0 * self.forward(Z) for Z in matrices], axis=1)
 
-    def _check_block(self, Z: Any) -> FloatArray:
-        block = check_matrix("Z", Z, n_columns=self.size)
-        if block.shape[0] != self.size:
-            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {block.shape}")
-        return block
+    def _check_side(self, Z: Any) -> FloatArray:
+        matrix = check_matrix("Z", Z, n_columns=self.size)
+        if matrix.shape[0] != self.size:
+            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {matrix.shape}")
+        return matrix
 
     def regularization_weight(self, regularization: str = "tight") -> float:
         r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""

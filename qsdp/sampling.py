@@ -115,11 +115,12 @@ def allocate(m: int, shares: Sequence[float]) -> list[int]:
     sizes = np.maximum(np.floor(exact).astype(int), 1)
     while (missing := m - sizes.sum()) != 0:
         # One per turn: to the first output with the largest shortfall, or from the last with the largest excess.
+        # Shares that differ by rounding alone may have the same shortfall; the larger one comes first.
+        short = exact - sizes
         if missing > 0:
-            sizes[np.argmax(exact - sizes)] += 1
+            sizes[max(range(len(sizes)), key=lambda k: (short[k], shares[k], -k))] += 1
         else:
-            excess = np.where(sizes > 1, sizes - exact, -np.inf)
-            sizes[len(sizes) - 1 - np.argmax(excess[::-1])] -= 1
+            sizes[min(np.flatnonzero(sizes > 1).tolist(), key=lambda k: (short[k], shares[k], -k))] -= 1
     return [int(size) for size in sizes]
 
 

@@ -37,7 +37,7 @@ def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: f
     robust loss do not count as errors of the other samples: their losses are moved to the fences of all losses.
     """
     problem = relaxation.problem
-    f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.predictions(network)
+    f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.outputs(network)
     loss = problem.data_fit.value
     gap = 0.5 * (loss(f) + loss(g)) - loss(0.5 * (f + g))
     if (error := max(relaxation.objective - _excess_of_outliers(problem.data_fit, f), expected_loss)) > 0.0:

@@ -110,8 +110,8 @@ def global_optimum(
         features = lifted_features(problem)
     if weight is None:
         weight = problem.beta * problem.dimension
-    alpha = cp.Variable((features.shape[1], *problem.y.shape[1:]))
-    prediction = cp.Variable(problem.y.shape)
+    alpha = cp.Variable((features.shape[1], problem.n_outputs))
+    prediction = cp.Variable(problem.targets.shape)
     fit = prediction == features @ alpha
     loss = problem.data_fit
     objective = loss.expression(prediction) + weight * cp.sum(cp.abs(alpha))
@@ -127,7 +127,7 @@ def global_optimum(
                 continue
     value = loss.value(features @ alpha.value) + weight * np.abs(alpha.value).sum()
     best = 0.0
-    multipliers = np.reshape(fit.dual_value, problem.y.shape)
+    multipliers = np.reshape(fit.dual_value, problem.targets.shape)
     for nu in (multipliers, -loss.gradient(features @ alpha.value)):
         nu = loss.project(nu)
         steepest = np.abs(features.T @ nu).max()
@@ -135,7 +135,7 @@ def global_optimum(
         best = max(best, loss.dual_value(scale * nu))
     # Less what rounding may have added: sums of n terms no larger than these.
     size = best + loss.value_at_zero
-    return Optimum(max(0.0, best - 1e-15 * problem.y.size * size), value, alpha.value)
+    return Optimum(max(0.0, best - 1e-15 * problem.y.size * size), value, problem.squeezed(alpha.value))
 
 
 def optimal_network(problem: qsdp.TrainingProblem, optimum: Optimum) -> qsdp.BilinearNetwork:

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_devices import DEVICES
 
-from qsdp import BilinearNetwork, fourth_moments, lifting
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp import BilinearNetwork, lifting
 from qsdp.lifting import QuadraticMap, append_constant
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
@@ -160,52 +158,6 @@ def test_rank_one_matrices_of_neurons_give_the_activation(coefficients: Any, lif
 
 @maps
 @FUZZ
-@given(seed=seeds, n=st.integers(1, 9), d=st.integers(1, 4), n_targets=st.integers(1, 3))
-def test_gram_against_explicit_rows(coefficients: Any, lifted: bool, seed: int, n: int, d: int, n_targets: int) -> None:
-    data, rng = random_map(seed, n, d, coefficients, lifted)
-    first, second = np.triu_indices(data.size)
-    rows, targets = explicit(data)[:, first, second], rng.standard_normal((n, n_targets))
-    G, h = data.gram(targets)
-    np.testing.assert_allclose(G, rows.T @ rows, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(h, rows.T @ targets, rtol=1e-12, atol=1e-12)
-
-
-@maps
-@pytest.mark.parametrize("columns", [1, 2, 3, 16])
-@pytest.mark.parametrize("device", DEVICES)
-def test_gram_does_not_depend_on_the_blocks(
-    coefficients: Any, lifted: bool, columns: int, device: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, rng = random_map(1, 23, 7, coefficients, lifted)
-    first, second = np.triu_indices(data.size)
-    rows, targets, weights = explicit(data)[:, first, second], rng.standard_normal((23, 2)), rng.random(23) + 0.1
-    for name, value in {"LARGE_FLOATS": 1, "_LEAST_ROWS": 5, "_COLUMNS": columns, "_ONE_BLOCK": 2 * columns}.items():
-        monkeypatch.setattr(fourth_moments, name, value)
-    G, h = data.gram(targets, weights, device=device)
-    expected = rows.T @ (weights[:, None] * rows)
-    np.testing.assert_allclose(G, expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(h, rows.T @ (weights[:, None] * targets), rtol=1e-12, atol=1e-12)
-    assert isinstance(G, np.ndarray)
-    single, _ = data.gram(targets, weights, dtype=np.float32, device=device)
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
-
-
-def test_gram_takes_a_third_of_the_operations_of_a_triangle() -> None:
-    n, size = 1000, 197
-    p = size * (size + 1) // 2
-    assert fourth_moments.gram_operations(n, size) < 0.4 * n * p * p
-    # Matrices of one block have no entry twice but those of the triangle.
-    assert fourth_moments.gram_operations(n, 10) == 2 * n * 55 * 55
-
-
-def test_gram_ends_at_its_deadline() -> None:
-    with pytest.raises(TimeOver):
-        fourth_moments.gram_of_pairs(np.ones((3, 2)), deadline=Deadline(0.0))
-
-
-@maps
-@FUZZ
 @given(seed=seeds, n=st.integers(1, 6), d=st.integers(1, 5), spread=st.floats(0, 8))
 def test_row_bounds_dominate_the_norms(
     coefficients: Any, lifted: bool, seed: int, n: int, d: int, spread: float
@@ -260,20 +212,6 @@ def test_memory_stays_far_below_one_matrix_a_sample(lifted: bool) -> None:
         tracemalloc.stop()
     # A few copies of the data; a matrix for every sample would be 60 of them.
     assert peak < 6 * data.X.nbytes
-
-
-def test_memory_of_the_gram_matrix_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, rng = random_map(4, 20_000, 12, (0.5, 1.0, 0.25), True)
-    targets = rng.standard_normal((20_000, 1))
-    monkeypatch.setattr(fourth_moments, "LARGE_FLOATS", 2**14)
-    tracemalloc.start()
-    try:
-        data.gram(targets)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # A few copies of the data; all rows at once would take 20000 * 91 floats, 14.6 MB.
-    assert peak < 4 * data.X.nbytes
 
 
 def test_power_of_two_is_the_nearest() -> None:

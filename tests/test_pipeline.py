@@ -13,6 +13,8 @@ import pytest
 
 import qsdp.pipeline
 from qsdp import QSDPResult, QSDPWarning, TrainingProblem, certify, solve_and_sample
+from qsdp._utils import deadline
+from qsdp._utils.deadline import left
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
@@ -47,7 +49,7 @@ def no_solve(result: QSDPResult, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name, backend in BACKENDS.items():
         monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    for name in ("solve_relaxation", "covariances_of"):
+    for name in ("solve_relaxation", "shape_covariance"):
         monkeypatch.setattr(qsdp.pipeline, name, explode)
 
 
@@ -587,7 +589,7 @@ def test_a_solve_leaves_a_refinement_half_of_the_limit(
     limits = []
 
     def solved(problem: TrainingProblem, **options: Any) -> Any:
-        limits.append(options["time_limit"])
+        limits.append(deadline.left())
         return relax(problem, **options)
 
     relax = qsdp.pipeline.solve_relaxation
@@ -600,27 +602,34 @@ def test_what_precedes_a_refinement_ends_at_half_of_the_limit(monkeypatch: pytes
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     options = TrainingOptions(refine="polish", time_limit=10.0)
-    deadline = options.deadline()
-    now = 103.0
-    assert qsdp.pipeline._before_refinement(deadline, options).left == pytest.approx(2.0)
-    now = 106.0
-    assert qsdp.pipeline._before_refinement(deadline, options).over
-    assert deadline.left == pytest.approx(4.0)
-    assert qsdp.pipeline._before_refinement(deadline, TrainingOptions(time_limit=10.0)) is deadline
+    with options.limit():
+        now = 103.0
+        with options.solving():
+            assert deadline.left() == pytest.approx(2.0)
+        now = 106.0
+        with options.solving():
+            assert deadline.over()
+        with TrainingOptions(time_limit=10.0).solving():
+            assert deadline.left() == pytest.approx(4.0)
 
 
 def test_a_refinement_gets_half_of_the_limit_even_after_a_long_step(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     options = TrainingOptions(refine="polish", time_limit=10.0)
-    deadline = options.deadline()
-    now = 103.0
-    assert options.refinement_deadline(deadline) is deadline
-    now = 117.0
-    assert options.refinement_deadline(deadline).left == pytest.approx(5.0)
-    assert TrainingOptions(refine="refit", time_limit=10.0).refinement_deadline(deadline).over
+    with options.limit():
+        now = 103.0
+        with options.refining():
+            assert deadline.left() == pytest.approx(7.0)
+        now = 117.0
+        with options.refining():
+            assert deadline.left() == pytest.approx(5.0)
+        assert deadline.over()
+        with TrainingOptions(refine="refit", time_limit=10.0).refining():
+            assert deadline.over()
     endless = TrainingOptions(refine="polish", time_limit=np.inf)
-    assert endless.refinement_deadline(endless.deadline()).left == np.inf
+    with endless.limit(), endless.refining():
+        assert deadline.left() == np.inf
 
 
 @pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
@@ -640,12 +649,12 @@ def test_a_limit_that_is_over_at_once_gives_a_certified_network(refine: str, n_n
 def test_shaping_leaves_a_refinement_its_part(monkeypatch: pytest.MonkeyPatch, refine: str, share: float) -> None:
     limits = []
 
-    def shaped(relaxation: Any, method: str, deadline: Any, *rest: Any, **options: Any) -> Any:
-        limits.append(deadline.left)
-        return shape(relaxation, method, deadline, *rest, **options)
+    def shaped(*arguments: Any, **options: Any) -> Any:
+        limits.append(left())
+        return shape(*arguments, **options)
 
-    shape = qsdp.pipeline.covariances_of
-    monkeypatch.setattr(qsdp.pipeline, "covariances_of", shaped)
+    shape = qsdp.pipeline.shape_covariance
+    monkeypatch.setattr(qsdp.pipeline, "shape_covariance", shaped)
     settings: dict[str, Any] = {"beta": 0.1, "shaping": "adaptive", "refine": refine, "random_state": 0}
     solve_and_sample(X, Y, n_neurons=5, time_limit=1000.0, **settings)
     assert limits[0] == pytest.approx(1000.0 * share, rel=0.05)

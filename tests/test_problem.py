@@ -317,7 +317,7 @@ def test_sizes(options: dict[str, Any], size: int, dimension: int) -> None:
     assert problem.regularization_weight() == 2 * 0.25 * dimension
     assert problem.regularization_weight("paper") == 0.25 * dimension
     assert (problem.map.size, problem.map.n_rows) == (size, 3)
-    assert (problem.vector, problem.n_outputs) == (False, 1)
+    assert (problem.scalar, problem.n_outputs) == (True, 1)
 
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
@@ -397,7 +397,7 @@ def test_vector_targets_are_kept_read_only() -> None:
     assert problem.y[3].tolist() == [6.0, 7.0]
     with pytest.raises(ValueError, match="read-only"):
         problem.y[0, 0] = 5.0
-    assert (problem.vector, problem.n_outputs) == (True, 2)
+    assert (problem.scalar, problem.n_outputs) == (False, 2)
 
 
 def test_repr_tells_what_is_not_the_default() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from brute_force import random_problem, random_vector_problem
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -418,6 +418,7 @@ def test_a_vector_of_one_output_stays_a_vector():
 class TestAllot:
     """Whole numbers >= 1 that add up to m."""
 
+    @example(m=4, shares=[999999.9999999999, 1e6, 1e6])
     @settings(max_examples=200, deadline=None)
     @given(
         m=st.integers(1, 10**6),

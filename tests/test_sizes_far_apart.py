@@ -47,7 +47,7 @@ def test_a_reduction_that_loses_data_proves_nothing(tmp_path: Path) -> None:
 
 
 def test_lost_data_are_taken_up_again() -> None:
-    problem = spread_problem(77, 112)
+    problem = spread_problem(77, 31)
     result = qsdp.column_generation(problem)
     master = Master(Instance.of(problem))
     atoms = result.network

@@ -340,7 +340,7 @@ def test_kept_rows_stand_for_all(vector, tmp_path):
     statistics = parts[0].merge(parts[1]).merge(SufficientStatistics.load(tmp_path / "part"))
     problem = TrainingProblem.from_statistics(statistics, beta=20.0)
     kept = statistics.kept_problem(beta=20.0)
-    assert (kept.n_samples, kept.vector) == (100, vector)
+    assert (kept.n_samples, kept.scalar) == (100, not vector)
     assert kept.data_fit.total_weight == pytest.approx(w.sum())
     assert len(np.unique(kept.X, axis=0)) == 100
     assert all(any(np.array_equal(row, other) for other in X[w > 0]) for row in kept.X)

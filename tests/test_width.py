@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from brute_force import random_problem, random_vector_problem
 
 import qsdp
 from qsdp import pipeline
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
@@ -72,11 +73,14 @@ def test_outliers_that_a_loss_bears_are_no_error(loss: str, weights: Any) -> Non
     problem = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, sample_weight=weights)
     network, relaxation = drawn(problem, 40)
     f, g = relaxation.predict(X), network.predict(X)
+    f, g = f[:, None], g[:, None]
     value = problem.data_fit.value
     gap = 0.5 * (value(f) + value(g)) - value(0.5 * (f + g))
-    beside = problem.data_fit.values(f)[np.arange(80) != 7]
-    assert 4.0 * gap / deviation(network, relaxation) < 3.0 * (relaxation.objective - problem.data_fit.values(f)[7])
-    assert 4.0 * gap / deviation(network, relaxation) > beside.sum()
+    losses = problem.data_fit.values(f)[:, 0]
+    assert 4.0 * gap / deviation(network, relaxation) < 3.0 * (
+        relaxation.objective - float(problem.data_fit.values(f)[7, 0])
+    )
+    assert 4.0 * gap / deviation(network, relaxation) > np.delete(losses, 7).sum()
 
 
 def test_simple_data_take_few_neurons_and_others_more() -> None:
@@ -135,13 +139,13 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     monkeypatch.setattr(pipeline, "more_neurons", grown)
     refine, sizes = pipeline.refined, []
 
-    def ended(network: Any, problem: Any, options: Any, rng: Any, limit: Deadline, kept: Any, trial: Any) -> Any:
+    def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, trial: Any) -> Any:
         sizes.append(network.n_neurons)
         if len(sizes) == 2:
             # The limit has passed; the larger network is as sampled, if it is to be the worse one.
-            monkeypatch.setattr(Deadline, "over", property(lambda own: own is limit))
-            return refine(network, problem, options, rng, NEVER, kept) if better else network
-        return refine(network, problem, options, rng, limit, kept, trial)
+            monkeypatch.setattr(pipeline, "deadline", SimpleNamespace(**{**vars(deadline), "over": lambda: True}))
+            return refine(network, problem, options, rng, kept) if better else network
+        return refine(network, problem, options, rng, kept, trial)
 
     monkeypatch.setattr(pipeline, "refined", ended)
     result = fitted(PLANTED)

@@ -27,16 +27,16 @@ def solve(instance: Instance, settings: Settings) -> RawSolution:
     def objective(x):
         rho, T, lengths = unpack(x)
         K = (signs * T) @ T.T
-        yhat = 2.0 * rho * data.forward(K)
+        yhat = 2.0 * rho * data.forward(K)[:, None]
         # The chain rule backwards: the loss in yhat = 2 <X_i, rho K>, K in T, T in rows of any length.
-        slope = 2.0 * data.adjoint(fit.gradient(yhat))
+        slope = 2.0 * data.adjoint(fit.gradient(yhat)[:, 0])
         d_rho = instance.penalty + np.sum(slope * K)
         d_T = 2.0 * rho * slope @ (signs * T)
         d_rows = (d_T - T * np.sum(T * d_T, axis=1, keepdims=True)) / lengths
         return fit.value(yhat) + instance.penalty * rho, np.concatenate([[d_rho], d_rows.ravel()])
 
     # To begin with, P spans what the gradient at zero wants more of, and N what it wants less of.
-    values, vectors = np.linalg.eigh(data.adjoint(instance.zero_dual))
+    values, vectors = np.linalg.eigh(data.adjoint(instance.zero_dual[:, 0]))
     rows = np.hstack([vectors * np.sqrt(np.maximum(part, 0.0)) for part in (values, -values)])
     rows += 0.1 * np.abs(rows).max() * np.random.default_rng(0).standard_normal(rows.shape)
 
@@ -52,8 +52,8 @@ def solve(instance: Instance, settings: Settings) -> RawSolution:
 
     rho, T, _ = unpack(found.x)
     Z, V = rho * (signs * T) @ T.T, rho * T @ T.T
-    nu = -fit.gradient(2.0 * data.forward(Z))
-    z = np.sum(T * (data.adjoint(nu) @ (signs * T)), axis=1)
+    nu = -fit.gradient(2.0 * data.forward(Z)[:, None])
+    z = np.sum(T * (data.adjoint(nu[:, 0]) @ (signs * T)), axis=1)
     seconds = {"solve": time.perf_counter() - start}
     return RawSolution(Z[None], V[None], V[None], nu, z[None], found.message, found.nit, seconds)
 

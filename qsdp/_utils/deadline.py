@@ -18,12 +18,12 @@ from typing import Any
 from qsdp._utils.validation import check_real
 
 __all__ = [
-    "NEVER",
     "Deadline",
     "TimeOver",
     "after",
     "carried",
     "check",
+    "elapsed",
     "fraction",
     "left",
     "over",
@@ -61,39 +61,8 @@ class Deadline:
         """End the scope at the next check, as after an interrupt."""
         self._limit = 0.0
 
-    # -- removed when no function passes a deadline any more ------------------------------------------
 
-    @classmethod
-    def after(cls, seconds: object = None, *, interrupted: Callable[[], bool] | None = None) -> Deadline:
-        """Return a deadline."""
-        limit = math.inf if seconds is None else check_real("time_limit", seconds, strict=True)
-        return cls(limit, _current.get(), interrupted)
-
-    @property
-    def time_limit(self) -> float | None:
-        """Seconds left as an argument."""
-        left = self.left
-        return None if left == math.inf else max(left, 1e-3)
-
-    @property
-    def over(self) -> bool:
-        """Whether the deadline has passed."""
-        return self.left == 0.0
-
-    def check(self) -> None:
-        """Raise TimeOver if the deadline has passed."""
-        if self.over:
-            raise TimeOver
-
-    def fraction(self, part: float) -> Deadline:
-        """Return a deadline after a fraction of the remaining time."""
-        return Deadline(part * self.left, self)
-
-
-#: Deadline without a limit.
-NEVER = Deadline()
-
-_current: ContextVar[Deadline] = ContextVar("deadline", default=NEVER)
+_current: ContextVar[Deadline] = ContextVar("deadline", default=Deadline())  # noqa: B039 (never expired)
 
 
 @contextmanager
@@ -143,6 +112,11 @@ def unlimited() -> Iterator[Deadline]:
 def left() -> float:
     """Return the seconds left, never negative; infinity without a limit."""
     return _current.get().left
+
+
+def elapsed() -> float:
+    """Return the seconds since the innermost scope was opened."""
+    return _current.get().elapsed
 
 
 def over() -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["Step", "newton_step"]
@@ -47,9 +48,10 @@ def newton_step(
     radius: float,
     accuracy: float,
     most: int,
-    expired: Callable[[], bool] = lambda: False,
 ) -> Step:
     r"""Return an approximate minimiser of :math:`\langle g, x \rangle + \tfrac12 \langle x, H x \rangle` in a ball.
+
+    After a time limit, the current product with H is the last.
 
     Parameters
     ----------
@@ -65,8 +67,6 @@ def newton_step(
         Stop once the residual is below this share of the gradient, both in the dual metric.
     most : int
         Largest number of products with the Hessian.
-    expired : callable
-        Polled after every product; once it returns true, that product is the last.
     """
     x, Hx = np.zeros_like(gradient), np.zeros_like(gradient)
     r = -gradient
@@ -91,7 +91,7 @@ def newton_step(
         r = r - share * Hp
         z = precondition(r)
         rz, before = float(np.vdot(r, z)), rz
-        if rz <= accuracy * accuracy * first or expired():
+        if rz <= accuracy * accuracy * first or deadline.over():
             break
         turn = rz / before
         xp, pp = turn * (xp + share * pp), rz + turn * turn * pp

@@ -15,7 +15,7 @@ from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_on
 from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
 from qsdp.certificates.passes import RowsProof
-from qsdp.certificates.proof import Proof, check_proof, check_tree, output_columns, scaled_tree, tree_bound
+from qsdp.certificates.proof import Proof, check_proof, check_tree, scaled_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
@@ -70,7 +70,7 @@ class Certificate(Summarized, Gap):
     @property
     def nu(self) -> FloatArray | None:
         r"""Dual vector of shape (n,) or (n, C), with pricing values up to :math:`\beta D`; None if `proof` has none."""
-        return self.proof.nu if isinstance(self.proof, Proof) else None
+        return self.proof.problem.squeezed(self.proof.nu) if isinstance(self.proof, Proof) else None
 
     @property
     def z(self) -> FloatArray | None:
@@ -81,7 +81,7 @@ class Certificate(Summarized, Gap):
             return None
         N = self.proof.size
         z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
-        return z if self.proof.vector else z[0]
+        return z[0] if self.proof.scalar else z
 
     @property
     def proven_optimal(self) -> bool:
@@ -170,22 +170,22 @@ def certificate_of(
     """
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
+    nu = problem.columns(nu)
     check_proof(problem, nu, trees)
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
     known = [None] * len(trees) if uppers is None else uppers
-    moved = output_columns(np.abs(inside - nu))
+    moved = np.abs(inside - nu).T
     evaluated = [
         _upper(problem, column, tree, upper, change)
-        for column, tree, upper, change in zip(output_columns(inside), trees, known, moved, strict=True)
+        for column, tree, upper, change in zip(inside.T, trees, known, moved, strict=True)
     ]
-    if problem.separable:
-        parts = [_scaled(problem.output(k), inside[:, k], [upper]) for k, upper in enumerate(evaluated)]
-        value, scales = sum(part[0] for part in parts), np.array([part[1] for part in parts])
-    else:
-        value, scale = _scaled(problem, inside, evaluated)
-        scales = np.full(len(evaluated), scale)
+    parts = problem.parts
+    columns = (np.split(array, len(parts), axis=-1) for array in (inside, np.array(evaluated)))
+    bounds = [_scaled(part, np.ascontiguousarray(nu), own) for part, nu, own in zip(parts, *columns, strict=True)]
+    value = sum(bound for bound, _ in bounds)
+    scales = np.repeat([scale for _, scale in bounds], len(evaluated) // len(parts))
     objective = problem.objective(network)
-    value -= rounding_gain(problem, network, inside * (scales if problem.vector else scales[0]), scales * evaluated)
+    value -= rounding_gain(problem, network, inside * scales, scales * evaluated)
     return Certificate(
         # The proven bound may exceed an optimal objective by its rounding; smaller bounds are proven as well.
         lower_bound=max(0.0, min(value, objective)),
@@ -194,7 +194,7 @@ def certificate_of(
         proof=Proof(
             problem,
             network,
-            read_only(inside * (scales if problem.vector else scales[0])),
+            read_only(inside * scales),
             tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, scales, strict=True)),
         ),
     )
@@ -218,7 +218,7 @@ def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: flo
     return tree_bound(problem.adjoint(nu), tree) if cheap and needed > ROUNDING * known else known + needed
 
 
-def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: Sequence[float]) -> tuple[float, float]:
+def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: FloatArray) -> tuple[float, float]:
     """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
     instance = Instance.of(problem)
     scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))

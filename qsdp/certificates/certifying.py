@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_real, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
 from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
-from qsdp.certificates.proof import Proof, output_columns, root_tree, scaled_tree
+from qsdp.certificates.proof import Proof, root_tree, scaled_tree
 from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
@@ -101,7 +101,19 @@ def certify(
     exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     count = check_integer("passes", passes, minimum=1)
-    request = _Request(exact, arithmetic == "verified", Deadline.after(time_limit), check_verbose(verbose))
+    request = _Request(exact, arithmetic == "verified", check_verbose(verbose))
+    with deadline.after(time_limit):
+        return _certified(network, problem, relaxation, beta, count, request)
+
+
+def _certified(
+    network: BilinearNetwork,
+    problem: Any,
+    relaxation: Relaxation | None,
+    beta: float | None,
+    count: int,
+    request: _Request,
+) -> Certificate:
     if isinstance(problem, SufficientStatistics):
         problem, beta = _of_statistics(network, problem, relaxation, beta), None
         relaxation = relaxation if relaxation is not None and relaxation.problem == problem else None
@@ -114,11 +126,10 @@ def certify(
 
 @dataclass(frozen=True)
 class _Request:
-    """Options of a certificate: exact pricing, verified arithmetic, a deadline, and a progress bar."""
+    """Options of a certificate: exact pricing, verified arithmetic, and a progress bar."""
 
     exact: bool
     verified: bool
-    deadline: Deadline
     verbose: bool | int
 
 
@@ -135,11 +146,11 @@ def _of_problem(
         check_memory(problem, proven=True)
     with progress(request.verbose) as stages:
         if relaxation is None:
-            limit = request.deadline.fraction(0.5 if request.exact else 1.0).time_limit
-            relaxation = solve_relaxation(problem, time_limit=limit, verbose=request.verbose)
+            with deadline.fraction(0.5 if request.exact else 1.0):
+                relaxation = solve_relaxation(problem, verbose=request.verbose)
         with stages.stage("certify") as bar:
             certificate = _of_relaxation(network, relaxation)
-            for priced in _exact(network, relaxation, request.deadline, bar) if request.exact else ():
+            for priced in _exact(network, relaxation, bar) if request.exact else ():
                 # An exact bound may fall short of the relaxation's by its own allowance for rounding.
                 preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
                 if priced.lower_bound >= (1.0 - ROUNDING if preferred else 1.0) * certificate.lower_bound:
@@ -189,7 +200,6 @@ def _of_batches(
             passes=passes,
             exact=request.exact,
             verified=request.verified,
-            deadline=request.deadline,
             bar=bar,
         )
     bound_type, arithmetic = "exact" if finished else "sdp", "verified" if request.verified else "float"
@@ -197,38 +207,35 @@ def _of_batches(
 
 
 def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
-    problem, dual = relaxation.problem, relaxation.dual
-    columns = output_columns(dual.nu)
+    problem, dual = relaxation.problem, relaxation.bound
     # If nu is zero, it needs no weights, but those of the relaxation are all ones.
-    trees = tuple(root_tree(z * bool(np.any(nu))) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True))
+    weights = dual.z * np.any(dual.nu, axis=0)[:, None]
+    trees = tuple(root_tree(z) for z in weights)
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
     objective = problem.objective(network)
-    uppers = [float(z.sum()) * bool(np.any(nu)) for nu, z in zip(columns, np.atleast_2d(dual.z), strict=True)]
-    bound = relaxation.lower_bound - rounding_gain(problem, network, dual.nu, uppers)
+    bound = relaxation.lower_bound - rounding_gain(problem, network, dual.nu, weights.sum(axis=1))
     return Certificate(max(0.0, min(bound, objective)), objective, proof=proof)
 
 
-def _exact(
-    network: BilinearNetwork, relaxation: Relaxation, deadline: Deadline, bar: ProgressBar
-) -> Iterator[Certificate]:
+def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
     problem = relaxation.problem
     instance = Instance.of(problem)
-    gradient = -problem.data_fit.gradient(problem.predictions(network))
+    gradient = -problem.data_fit.gradient(problem.outputs(network))
     oracle = BilinearOracle(problem.size)
     remaining = total = 2 * problem.n_outputs
-    for nu, z in ((relaxation.dual.nu, np.atleast_2d(relaxation.dual.z)), (gradient, None)):
+    for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):
         inside = candidate_dual(instance, nu)
         if inside is None or not np.all(np.isfinite(inside)):
             continue
         results = []
-        for k, column in enumerate(output_columns(inside)):
-            limit = deadline.fraction(1.0 / remaining)
-            remaining -= 1
-            if not limit.over:
-                shift = None if z is None else z[k]
+        for k, column in enumerate(inside.T):
+            if not deadline.over():
                 M = problem.adjoint(column)
-                results.append(oracle.prove(M, max_atoms=0, time_limit=limit.time_limit, shift=shift))
+                with deadline.fraction(1.0 / remaining):
+                    results.append(oracle.prove(M, max_atoms=0, shift=None if z is None else z[k]))
+            remaining -= 1
+            if results:
                 bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
         if len(results) == problem.n_outputs and all(result.trees and result.trees[0].leaves for result in results):
             finished = all(result.exact for result in results)
@@ -242,6 +249,6 @@ def guarded(certificate: Certificate) -> Certificate:
     assert isinstance(proof, Proof)
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
     trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
-    scaled = read_only(nu * (scales if proof.problem.vector else scales[0]))
+    scaled = read_only(nu * scales)
     bound = min(value, certificate.objective)
     return replace(certificate, lower_bound=bound, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))

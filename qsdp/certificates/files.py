@@ -109,9 +109,9 @@ def data_digest(X: FloatArray, y: FloatArray, sample_weight: FloatArray | None =
 def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     """Return the fit with the loss as stored in a file; raise `InvalidInputError` if this contradicts the claims."""
     problem = proof.problem
-    fit = DataFit(stored_loss(problem.loss, problem.y), problem.y, problem.sample_weight)
+    fit = DataFit(stored_loss(problem.loss, problem.targets), problem.targets, problem.sample_weight)
     if type(fit.loss) is not type(problem.loss):
-        objective = fit.value(problem.predictions(proof.network)) + problem.penalty(proof.network)
+        objective = fit.value(problem.outputs(proof.network)) + problem.penalty(proof.network)
         tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
         bound = max(0.0, fit.dual_value(fit.project(proof.nu)))
         if not abs(objective - claims["objective"]) <= tolerance or bound < claims["lower_bound"] - tolerance:
@@ -131,7 +131,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
         return
     # Worst cases rarely occur, so objectives summed in other orders decide.
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
-    by_neurons = (problem.weight_map.products(U, V) @ network.alpha).reshape(problem.y.shape)
+    by_neurons = (problem.weight_map.products(U, V) @ network.alpha).reshape(problem.targets.shape)
     backwards = replace(network, U=network.U[::-1], V=network.V[::-1], alpha=network.alpha[::-1])
     others = (fit.value(by_neurons) + problem.penalty(network), problem.objective(backwards))
     differences = [abs(other - objective) for other in others]
@@ -141,7 +141,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
 
 def _data(problem: TrainingProblem) -> dict[str, Any]:
     """Return the arrays that hold the data, in the order of their digest."""
-    if isinstance(problem.weight_map, FormMap):
+    if not problem.weight_map.has_rows:
         return {"forms": problem.weight_map.forms, "y": problem.y}
     weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
     return {"X": problem.X, "y": problem.y, **weights}
@@ -162,7 +162,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
         "beta": problem.beta,
         **loss_arrays(fit.loss, problem.y),
         **_network_arrays(network),
-        "nu": proof.nu,
+        "nu": problem.squeezed(proof.nu),
         **tree_arrays(proof.trees),
         **claims,
     }
@@ -275,7 +275,7 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
     if stored is None:
         return None, {**claims, **numbers}
     network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], stored.levels, stored.activation)
-    nu, trees = own(arrays["nu"]), read_trees(arrays, stored.size)
+    nu, trees = own(stored.columns(arrays["nu"])), read_trees(arrays, stored.size)
     check_proof(stored, nu, trees)
     for tree in trees:
         check_tree(tree, stored.size)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray, read_only
@@ -90,9 +91,9 @@ class RowsProof:
         return int(self.scores[0].forms.shape[-1])
 
     @property
-    def vector(self) -> bool:
-        """Whether outputs have the shape (n, C)."""
-        return bool(self.network.output_shape)
+    def scalar(self) -> bool:
+        """Whether outputs have the shape (n,)."""
+        return not self.network.output_shape
 
 
 def bound_over_rows(
@@ -104,13 +105,12 @@ def bound_over_rows(
     passes: int,
     exact: bool,
     verified: bool,
-    deadline: Deadline,
     bar: ProgressBar,
 ) -> tuple[float, float, bool, RowsProof]:
     """Return objective and lower bound over the rows of batches, whether pricing was exact, and the proof.
 
     The arguments are those of `certify`, already checked. The relaxation is one of some rows, few enough to be solved
-    in memory. No pass starts after the deadline.
+    in memory. No pass starts after a time limit.
     """
     loss, few = relaxation.problem.loss, relaxation.problem
     if verified:
@@ -127,20 +127,20 @@ def bound_over_rows(
             first = sums
             ratio = sums.total_weight / few.data_fit.total_weight
             weight = proportional_beta(few, sums.total_weight) if beta is None else beta
-            search = _Search(network, weight, few.separable, verified)
+            search = _Search(network, weight, loss.coupled, verified)
         elif sums.digest != first.digest:
             raise InvalidInputError("batches must hold the same rows in every pass; those of the first pass differed")
         assert search is not None
-        search.add(sums.totals(), deadline)
-        if number + 1 == passes or deadline.over:
+        search.add(sums.totals())
+        if number + 1 == passes or deadline.over():
             break
         try:
-            scores = _corrected(few, scores, search.passes[-1].matrices, weight, ratio, deadline)
+            scores = _corrected(few, scores, search.passes[-1].matrices, weight, ratio)
         except (TimeOver, np.linalg.LinAlgError):
             break
     assert first is not None
     assert search is not None
-    value, mixture, trees, finished = search.proven(exact, deadline)
+    value, mixture, trees, finished = search.proven(exact)
     proof = RowsProof(
         network,
         loss,
@@ -157,7 +157,7 @@ def bound_over_rows(
 
 def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
     """Return the problem's beta in proportion to the total weight of rows; that of statistics is unchanged."""
-    return few.beta if isinstance(few.weight_map, FormMap) else few.beta * (total_weight / few.data_fit.total_weight)
+    return few.beta if not few.weight_map.has_rows else few.beta * (total_weight / few.data_fit.total_weight)
 
 
 def _streams(batches: Any, passes: int) -> Iterator[Iterable[Any]]:
@@ -192,9 +192,8 @@ def _initial_scores(relaxation: Relaxation) -> Scores:
     forms = 2.0 * relaxation.Z_stack * _level_factors(problem)
     if problem.loss.smooth:
         return Scores(forms, 0.0)
-    predictions = [problem.weight_map.forward(S) for S in forms]
     fit = problem.data_fit
-    mean = fit.value(np.stack(predictions, axis=1) if problem.vector else predictions[0]) / fit.total_weight
+    mean = fit.value(Scores(forms, 0.0).predictions(problem.weight_map)) / fit.total_weight
     return Scores(forms, _SMOOTHING * mean)
 
 
@@ -218,9 +217,7 @@ class _Model:
         return FormMap.of(self._forms, lifted, self._n_samples), self._target
 
 
-def _corrected(
-    few: TrainingProblem, scores: Scores, matrices: FloatArray, beta: float, ratio: float, deadline: Deadline
-) -> Scores:
+def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta: float, ratio: float) -> Scores:
     """Return the scores after a Newton step for all rows.
 
     Raises
@@ -229,15 +226,13 @@ def _corrected(
         There is no time for it; or the numbers are too far apart.
     """
     fit, factors = few.data_fit, _level_factors(few)
-    prediction = np.stack([few.weight_map.forward(S) for S in scores.forms], axis=1)
-    slopes = scores.slopes(prediction if few.vector else prediction[:, 0], fit).reshape(prediction.shape)
+    slopes = scores.slopes(scores.predictions(few.weight_map), fit)
     upper = np.triu_indices(few.size)
     counts = np.where(upper[0] == upper[1], 1.0, 2.0)
     moved = []
     for S, M, slope in zip(scores.forms, matrices / factors, slopes.T, strict=True):
-        assert not isinstance(few.weight_map, FormMap)
         # The squared loss has no factor of one half.
-        curvature, _ = few.weight_map.gram(np.zeros((len(slope), 1)), 0.5 * ratio * slope, deadline)
+        curvature = few.weight_map.samples.pair_sums(0.5 * ratio * slope)
         ridge = _RIDGE * float(np.trace(curvature)) / len(curvature)
         curvature[np.diag_indices_from(curvature)] += ridge or 1.0
         if not np.all(np.isfinite(curvature)):
@@ -247,7 +242,7 @@ def _corrected(
         model = _Model(root, target, few.n_samples)
         options: dict[str, Any] = {"beta": beta, "activation": few.activation, "levels": few.levels}
         problem = TrainingProblem.from_statistics(model, **options)
-        relaxation = solve_relaxation(problem, time_limit=deadline.time_limit)
+        relaxation = solve_relaxation(problem)
         moved.append(2.0 * relaxation.Z_stack[0] * factors)
     return replace(scores, forms=np.stack(moved))
 
@@ -258,12 +253,12 @@ def _corrected(
 class _Search:
     """The best mixture of dual vectors of passes over the same rows."""
 
-    def __init__(self, network: BilinearNetwork, beta: float, separable: bool, verified: bool) -> None:
+    def __init__(self, network: BilinearNetwork, beta: float, coupled: bool, verified: bool) -> None:
         self._verified, self._beta = verified, beta
         dimension = network.n_inputs * (network.levels - 1) + network.lifted
         self._dual_radius = beta * dimension
         outputs = range(network.n_outputs)
-        self._parts: list[list[int]] = [[k] for k in outputs] if separable else [list(outputs)]
+        self._parts: list[list[int]] = [list(outputs)] if coupled else [[k] for k in outputs]
         self.passes: list[Totals] = []
         self._dominating: list[FloatArray] = []
         self._mixture = np.zeros((0, len(self._parts)))
@@ -272,10 +267,10 @@ class _Search:
         """Return the regulariser of a network."""
         return self._dual_radius * float(np.abs(network.alpha).sum())
 
-    def add(self, totals: Totals, deadline: Deadline) -> None:
+    def add(self, totals: Totals) -> None:
         """Add a pass, and mix it with the previous ones."""
         self.passes.append(totals)
-        self._dominating.append(np.stack([_dominating(M, deadline) for M in totals.matrices]))
+        self._dominating.append(np.stack([_dominating(M) for M in totals.matrices]))
         known = np.vstack([self._mixture, np.zeros(len(self._parts))])
         latest = np.zeros(len(self.passes))
         latest[-1] = 1.0
@@ -304,7 +299,7 @@ class _Search:
         share = max(0.0, 1.0, float(found.x), key=bound)
         return (1.0 - share) * known + share * latest
 
-    def proven(self, exact: bool, deadline: Deadline) -> tuple[float, FloatArray, tuple[BoundTree, ...], bool]:
+    def proven(self, exact: bool) -> tuple[float, FloatArray, tuple[BoundTree, ...], bool]:
         """Return the bound of the best mixture, the mixture and trees that prove it, and whether all were exact."""
         total, finished, scaled = [], exact, self._mixture.copy()
         trees: dict[int, BoundTree] = {}
@@ -313,9 +308,9 @@ class _Search:
             uppers = []
             for k in outputs:
                 M = matrices[k]
-                tree = root_tree(_dominating(M, deadline))
-                if exact and not deadline.over and np.all(np.isfinite(M)):
-                    result = BilinearOracle(len(M)).prove(M, max_atoms=0, time_limit=deadline.time_limit)
+                tree = root_tree(_dominating(M))
+                if exact and not deadline.over() and np.all(np.isfinite(M)):
+                    result = BilinearOracle(len(M)).prove(M, max_atoms=0)
                     tree = result.trees[0] if result.trees and result.trees[0].leaves else tree
                     finished &= result.exact
                 else:
@@ -357,11 +352,11 @@ class _Search:
         return max((value, scale), (float(values[best]), float(grid[best])))
 
 
-def _dominating(M: FloatArray, deadline: Deadline) -> FloatArray:
+def _dominating(M: FloatArray) -> FloatArray:
     """Return z > 0 with ``Diag(z) +- M`` positive semidefinite up to rounding and a nearly minimal sum."""
     if not np.any(M) or not np.all(np.isfinite(M)):
         return np.ones(len(M))
-    found = uninterrupted(grothendieck_bound(M, tol=1e-5, time_limit=deadline.time_limit)).z[: len(M)]
+    found = uninterrupted(grothendieck_bound(M, tol=1e-5)).z[: len(M)]
     z = found / found.max() + 1e-9
     dominating: FloatArray = spectral_bound(M, z) * z
     return dominating

@@ -42,7 +42,6 @@ __all__ = [
     "check_tree",
     "enumerated",
     "leaf_matrix",
-    "output_columns",
     "root_tree",
     "scaled_tree",
     "tree_bound",
@@ -63,7 +62,7 @@ class Proof:
     ----------
     problem : TrainingProblem
     network : BilinearNetwork
-    nu : ndarray of shape (n,) or (n, C)
+    nu : ndarray of shape (n, C)
         Dual vector, scaled so that no pricing value exceeds the penalty :math:`\beta D`.
     trees : tuple of BoundTree
         Trees that bound the pricing values of :math:`M_\nu`, one for each output.
@@ -80,14 +79,14 @@ class Proof:
         return self.problem.size
 
     @property
-    def vector(self) -> bool:
-        """Whether outputs have the shape (n, C)."""
-        return self.problem.vector
+    def scalar(self) -> bool:
+        """Whether outputs have the shape (n,)."""
+        return self.problem.scalar
 
 
 def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> None:
     """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""
-    if np.shape(nu) != problem.y.shape or not np.all(np.isfinite(nu)):
+    if np.shape(nu) != problem.targets.shape or not np.all(np.isfinite(nu)):
         raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
     if len(trees) != problem.n_outputs:
         raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
@@ -252,8 +251,3 @@ def _missing(A: FloatArray, w: FloatArray) -> float:
     # The method is backward stable: the error is a modest multiple of the unit roundoff times the norm.
     allowance = 10 * len(A) * EPS * float(np.abs(spectrum).max())
     return max(0.0, allowance - float(spectrum[0])) * float(w @ w)
-
-
-def output_columns(array: FloatArray) -> Sequence[FloatArray]:
-    """Return the columns of an array of shape (n, C), or the array itself of shape (n,)."""
-    return list(array.T) if array.ndim == 2 else [array]

@@ -16,10 +16,9 @@ import numpy as np
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
-from qsdp.certificates.proof import output_columns
 from qsdp.certificates.verification import ScaledRows, gamma
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import QuadraticMap
+from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import quadratic_map
@@ -50,13 +49,12 @@ class Scores:
     forms: FloatArray
     step: float
 
-    def predictions(self, data: QuadraticMap, vector: bool) -> FloatArray:
-        """Return predictions, of shape (n, C) or (n,)."""
-        columns = [data.forward(S) for S in self.forms]
-        return np.stack(columns, axis=1) if vector else columns[0]
+    def predictions(self, data: DataMap) -> FloatArray:
+        """Return predictions of shape (n, C)."""
+        return np.stack([data.forward(S) for S in self.forms], axis=1)
 
     def multipliers(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
-        """Return dual vectors in the shape of the target, inside the conjugate's domain up to rounding."""
+        """Return dual vectors of shape (n, C), inside the conjugate's domain up to rounding."""
         if self.step == 0.0:
             return -fit.gradient(prediction)
         if isinstance(fit.loss, PiecewiseQuadratic):
@@ -156,32 +154,35 @@ class RowSums:
 
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
-        outputs = self._network.predict(X)
+        outputs = self._network.outputs(X)
         self._losses.append(fit.value(outputs))
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
         self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data))
-        predictions = self._scores.predictions(data, bool(self._network.output_shape))
+        predictions = self._scores.predictions(data)
         nu = self._scores.multipliers(predictions, fit)
         nu = fit.admissible(nu) if self._verified else fit.project(nu)
         matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
         changes = self._changes(data, fit, predictions)
         scaled = data.with_levels(self._network.levels - 1.0)
-        roundings = roundings + np.array([entry_size(scaled, change) for change in output_columns(changes)])
+        roundings = roundings + np.array([entry_size(scaled, change) for change in changes.T])
         self._matrices += matrices
         self._sizes += np.abs(matrices).sum(axis=(1, 2))
         self._roundings += roundings
         # The slope of a dual value is a prediction, or the target itself.
         slopes = changes * np.maximum(np.abs(predictions), np.abs(fit.target))
-        lost = slopes.sum(axis=0)[:, None] if fit.separable else slopes.sum()
-        parts = zip(fit.columns(), nu.T if fit.separable else [nu], strict=True)
-        values = np.array([[self._value(one, s * column) for s in SCALES] for one, column in parts])
-        self._values.append(values - lost)
-        columns = [X, fit.target.reshape(len(X), -1)] + ([] if fit.weights is None else [fit.weights[:, None]])
+        parts = fit.parts
+        duals, lost = (np.split(array, len(parts), axis=1) for array in (nu, slopes))
+        values = [
+            [self._value(part, s * dual) - changed.sum() for s in SCALES]
+            for part, dual, changed in zip(parts, duals, lost, strict=True)
+        ]
+        self._values.append(np.array(values))
+        columns = [X, fit.target] + ([] if fit.weights is None else [fit.weights[:, None]])
         self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
 
     def _absolute_sums(self, data: QuadraticMap) -> FloatArray:
         """Return bounds on the features of the rows, for weights of the levels."""
-        return data.with_levels(self._network.levels - 1.0).absolute_sums()
+        return data.with_levels(self._network.levels - 1.0).absolute_sums
 
     def _value(self, fit: DataFit, nu: FloatArray) -> float:
         return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
@@ -189,14 +190,13 @@ class RowSums:
     def _rounded(self, data: QuadraticMap, fit: DataFit, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrices, and the allowances of `pricing_roundings` for their rounding."""
         scaled = data.with_levels(self._network.levels - 1.0)
-        matrices = np.stack([scaled.adjoint(column) for column in output_columns(nu)])
+        matrices = np.stack([scaled.adjoint(column) for column in nu.T])
         return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
 
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
         """Return how much multipliers can change if others compute predictions, as a file holds only the scores."""
         largest = np.abs(self._scores.forms).max(axis=(1, 2))
-        errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums(), largest)
-        errors = errors if predictions.ndim == 2 else errors[:, 0]
+        errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums, largest)
         ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
         return np.abs(ends[1] - ends[0])
 
@@ -211,7 +211,7 @@ class RowSums:
         defects = fit.row_defects(nu)
         if rows is None or max(largest[0] - self._exponent, largest[1]) > REACH:
             return np.zeros_like(self._matrices), np.full(len(self._roundings), np.inf)
-        pairs = [rows.matrix(column, defects) for column in output_columns(nu)]
+        pairs = [rows.matrix(column, defects) for column in nu.T]
         return np.stack([M for M, _ in pairs]), np.array([r for _, r in pairs])
 
 
@@ -239,17 +239,23 @@ def read_rows(
 
 
 def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatArray:
-    if loss.coupled and target.ndim == 1:
-        if not np.all(np.isin(target, np.arange(network.n_outputs))):
-            raise InvalidInputError(
-                f"y must hold class numbers 0 .. {network.n_outputs - 1} for the {loss.name} loss of this network"
-            )
-        target = np.eye(network.n_outputs)[target.astype(np.intp)]
-    if loss.coupled and not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
-        raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss.name} loss")
+    if loss.coupled:
+        target = _one_hot(target, loss.name, network.n_outputs)
     if target.shape[1:] != network.output_shape:
         outputs = f"(n, {network.n_outputs})" if network.output_shape else "(n,)"
         raise InvalidInputError(f"y must have shape {outputs}, as the network's outputs; got {target.shape}")
     if loss.labels and not np.all(np.abs(target) == 1.0):
         raise InvalidInputError(f"y must hold the labels -1 and +1 only for the {loss.name} loss")
+    return target.reshape(len(target), -1)
+
+
+def _one_hot(target: FloatArray, loss: str, n_classes: int) -> FloatArray:
+    if target.ndim == 1:
+        if not np.all(np.isin(target, np.arange(n_classes))):
+            raise InvalidInputError(
+                f"y must hold class numbers 0 .. {n_classes - 1} for the {loss} loss of this network"
+            )
+        return np.eye(n_classes)[target.astype(np.intp)]
+    if not (np.all((target == 0.0) | (target == 1.0)) and np.all(target.sum(axis=1) == 1.0)):
+        raise InvalidInputError(f"y must have one-hot rows or class numbers for the {loss} loss")
     return target

@@ -21,7 +21,7 @@ import scipy.linalg
 
 from qsdp._utils.numeric import UNIT
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, output_columns
+from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
@@ -110,6 +110,7 @@ def verified_scales(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the bound, the admissible version of `nu` and the scales of shape (C,) that prove it."""
     check_guarded(problem.loss)
+    nu = problem.columns(nu)
     check_proof(problem, nu, trees)
     fit = problem.data_fit
     # Overflow proves nothing, and shows as infinity or NaN.
@@ -118,13 +119,13 @@ def verified_scales(
         uppers = _relative_uppers(problem, inside, trees)
         # If no pricing value exceeds the penalty, nu is unchanged and not rounded either.
         scales = np.array([1.0 if upper <= 1.0 else (1.0 - 2.0**-50) / upper for upper in uppers])
-        if not fit.separable:
-            value, scale = _best(fit, inside, float(scales.min()))
-            return value, inside, np.full(len(scales), scale)
-        columns = zip(fit.columns(), inside.T, scales, strict=True)
-        parts = [_best(column, nu, float(scale)) for column, nu, scale in columns]
-    total = math.nextafter(math.fsum(part[0] for part in parts), -math.inf)
-    return max(0.0, total), inside, np.array([part[1] for part in parts])
+        fits = fit.parts
+        columns = (np.split(array, len(fits), axis=-1) for array in (inside, scales))
+        parts = [_best(part, nu, float(own.min())) for part, nu, own in zip(fits, *columns, strict=True)]
+    values, found = zip(*parts, strict=True)
+    # A single number needs no sum, which would be rounded.
+    total = values[0] if len(values) == 1 else math.nextafter(math.fsum(values), -math.inf)
+    return max(0.0, total), inside, np.repeat(found, len(scales) // len(fits))
 
 
 def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
@@ -141,12 +142,11 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
     r"""Return upper bounds on :math:`\tau_k / (\beta D)`, also for rounded multiples of the dual vector."""
     data = problem.map
-    assert isinstance(data, QuadraticMap)
-    rows = ScaledRows.of(problem.X, problem.levels, data, _exponent(problem.X))
+    rows = ScaledRows.of(problem.X, problem.levels, data.samples, _exponent(problem.X))
     defects = problem.data_fit.row_defects(nu)
     dual_radius = math.nextafter(problem.beta * problem.dimension, 0.0)
     uppers = []
-    for column, tree in zip(output_columns(nu), trees, strict=True):
+    for column, tree in zip(nu.T, trees, strict=True):
         check_tree(tree, data.size)
         unit = _exponent(column)
         if not np.any(column):

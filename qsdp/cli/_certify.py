@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate, guarded
@@ -108,18 +108,15 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
     relaxation = solve_relaxation(problem, verbose=True)
     if bound_type == "sdp":
         return certify_network(network, problem, relaxation)
-    deadline = Deadline.after(time_limit)
-    certificate = certify_network(network, problem, relaxation, bound_type="exact", time_limit=time_limit, verbose=True)
-    if (
-        problem.beta == 0.0
-        or deadline.over
-        or (certificate.bound_type == "exact" and certificate.relative_gap <= _CLOSED)
-    ):
-        return certificate
-    # The gradient at the network is no useful dual vector if the loss has kinks or the network is not optimal.
-    found = column_generation(
-        problem, relaxation=relaxation, start=network, time_limit=deadline.time_limit, random_state=0, verbose=True
-    ).certificate
+    with deadline.after(time_limit):
+        certificate = certify_network(network, problem, relaxation, bound_type="exact", verbose=True)
+        closed = certificate.bound_type == "exact" and certificate.relative_gap <= _CLOSED
+        if problem.beta == 0.0 or deadline.over() or closed:
+            return certificate
+        # The gradient at the network is no useful dual vector if the loss has kinks or the network is not optimal.
+        found = column_generation(
+            problem, relaxation=relaxation, start=network, time_limit=None, random_state=0, verbose=True
+        ).certificate
     if found.proof is None or found.lower_bound <= certificate.lower_bound:
         return certificate
     proof = replace(found.proof, network=network)

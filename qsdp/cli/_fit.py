@@ -122,16 +122,15 @@ def fit(
         training = prepare(read_table(file), target, **columns, test_size=test_size, seed=seed)
         flags.check_neurons(neurons, math.prod(training.target.output_shape(get_loss(loss))))
     began = time.perf_counter()
-    if encoding == AUTO:
-        with stage("Choosing thresholds"):
-            deadline = options.deadline()
-            training = choose_encoding(training, options)
-            options = options.until(deadline)
-    seconds = time.perf_counter() - began
-    with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
-        result = run_pipeline(training.problem(options), replace(options, verbose=True))
-        result = result.timed("encoding", seconds) if encoding == AUTO else result
-        warn_of_gap(result)
+    with options.limit():
+        if encoding == AUTO:
+            with stage("Choosing thresholds"):
+                training = choose_encoding(training, options)
+        seconds = time.perf_counter() - began
+        with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
+            result = run_pipeline(training.problem(options), replace(options, verbose=True))
+            result = result.timed("encoding", seconds) if encoding == AUTO else result
+            warn_of_gap(result)
     with stage("Scoring and saving"):
         model = training.model(result, options)
         scores = _held_out_scores(model, training)

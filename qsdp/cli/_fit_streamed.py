@@ -13,7 +13,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.cli._flags import check_neurons
 from qsdp.cli._streams import interrupts, stage
 from qsdp.estimators import warn_of_gap
-from qsdp.estimators.blocks import SAMPLE
+from qsdp.estimators.collections import SAMPLE
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions

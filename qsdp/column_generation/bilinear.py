@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import output_columns, scaled_tree
+from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
@@ -73,24 +73,21 @@ def bilinear_part(
     relaxation: Relaxation | None,
     start: BilinearNetwork | None,
     tol: float,
-    deadline: Deadline,
     rng: np.random.Generator,
     report: Callable[[Round], None],
 ) -> Part:
     """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
-    master = Master(Instance.of(problem), deadline)
+    master = Master(Instance.of(problem))
     dual = None
     if relaxation is not None:
-        found = relaxation.dual
-        nu = found.nu if k is None else found.nu[:, k]
-        z = np.atleast_2d(found.z) if k is None else found.z[[k]]
-        dual = instance_bound(master.instance, [nu], [z if problem.vector else z[0]])
-    floor = Floor(master.instance, dual, deadline, rng)
+        mine = slice(None) if k is None else slice(k, k + 1)
+        dual = instance_bound(master.instance, [relaxation.bound.nu[:, mine]], [relaxation.bound.z[mine]])
+    floor = Floor(master.instance, dual, rng)
     floor.exhausted |= problem.size <= _ENUMERATED
-    pricing = _BilinearPricing(problem, rng, deadline, tol, None if dual is None else np.atleast_2d(dual.z), floor)
+    pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
     seeds = [start] if start is not None else []
-    if relaxation is not None and relaxation.status != "failed" and not deadline.over:
-        seeds.append(_sampled(relaxation, k, rng, deadline))
+    if relaxation is not None and relaxation.status != "failed" and not deadline.over():
+        seeds.append(_sampled(relaxation, k, rng))
     if seeds:
         nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(nu, seeds))
@@ -120,13 +117,14 @@ def bilinear_part(
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
     """Return minus the gradient of the loss at a network's predictions, an optimal dual vector for an optimal one."""
-    prediction = problem.predictions(network)
-    return -problem.data_fit.gradient(prediction if k is None else prediction[:, k])
+    one = network if k is None else replace(network, alpha=network.alpha[:, k])
+    return -problem.data_fit.gradient(problem.outputs(one))
 
 
-def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator, deadline: Deadline) -> BilinearNetwork:
+def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
     """Return a network sampled from a relaxation, for output `k` or for all outputs."""
-    covariance = shape_covariance(relaxation, method="adaptive", time_limit=deadline.fraction(0.5).time_limit)
+    with deadline.fraction(0.5):
+        covariance = shape_covariance(relaxation, method="adaptive")
     if k is not None:
         covariance = covariance[k]
     return sample_network(covariance, max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1), rng)
@@ -139,12 +137,11 @@ class _BilinearPricing:
         self,
         problem: TrainingProblem,
         rng: np.random.Generator,
-        deadline: Deadline,
         tol: float,
         shifts: FloatArray | None,
         floor: Floor,
     ) -> None:
-        self.problem, self.rng, self.deadline, self.tol, self.shifts = problem, rng, deadline, tol, shifts
+        self.problem, self.rng, self.tol, self.shifts = problem, rng, tol, shifts
         self.floor, self.oracle = floor, BilinearOracle(problem.size)
         #: Whether no proof has been abandoned, and the number of rounds since the last one.
         self._open, self._waited = True, 0
@@ -159,9 +156,8 @@ class _BilinearPricing:
                 n_starts=0,
                 max_atoms=2 * _SAMPLED,
                 rng=self.rng,
-                time_limit=self.deadline.time_limit,
             )
-            for column in output_columns(nu)
+            for column in nu.T
         ]
         return PricingResult.of(results).atoms
 
@@ -188,7 +184,7 @@ class _BilinearPricing:
 
         After an abandoned proof, another is tried only if it would leave at most `tol` and the floor is exhausted.
         """
-        if self.deadline.over:
+        if deadline.over():
             return False
         if promised <= self.tol:
             return self._open or self.floor.exhausted
@@ -203,7 +199,6 @@ class _BilinearPricing:
                 n_starts=n_starts,
                 max_atoms=max(20, ATOMS // len(matrices)),
                 rng=self.rng,
-                time_limit=self.deadline.time_limit,
             )
             for k, M in enumerate(matrices)
         ]
@@ -224,19 +219,19 @@ class _BilinearPricing:
         self, master: Master, matrices: list[FloatArray], incumbents: list[float], *, whole: bool
     ) -> PricingResult:
         """Prove the largest pricing values, in all the remaining time or in a fraction of it."""
-        deadline = self.deadline if whole else self.deadline.fraction(_TRIED)
-        results = [
-            self.oracle.prove(
-                M,
-                threshold=master.instance.dual_radius,
-                max_atoms=max(20, ATOMS // len(matrices)),
-                incumbent=incumbent,
-                slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
-                time_limit=deadline.fraction(1.0 / (len(matrices) - k)).time_limit,
-                shift=None if self.shifts is None else self.shifts[k],
-            )
-            for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True))
-        ]
+        results = []
+        with deadline.fraction(1.0 if whole else _TRIED):
+            for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
+                with deadline.fraction(1.0 / (len(matrices) - k)):
+                    result = self.oracle.prove(
+                        M,
+                        threshold=master.instance.dual_radius,
+                        max_atoms=max(20, ATOMS // len(matrices)),
+                        incumbent=incumbent,
+                        slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
+                        shift=None if self.shifts is None else self.shifts[k],
+                    )
+                results.append(result)
         proven = PricingResult.of(results)
         self._open, self._waited = proven.exact or whole, 0
         return proven
@@ -257,7 +252,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> B
         outputs, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
     else:
         outputs = atoms.outputs
-    if not problem.vector:
+    if problem.scalar:
         return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
     pairs, inverse = np.unique(np.hstack([U, V]), axis=0, return_inverse=True)
     full = np.zeros((len(pairs), problem.n_outputs))

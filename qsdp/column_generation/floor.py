@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import output_columns, root_tree
+from qsdp.certificates.proof import root_tree
 from qsdp.pricing import BoundTree
 from qsdp.relaxation import DualBound
 from qsdp.relaxation.cuts import CutBound, CuttingPlanes
@@ -27,15 +27,11 @@ class Floor:
         Instance of one output, or of all coupled ones.
     dual : DualBound or None
         Dual bound of the relaxation.
-    deadline : Deadline
-        Checked between the steps of a round.
     rng : numpy.random.Generator
     """
 
-    def __init__(
-        self, instance: Instance, dual: DualBound | None, deadline: Deadline, rng: np.random.Generator
-    ) -> None:
-        self._instance, self._dual, self._deadline, self._rng = instance, dual, deadline, rng
+    def __init__(self, instance: Instance, dual: DualBound | None, rng: np.random.Generator) -> None:
+        self._instance, self._dual, self._rng = instance, dual, rng
         self._planes: CuttingPlanes | None = None
         self._still = 0
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
@@ -63,9 +59,9 @@ class Floor:
             return False
         try:
             if self._planes is None:
-                self._planes = CuttingPlanes(self._instance, self._deadline, self._rng)
+                self._planes = CuttingPlanes(self._instance, self._rng)
             before = self.value
-            self._planes.improve(self._deadline)
+            self._planes.improve()
             self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
             self.exhausted = self._planes.exhausted or self._still == _PATIENCE
         except TimeOver:
@@ -78,6 +74,5 @@ class Floor:
         if cut is not None and cut.value >= self.value:
             return cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),)
         nu = np.zeros_like(instance.target) if self._dual is None else self._dual.nu
-        shifts = np.zeros((instance.n_blocks, instance.size)) if self._dual is None else np.atleast_2d(self._dual.z)
-        columns = output_columns(nu)
-        return nu, tuple(root_tree(z * bool(np.any(column))) for column, z in zip(columns, shifts, strict=True))
+        shifts = np.zeros((instance.n_blocks, instance.size)) if self._dual is None else self._dual.z
+        return nu, tuple(root_tree(z * bool(np.any(column))) for column, z in zip(nu.T, shifts, strict=True))

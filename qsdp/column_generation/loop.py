@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp.column_generation.master import Atoms, DualProof, Master
 from qsdp.pricing import BoundTree, OracleResult
@@ -109,7 +110,7 @@ def generate(
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
 
-    The master, which has the deadline, is changed in place and holds the last atoms on return. `pricing` takes the
+    The master is changed in place and holds the last atoms on return. `pricing` takes the
     master and the relative gap reached. `floor` returns a lower bound from another source, in units of the master's
     instance, which may grow with the rounds. Once columns no longer help, `raise_floor` is called until it returns
     false or time is over. The status is "optimal", "time limit", "stalled" or "interrupted".
@@ -133,7 +134,7 @@ class _Rounds:
         floor: Callable[[], float],
         report: Callable[[Round], None],
     ) -> None:
-        self.master, self._pricing, self._tol, self._deadline = master, pricing, tol, master.deadline
+        self.master, self._pricing, self._tol = master, pricing, tol
         self._floor, self._report = floor, report
         self.proof: DualProof | None = None
         self.priced: PricingResult | None = None
@@ -153,7 +154,7 @@ class _Rounds:
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if self.gap <= self._tol:
                 return "optimal"
-            if self._deadline.over:
+            if deadline.over():
                 return "time limit"
             master.prune()
             added = master.add(found.atoms)
@@ -174,11 +175,11 @@ class _Rounds:
 
     def raise_floor(self, raised: Callable[[], bool]) -> str:
         """Raise the lower bound of the other source until that no longer helps; return the status."""
-        while not self._deadline.over and raised():
+        while not deadline.over() and raised():
             self._end_round()
             if self.gap <= self._tol:
                 return "optimal"
-        return "time limit" if self._deadline.over else "stalled"
+        return "time limit" if deadline.over() else "stalled"
 
     def _price(self) -> PricingResult:
         """Price the master's dual vector, update the best proof, and end the round."""
@@ -198,4 +199,4 @@ class _Rounds:
         bound = max(self._floor(), self.proof.value if self.proof else 0.0)
         self.gap = relative(master.objective - bound, master.objective)
         sizes = len(master.atoms), master.n_neurons
-        self._report(Round(self._number, master.objective, bound, self.gap, *sizes, self._deadline.elapsed))
+        self._report(Round(self._number, master.objective, bound, self.gap, *sizes, deadline.elapsed()))

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
 from qsdp._utils.numeric import EPS, ROUNDING
@@ -24,7 +25,7 @@ from qsdp.column_generation.restricted import (
     sparsify,
 )
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
-from qsdp.relaxation.instance import GramReduction, Instance, LinearInstance, ReducedInstance
+from qsdp.relaxation.instance import Instance, LinearInstance, Reduction
 
 __all__ = ["Atoms", "DualProof", "Master"]
 
@@ -116,7 +117,7 @@ class DualProof:
     ----------
     value : float
         The bound.
-    nu : ndarray in the shape of the target
+    nu : ndarray of shape (n, C)
     scale : float
         Factor by which the trees of the master's dual vector must be scaled to bound the pricing values of `nu`.
     excess : float
@@ -160,11 +161,8 @@ class Master:
     Parameters
     ----------
     instance : Instance
-        Instance of a scalar problem, or of all outputs of a coupled one, in its own units. Its dual radius w is the
+        Instance of one output, or of all outputs that a loss couples, in its own units. Its dual radius w is the
         penalty of a weight of one.
-    deadline : Deadline
-        Checked between iterations of every solve. At the deadline, a reduction of many rows to fewer is abandoned, and
-        all rows are used.
 
     Attributes
     ----------
@@ -174,15 +172,15 @@ class Master:
         Objective of the last solution, in units of the instance like `nu`.
     """
 
-    def __init__(self, instance: Instance, deadline: Deadline = NEVER) -> None:
-        self.instance, self.deadline = instance, deadline
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
         self._constant = 0.0
-        self._reduction: tuple[GramReduction, ReducedInstance] | None = None
+        self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
         p = instance.size * (instance.size + 1) // 2
-        if instance.target.ndim == 1 and GramReduction.pays(instance) and p <= _LARGEST_GRAM:
+        if Reduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
                 self._reduce()
         empty = np.zeros((0, instance.size), dtype=np.int8)
@@ -196,7 +194,7 @@ class Master:
         self._centre = self._dual
 
     def _reduce(self) -> None:
-        reduction = GramReduction(self.normal, self.instance.target[:, None], deadline=self.deadline)
+        reduction = Reduction(self.normal, self.instance.target)
         self._working = reduced = reduction.reduced(self.normal, self.units, 0)
         self._reduction = reduction, reduced
         self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
@@ -204,7 +202,7 @@ class Master:
 
     @property
     def _is_quadratic(self) -> bool:
-        return self.instance.fit.quadratic and self.instance.target.ndim == 1
+        return self.instance.fit.quadratic
 
     @property
     def nu(self) -> FloatArray:
@@ -239,7 +237,7 @@ class Master:
         return len(atoms)
 
     def solve(self, tol: float) -> None:
-        """Solve to a relative duality gap `tol`; a solution stopped at the deadline only counts if it is better."""
+        """Solve to a relative duality gap `tol`; a solution stopped by a time limit only counts if it is better."""
         if not len(self.atoms):
             return
         solution = self._solve(tol)
@@ -248,7 +246,7 @@ class Master:
             if abs(solution.objective + self._constant - true) > _LOST * true:
                 self._restore()
                 solution = self._solve(tol)
-        if not self.deadline.over or solution.objective < self._inner_objective():
+        if not deadline.over() or solution.objective < self._inner_objective():
             self.weights = solution.weights
             self.objective = (solution.objective + self._constant) * self.units.value
             self._dual = self._lifted(solution.nu)
@@ -259,7 +257,7 @@ class Master:
         used = np.flatnonzero(weights)
         atoms = self.atoms[used]
         S = (atoms.U.T * (weights[used] * atoms.signs)) @ atoms.V.astype(np.float64)
-        prediction = normal.map.forward(0.5 * (S + S.T))
+        prediction = normal.map.forward(0.5 * (S + S.T))[:, None]
         return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
@@ -275,7 +273,7 @@ class Master:
         return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
     def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
-        working, deadline = self._working, self.deadline
+        working = self._working
         share = 1.0
         if self._constant:
             # The gap is relative to the whole objective, most of which may be the constant.
@@ -284,10 +282,10 @@ class Master:
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
-            return self._growing.solve(chosen, penalties, tol, deadline)
-        outputs = atoms.outputs if working.target.ndim == 2 else None
+            return self._growing.solve(chosen, penalties, tol)
+        outputs = atoms.outputs if working.loss.coupled else None
         columns = self._columns[:, chosen]
-        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol, deadline=deadline)
+        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol)
 
     def _inner_objective(self) -> float:
         return self.objective / self.units.value - self._constant
@@ -301,7 +299,7 @@ class Master:
     def _left_out(self) -> _Residual:
         nu = self._lifted(np.zeros_like(self._working.target))
         units = self.units.value / self.units.prediction
-        data, own = self.instance.map, nu * units
+        data, own = self.instance.map, nu[:, 0] * units
         entries = float(np.abs(data.adjoint(own)).sum())
         # If a matrix changes by these entries, a tree's bound grows by at most its side times half of their sum.
         upper = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
@@ -369,7 +367,7 @@ class Master:
     def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
         """Return few atoms, at most n per output, with weights that solve the restricted problem.
 
-        The weights are in units of the instance. After the deadline, they are the last ones, and atoms may be more.
+        The weights are in units of the instance. After a time limit, they are the last ones, and atoms may be more.
         """
         self.solve(tol)
         used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
@@ -380,7 +378,7 @@ class Master:
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
             penalties = np.full(int(mine.sum()), dual_radius)
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties, self.deadline)
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # The remaining weights compensate for those left out and for rounding.
@@ -396,6 +394,6 @@ class Master:
 
     def _evaluate(self, used: npt.NDArray[np.intp], weights: FloatArray) -> float:
         working = self._working
-        outputs = self.atoms.outputs[used] if working.target.ndim == 2 else None
+        outputs = self.atoms.outputs[used] if working.loss.coupled else None
         prediction = predict(self._columns[:, used], weights, working.target, outputs)
         return working.fit.value(prediction) + working.dual_radius * float(weights.sum())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
@@ -26,7 +26,6 @@ __all__ = ["polynomial_result"]
 def polynomial_result(
     problem: TrainingProblem,
     tol: float,
-    deadline: Deadline,
     rng: np.random.Generator,
     history: list[Round],
     report: Callable[[Round], None],
@@ -34,11 +33,11 @@ def polynomial_result(
     """Train a network of polynomial neurons on the objective (12)."""
     d, M = problem.n_features, problem.levels - 1
     # The dual radius of an instance is half its penalty.
-    master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)), deadline)
+    master = Master(Instance(problem.weight_map, problem.data_fit, 2.0 * problem.beta * (d * M)))
     oracle = PolynomialOracle(d, problem.levels, problem.lifted)
 
     def pricing(master: Master, gap: float) -> PricingResult:
-        K = problem.weight_map.adjoint(master.nu)
+        K = problem.weight_map.adjoint(master.nu[:, 0])
         used = np.argsort(-master.weights)[:NEIGHBOURS]
         found = oracle.search(
             K,
@@ -47,17 +46,15 @@ def polynomial_result(
             n_starts=STARTS,
             max_atoms=ATOMS,
             rng=rng,
-            time_limit=deadline.time_limit,
         )
         # A proof must promise to halve the gap.
-        if master.gap(found.value) > max(0.5 * gap, tol) or deadline.over:
+        if master.gap(found.value) > max(0.5 * gap, tol) or deadline.over():
             return PricingResult.of([found])
         proven = oracle.prove(
             K,
             threshold=master.instance.dual_radius,
             max_atoms=ATOMS,
             incumbent=found.value,
-            time_limit=deadline.time_limit,
         )
         return PricingResult.of([proven])
 
@@ -73,7 +70,7 @@ def polynomial_result(
         bound_type="exact" if outcome.priced and outcome.priced.exact else "sdp",
     )
     status = settled_status(outcome.status, certificate, problem.objective_rounding(network), tol)
-    return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed)
+    return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed())
 
 
 def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Outcome) -> float:
@@ -81,7 +78,7 @@ def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Out
     if outcome.proof is None or outcome.priced is None:
         return 0.0
     nu = outcome.proof.nu
-    rounding = entry_rounding(problem.weight_map.with_levels(problem.levels - 1.0), nu)
+    rounding = entry_rounding(problem.weight_map.with_levels(problem.levels - 1.0), nu[:, 0])
     upper = outcome.proof.largest(outcome.priced.upper) + rounding
     scale = best_scale(instance.fit, nu, instance.dual_radius / upper if upper > 0.0 else np.inf)
     return max(0.0, instance.fit.guarded_dual_value(scale * nu))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
@@ -102,16 +102,15 @@ def column_generation(
     >>> result.status, result.certificate.bound_type, result.relative_gap <= 1e-6
     ('optimal', 'exact', True)
     """
-    deadline = Deadline.after(time_limit)
     _check(problem, neurons, tol, relaxation, start, verbose, callback)
     if neurons == "bilinear":
         check_memory(problem, proven=True)
     rng = check_random_state(random_state)
     history: list[Round] = []
-    with progress(verbose) as stages:
+    with deadline.after(time_limit) as limit, progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
-            limit = deadline.fraction(RELAXATION_SHARE).time_limit
-            relaxation = solve_relaxation(problem, time_limit=limit, verbose=verbose)
+            with deadline.fraction(RELAXATION_SHARE):
+                relaxation = solve_relaxation(problem, verbose=verbose)
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts
 
@@ -123,14 +122,14 @@ def column_generation(
                     callback(history[-1])
 
             if neurons == "polynomial":
-                return polynomial_result(problem, tol, deadline, rng, history, partial(report, part=0))
+                return polynomial_result(problem, tol, rng, history, partial(report, part=0))
             for number, one in enumerate(ones):
-                portion = deadline.fraction(1.0 / (len(ones) - number))
-                k = number if problem.separable else None
-                parts.append(bilinear_part(one, k, relaxation, start, tol, portion, rng, partial(report, part=number)))
+                k = number if len(ones) > 1 else None
+                with deadline.fraction(1.0 / (len(ones) - number)):
+                    parts.append(bilinear_part(one, k, relaxation, start, tol, rng, partial(report, part=number)))
                 if parts[-1].status == "interrupted":
-                    deadline.expire()
-    return _joined(problem, parts, history, deadline, tol)
+                    limit.expire()
+        return _joined(problem, parts, history, tol)
 
 
 def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:
@@ -150,19 +149,17 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
         check_relaxation(relaxation, problem)
     if start is not None:
         check_fits(start, problem, "start")
-    if neurons == "polynomial" and (relaxation is not None or start is not None or problem.vector):
-        what = "a scalar target" if problem.vector else "no relaxation and no start, which are bilinear,"
+    if neurons == "polynomial" and (relaxation is not None or start is not None or not problem.scalar):
+        what = "no relaxation and no start, which are bilinear," if problem.scalar else "a scalar target"
         raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")
 
 
 def _joined(
-    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], deadline: Deadline, tol: float
+    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], tol: float
 ) -> ColumnGenerationResult:
-    atoms, weights, nu = parts[0].atoms, parts[0].weights, parts[0].nu
-    if problem.separable:
-        atoms = Atoms.of_outputs([part.atoms for part in parts])
-        weights = np.concatenate([part.weights for part in parts])
-        nu = np.stack([part.nu for part in parts], axis=1)
+    atoms = parts[0].atoms if len(parts) == 1 else Atoms.of_outputs([part.atoms for part in parts])
+    weights = np.concatenate([part.weights for part in parts])
+    nu = np.concatenate([part.nu for part in parts], axis=1)
     network = settled_network(network_of(problem, atoms, weights), problem)
     trees = [tree for part in parts for tree in part.trees]
     uppers = [upper for part in parts for upper in part.uppers]
@@ -171,4 +168,4 @@ def _joined(
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
     status = settled_status(status, certificate, problem.objective_rounding(network), tol)
-    return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed)
+    return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed())

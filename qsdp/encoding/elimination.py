@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
@@ -35,7 +35,6 @@ def useful_inputs(
     problem: TrainingProblem,
     rows: DistinctRows,
     n_inputs: int,
-    deadline: Deadline = NEVER,
     fit: RidgeFit | None = None,
 ) -> IntArray:
     r"""Return the fewest of the first `n_inputs` columns of a problem that predict as well as any number of them.
@@ -44,7 +43,8 @@ def useful_inputs(
     repeatedly, each time without the quarter of the inputs that matters least to its predictions. Held-out rows decide
     how many inputs stay. In each fold, inputs are ranked on the training part: if ranked on all rows, they seem better
     than they are. The fewest inputs stay whose errors exceed the least ones by at most half a standard error of the
-    paired differences. Rows are dealt to the folds one by one, including equal rows.
+    paired differences. Rows are dealt to the folds one by one, including equal rows. Once a time limit has
+    passed, the best inputs so far are returned.
 
     Parameters
     ----------
@@ -53,8 +53,6 @@ def useful_inputs(
     rows : DistinctRows
         Distinct rows of the problem's samples, by these or other inputs; at most a thousand of them are used.
     n_inputs : int
-    deadline : Deadline
-        Once it has passed, the best inputs so far are returned.
     fit : RidgeFit, optional
         Regression on all inputs, if known.
 
@@ -70,7 +68,7 @@ def useful_inputs(
     # Inputs ranked on all rows come first, then those ranked on each training part.
     inputs = [everything] * (1 + _FOLDS)
     tried: list[tuple[IntArray, FloatArray]] = []
-    while not deadline.over:
+    while not deadline.over():
         errors, importances = elimination.measure(inputs)
         tried.append((inputs[0], errors))
         if not _as_good(errors, _least(tried), _HOPELESS):

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.lifting import QuadraticMap
@@ -145,7 +145,7 @@ class LeftOut:
         """Return the rows of a problem, at most a thousand distinct ones, with targets free of outliers."""
         kept = np.random.default_rng(0).permutation(rows.count)[:_MOST_ROWS]
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
-        targets = regression_targets(problem.y.reshape(problem.n_samples, -1), problem.loss, problem.sample_weight)
+        targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
         weights, means = _means(targets, sample_weight, rows.group)
         cells = Cells.of(problem, rows)
         place = np.full(rows.count, -1)
@@ -213,7 +213,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 
 
 def first_clear_best(
-    candidates: Iterable[tuple[Candidate, TrainingProblem]], rows: DistinctRows, deadline: Deadline = NEVER
+    candidates: Iterable[tuple[Candidate, TrainingProblem]], rows: DistinctRows
 ) -> tuple[Candidate, TrainingProblem, RidgeFit | None]:
     """Return the first candidate that no later one, with more inputs, clearly improves on, and its regression.
 
@@ -221,11 +221,9 @@ def first_clear_best(
     ----------
     candidates : iterable of (object, TrainingProblem)
         The same samples in several encodings, from few to many inputs; at least one. They are computed on demand, and
-        the search ends at the first that is no clear gain.
+        the search ends at the first that is no clear gain, or once a time limit has passed.
     rows : DistinctRows
         Distinct rows of the samples.
-    deadline : Deadline
-        Once it has passed, the best candidate so far is returned.
 
     Returns
     -------
@@ -239,7 +237,7 @@ def first_clear_best(
     for candidate in others if rows.count >= _LEAST_ROWS else ():
         if candidate[1].n_features == best[1].n_features:
             continue
-        if deadline.over:
+        if deadline.over():
             break
         fit = left_out_fit(best[1], rows) if fit is None else fit
         found = left_out_fit(candidate[1], rows)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.targets import TargetScaling
@@ -78,8 +78,9 @@ class Calibration:
     def lines(self) -> Lines:
         """Slopes and intercepts of the log odds, one for all outputs or one each; found on first use."""
         assert self.problem is not None
-        parts = list(held_out_predictions(self.problem, Deadline.after(_TIME_LIMIT)))
-        outputs = np.concatenate([self.scaling.decode(predicted) for _, predicted in parts])
+        with deadline.after(_TIME_LIMIT):
+            parts = list(held_out_predictions(self.problem))
+        outputs = np.concatenate([self.scaling.decode(held_out.squeezed(predicted)) for held_out, predicted in parts])
         truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])
         weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
         # The rest is coded as -1, or as 0 in one-hot rows.

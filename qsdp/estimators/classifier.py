@@ -15,7 +15,6 @@ from sklearn.utils.multiclass import type_of_target
 from qsdp._utils.options import documented
 from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
-from qsdp.estimators.blocks import rows_here
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
     are_objects,
@@ -30,6 +29,7 @@ from qsdp.estimators.classes import (
     encode_classes,
     weighted_by_class,
 )
+from qsdp.estimators.collections import rows_here
 from qsdp.estimators.network import _QuantizedNetwork
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
@@ -135,7 +135,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
-        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_frames)
+        X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
         check_labels(y)
         with errors_of("y"):
             self._several = _is_multilabel(y)
@@ -144,7 +144,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         with errors_of("y"):
             check_class_targets(samples.y)
         self._learn_classes(samples.counting)
-        self._fit(samples, options, **of_blocks, **routed)
+        self._fit(samples, options, **of_collections, **routed)
         return self
 
     @property
@@ -202,7 +202,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         """
         if is_collection(X):
             width = len(self.classes_)
-            return self._by_blocks("decision_function", X, np.float64, *([width] if self._several or width > 2 else []))
+            return self._of_collection(
+                "decision_function", X, np.float64, *([width] if self._several or width > 2 else [])
+            )
         outputs = self._output(X)
         return outputs if self._several else class_scores(outputs)
 
@@ -213,7 +215,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         """
         if is_collection(X):
             kind = np.int64 if self._several else self.classes_.dtype
-            return self._by_blocks("predict", X, kind, *([len(self.classes_)] if self._several else []))
+            return self._of_collection("predict", X, kind, *([len(self.classes_)] if self._several else []))
         outputs = self._output(X)
         if self._several:
             return (outputs > 0.0).astype(np.int64)
@@ -239,7 +241,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         first requested. With more than two classes, probabilities of one against the rest are divided by their sum.
         """
         if is_collection(X):
-            return self._by_blocks("predict_proba", X, np.float64, len(self.classes_))
+            return self._of_collection("predict_proba", X, np.float64, len(self.classes_))
         logits = self._logits(X)
         probabilities: FloatArray = expit(logits) if self._several else softmax(logits, axis=1)
         return probabilities
@@ -247,7 +249,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of the probabilities of `predict_proba`, finite where the probabilities are zero."""
         if is_collection(X):
-            return self._by_blocks("predict_log_proba", X, np.float64, len(self.classes_))
+            return self._of_collection("predict_log_proba", X, np.float64, len(self.classes_))
         logits = self._logits(X)
         logarithms: FloatArray = log_expit(logits) if self._several else log_softmax(logits, axis=1)
         return logarithms

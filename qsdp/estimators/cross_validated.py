@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,10 @@ from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.options import documented
 from qsdp._utils.parallel import CountedParallel, count_jobs
 from qsdp._utils.progress import progress
@@ -32,12 +33,13 @@ from qsdp.activations import PolynomialActivation
 from qsdp.encoding.columns import is_frame
 from qsdp.estimators.classes import are_objects
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
+from qsdp.estimators.folds import PathPlan, Split, plan_paths
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
-from qsdp.relaxation import PathPlan, Relaxation, Split, plan_paths
+from qsdp.relaxation import Relaxation
 from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]
@@ -140,45 +142,51 @@ class _CrossValidated:
         options: Any,
         **routed: Any,
     ) -> QSDPResult:
-        deadline, rng = options.deadline(), check_random_state(options.random_state)
+        rng = check_random_state(options.random_state)
         problem = options.problem(inputs, target, weights, samples.repetitions)
-        splits = self._splits(samples, routed["split"])
-        scorers = self._scorers(samples, splits, routed["score"])
+        scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
+        if "sample_weight" in score:
+            _check_weighs(scorer)
+            score = {**score, "sample_weight": samples.weights}
         # The problem drops rows of weight zero, so the rows of the splits are renumbered.
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
-        path, folds = plan_paths(
-            problem,
-            kept,
-            options.betas,
-            solver=options.solver,
-            tol=options.tol,
-            deadline=deadline,
-            device=options.device,
-        )
-        folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
-        member = self._member(options, samples.X)
-        turns = -(-len(folds) // count_jobs(options.n_jobs))
-        # All folds together may take half of the time.
-        seconds = deadline.fraction(0.5 / turns).time_limit
-        with progress(options.verbose) as stages, stages.stage("folds") as bar:
-            scores = np.column_stack(
-                CountedParallel(options.n_jobs, bar, len(folds))(
-                    delayed(_fold_scores)(fold, seconds, samples.take(test), member, scorer, seed, options.evaluate)
-                    for fold, (_, test), scorer, seed in zip(
-                        folds, splits, scorers, rng.spawn(len(splits)), strict=True
+        held_out = [
+            _HeldOut(
+                _safe_indexing(samples.X, test),
+                samples.y[test],
+                partial(scorer, **_of_rows(score, test, len(samples.y))),
+            )
+            for _, test in splits
+        ]
+        with options.limit():
+            path, folds = plan_paths(
+                problem, kept, options.betas, solver=options.solver, tol=options.tol, device=options.device
+            )
+            folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
+            member = self._member(options)
+            if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
+                member.feature_names_in_ = self.feature_names_in_
+            turns = -(-len(folds) // count_jobs(options.n_jobs))
+            # All folds together may take half of the time.
+            seconds = 0.5 / turns * deadline.left()
+            with progress(options.verbose) as stages, stages.stage("folds") as bar:
+                scores = np.column_stack(
+                    CountedParallel(options.n_jobs, bar, len(folds))(
+                        delayed(_fold_scores)(fold, seconds, rows, seed, member, options.evaluate)
+                        for fold, rows, seed in zip(folds, held_out, rng.spawn(len(splits)), strict=True)
                     )
                 )
-            )
-        best = self._choose_beta(path.betas, scores, deadline)
-        with progress(options.verbose) as stages:
-            with stages.stage("solve") as bar:
-                relaxation = path.only(best).solve(options.n_jobs, bar, deadline=deadline.fraction(0.5))[0]
-            # Half of the time left after the folds and the path is for a refinement.
-            return sample_from(relaxation, options, rng, deadline.fraction(1.0))
+            best = self._best_of(path.betas, scores)
+            with progress(options.verbose) as stages:
+                with stages.stage("solve") as bar, deadline.fraction(0.5):
+                    relaxation = path.only(best).solve(options.n_jobs, bar)[0]
+                # Half of the time left after the folds and the path is for a refinement.
+                with deadline.fraction(1.0):
+                    return sample_from(relaxation, options, rng)
 
-    def _choose_beta(self: Any, betas: FloatArray, scores: FloatArray, deadline: Deadline) -> int:
-        """Keep scores of shape (K, n_folds) and the beta with the best mean as attributes, and return its index."""
+    def _best_of(self: Any, betas: FloatArray, scores: FloatArray) -> int:
+        """Set the attributes of the choice among scores of shape (K, folds), and return the index of the best beta."""
         means = scores.mean(axis=1)
         if not np.any(np.isfinite(means)):
             raise InvalidInputError(f"scoring must give finite scores; got {means[0]} for every beta")
@@ -186,33 +194,21 @@ class _CrossValidated:
         best = int(max(np.flatnonzero(means == means[np.isfinite(means)].max()), key=lambda index: betas[index]))
         self.betas_, self.scores_ = betas, scores
         self.beta_, self.best_score_ = float(betas[best]), float(means[best])
-        if deadline.time_limit is not None and np.any(np.isnan(means)):
+        if deadline.left() < np.inf and np.any(np.isnan(means)):
             warn(
                 f"the time limit left {np.sum(np.isnan(means))} of {len(means)} betas without a score in every fold; "
                 f"beta={self.beta_:g} is the best of the others"
             )
         return best
 
-    def _member(self: Any, options: CrossValidationOptions, X: Any) -> Any:
+    def _member(self: Any, options: CrossValidationOptions) -> Any:
         """Return the estimator without cross-validation, fitted except for its network."""
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
         for name in _OF_MEMBERS:
             if hasattr(self, name):
                 setattr(member, name, getattr(self, name))
-        if is_frame(X) and hasattr(self, "feature_names_in_"):
-            member.feature_names_in_ = self.feature_names_in_
         return member
-
-    def _scorers(
-        self: Any, samples: Rows, splits: Sequence[Split], metadata: dict[str, Any]
-    ) -> list[Callable[..., float]]:
-        """Return the scorer of each held-out part, with the metadata of its rows."""
-        scorer, n = self._scorer(), len(samples.y)
-        if "sample_weight" in metadata:
-            _check_weighs(scorer)
-            metadata = {**metadata, "sample_weight": samples.weights}
-        return [partial(scorer, **_of_rows(metadata, test, n)) for _, test in splits]
 
     def _scorer(self: Any) -> Callable[..., float]:
         try:
@@ -282,34 +278,36 @@ class RelaxationOutputs:
 
     def outputs(self, X: FloatArray, n_jobs: int | None = None) -> FloatArray:
         """Return the predictions of the relaxation, of shape (n, C)."""
-        return self.relaxation.predict(X).reshape(len(X), -1)
+        return self.relaxation.outputs(X)
+
+
+class _HeldOut(NamedTuple):
+    """The held-out rows of a fold, and their scorer."""
+
+    X: FloatArray
+    y: npt.NDArray[Any]
+    scorer: Callable[..., float]
 
 
 def _fold_scores(
-    fold: PathPlan,
-    seconds: float | None,
-    held_out: Rows,
-    member: Any,
-    scorer: Callable[..., float],
-    rng: np.random.Generator,
-    evaluate: str,
+    fold: PathPlan, seconds: float, held_out: _HeldOut, rng: np.random.Generator, member: Any, evaluate: str
 ) -> FloatArray:
     """Return the scores of one fold on its held-out rows, of shape (K,), with nan for betas not solved in time."""
     scores = np.full(len(fold.betas), np.nan)
-    deadline = Deadline.after(seconds)
-    path = fold.solve(deadline=deadline.fraction(0.5) if evaluate == "network" else deadline, quiet=True)
-    for done, relaxation in enumerate(path):
-        member = copy.copy(member)
-        if evaluate == "network":
-            # Use the same random numbers for every beta, so that scores differ by less than their noise.
-            options = member._options()
-            limit = deadline.fraction(1.0 / (len(path) - done))
-            member.network_ = sample_from(relaxation, options, copy.deepcopy(rng), limit).network
-        else:
-            member.network_ = RelaxationOutputs(relaxation)
-        if is_classifier(member):
-            member.calibration_ = member._calibration(relaxation.problem)
-        scores[fold.betas == relaxation.problem.beta] = scorer(member, held_out.X, held_out.y)
+    with deadline.within(seconds):
+        with deadline.fraction(0.5 if evaluate == "network" else 1.0):
+            path = fold.solve(quiet=True)
+        for done, relaxation in enumerate(path):
+            member = copy.copy(member)
+            if evaluate == "network":
+                # Use the same random numbers for every beta, so that scores differ by less than their noise.
+                with deadline.fraction(1.0 / (len(path) - done)):
+                    member.network_ = sample_from(relaxation, member._options(), copy.deepcopy(rng)).network
+            else:
+                member.network_ = RelaxationOutputs(relaxation)
+            if is_classifier(member):
+                member.calibration_ = member._calibration(relaxation.problem)
+            scores[fold.betas == relaxation.problem.beta] = held_out.scorer(member, held_out.X, held_out.y)
     return scores
 
 

@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._utils.deadline import Deadline
 from qsdp._utils.options import documented
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
@@ -28,7 +27,7 @@ from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.scales import restricted_to
 from qsdp.encoding.selection import first_clear_best
-from qsdp.estimators.blocks import rows_here, train_on_blocks
+from qsdp.estimators.collections import rows_here, train_on_collections
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (
     check_kind_of_array,
@@ -154,22 +153,22 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
-        began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
-        if chosen:
-            deadline = options.deadline()
-            self.encoder_ = self._chosen_encoder(counting, coded, weights, options, options.choice_deadline(deadline))
-            options, columns = options.until(deadline), self._encoded(counting.X)
-        else:
-            self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
-        if self.encoder_ is None:
-            warn_of_scales(counting.X)
-        # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
-        self._input_ranges = columns.min(axis=0), columns.max(axis=0)
-        self.constant_ = _constant(columns, counting.weights)
-        inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
-        seconds = time.perf_counter() - began
-        result = self._train(samples, inputs, coded, weights, options, **routed)
-        self._result = result.timed("encoding", seconds) if chosen else result
+        with options.limit():
+            began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
+            if chosen:
+                self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
+                columns = self._encoded(counting.X)
+            else:
+                self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
+            if self.encoder_ is None:
+                warn_of_scales(counting.X)
+            # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
+            self._input_ranges = columns.min(axis=0), columns.max(axis=0)
+            self.constant_ = _constant(columns, counting.weights)
+            inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
+            seconds = time.perf_counter() - began
+            result = self._train(samples, inputs, coded, weights, options, **routed)
+            self._result = result.timed("encoding", seconds) if chosen else result
         warn_of_gap(self.result_)
         self._expose()
 
@@ -182,19 +181,17 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         options: Any,
         **routed: Any,
     ) -> QSDPResult:
-        """Train on the inputs and targets of the samples of positive weight, or on all blocks if these are a sample."""
+        """Train on the inputs and targets of the samples of positive weight, or on all chunks if these are a sample."""
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
-        if "blocks" in routed:
+        if "chunks" in routed:
             encoder = copy.copy(self)
             # The results of an earlier fit do not belong to what this one has learned so far.
             encoder.__dict__.pop("_result", None)
-            return train_on_blocks(encoder, routed["blocks"], problem, options)
+            return train_on_collections(encoder, routed["chunks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last)
 
-    def _chosen_encoder(
-        self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any, deadline: Deadline
-    ) -> Any:
+    def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
         """Return the encoder for "auto": the best one on held-out rows, without the inputs that do not help."""
         rule = EncodingRule.recommended("standard", counting.X.shape[1])
         standard = fit_rule(rule, counting.X, counting.weights)
@@ -211,9 +208,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoded(encoder, counting.X))
 
-        encoder, problem, fit = first_clear_best(candidates(), rows, deadline)
-        width = encoder.encoding_.width
-        kept = useful_inputs(problem, rows, width, deadline, fit)
+        with options.choosing():
+            encoder, problem, fit = first_clear_best(candidates(), rows)
+            width = encoder.encoding_.width
+            kept = useful_inputs(problem, rows, width, fit)
         if len(kept) < width:
             inputs = problem.X[:, :width]
             encoder.encoding_, unused = restricted_to(encoder.encoding_, inputs, kept, counting.weights)
@@ -318,7 +316,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         check_is_fitted(self)
         return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 
-    def _by_blocks(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
+    def _of_collection(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
         """Return the results of a method on the rows of a Dask collection, as another Dask collection."""
         check_is_fitted(self)
         if X.shape[1:] != (self.n_features_in_,):
@@ -424,8 +422,8 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         loss = get_loss(self.loss)
         if loss.for_classes:
             raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
-        X, y, sample_weight, of_blocks = rows_here(X, y, sample_weight, missing=self._takes_frames)
-        self._fit(self._validated(X, y, sample_weight), options, **of_blocks, **routed)
+        X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
+        self._fit(self._validated(X, y, sample_weight), options, **of_collections, **routed)
         return self
 
     @property
@@ -441,7 +439,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         A Dask array gives an array, a Dask data frame a series or data frame with its index.
         """
         if is_collection(X):
-            return self._by_blocks("predict", X, np.float64, *self.network_.output_shape)
+            return self._of_collection("predict", X, np.float64, *self.network_.output_shape)
         return squeezed(self._output(X), self.network_.output_shape, axis=1)
 
 

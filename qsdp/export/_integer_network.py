@@ -317,11 +317,11 @@ def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool)
 
     Units are small enough to represent the rest, of shape (C,), to a few bits.
     """
-    blocks = [slice(None)] if common else [slice(k, k + 1) for k in range(weights.shape[1])]
+    groups = [slice(None)] if common else [slice(k, k + 1) for k in range(weights.shape[1])]
     units, alpha = np.ones(weights.shape[1]), np.zeros(weights.shape, dtype=np.int64)
-    for block in blocks:
-        units[block] = _unit(weights[:, block], rest[block], digits)
-        alpha[:, block] = np.rint(weights[:, block] / units[block])
+    for group in groups:
+        units[group] = _unit(weights[:, group], rest[group], digits)
+        alpha[:, group] = np.rint(weights[:, group] / units[group])
     return units, alpha
 
 

@@ -2,8 +2,6 @@ r"""Trust-region Newton steps for :math:`\max \mathrm{tr}(Y^T B Y)` over factors
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
@@ -95,14 +93,11 @@ class Ascent:
         """The value of Y."""
         return float(self.z.sum())
 
-    def step(self, interrupted: Callable[[], bool]) -> bool:
-        """Take a step, and return whether another one may make progress.
-
-        `interrupted` is polled between products; if it returns True, the step ends early.
-        """
+    def step(self) -> bool:
+        """Take a step, and return whether another one may make progress; after a time limit, the step ends early."""
         if self.shrinking and self.gradient < self.near:
             self._shrink()
-        step = self._newton_step(interrupted)
+        step = self._newton_step()
         gain = 2.0 * step.predicted()
         if gain <= 0.0:
             return False
@@ -163,7 +158,7 @@ class Ascent:
             turned = [part @ vectors for part, vectors in zip(parts, kept, strict=True)]
             self._move(_unit(np.hstack(turned)), turned[0].shape[1])
 
-    def _newton_step(self, interrupted: Callable[[], bool]) -> Step:
+    def _newton_step(self) -> Step:
         """Return a tangent step from the quadratic model of half the value."""
         Y, z, split = self.Y, self.z[:, None], self.split
         inverse = 1.0 / self.weights[:, None]
@@ -180,7 +175,6 @@ class Ascent:
             radius=self.radius,
             accuracy=min(self.share, self.gradient**self.power),
             most=self.products,
-            expired=interrupted,
         )
 
 

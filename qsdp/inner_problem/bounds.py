@@ -9,6 +9,7 @@ r"""Upper bounds of quadratic forms over sign vectors, by the semidefinite progr
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
@@ -186,8 +187,8 @@ def maxcut_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     4.5225 4.0
     """
-    with progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
-        return _bound(M, False, _options(tol, rank, max_iter, time_limit, random_state, bar))
+    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
+        return _bound(M, False, _options(tol, rank, max_iter, random_state, bar))
 
 
 def uninterrupted(found: InnerBound) -> InnerBound:
@@ -238,15 +239,12 @@ def grothendieck_bound(
     >>> print(f"{float(bound):.4f}", bound.signs().value)
     2.8284 2.0
     """
-    with progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
-        return _bound(M, True, _options(tol, rank, max_iter, time_limit, random_state, bar))
+    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("bound", tol) as bar:
+        return _bound(M, True, _options(tol, rank, max_iter, random_state, bar))
 
 
-def _options(
-    tol: object, rank: object, max_iter: object, time_limit: object, random_state: RandomState, bar: ProgressBar
-) -> SearchOptions:
+def _options(tol: object, rank: object, max_iter: object, random_state: RandomState, bar: ProgressBar) -> SearchOptions:
     return SearchOptions(
-        deadline=Deadline.after(time_limit),
         tol=check_real("tol", tol, strict=True),
         rank=None if rank is None else check_integer("rank", rank, minimum=1),
         max_iter=check_integer("max_iter", max_iter, minimum=1),
@@ -256,6 +254,7 @@ def _options(
 
 
 def _bound(M: Any, bilinear: bool, options: SearchOptions) -> InnerBound:
+    start = time.perf_counter()
     matrix, exponent = scaled(read_matrix(M, square=not bilinear))
     reduced = _Reduced.of(matrix, bilinear)
     trace = math.fsum(reduced.diagonal)
@@ -279,7 +278,7 @@ def _bound(M: Any, bilinear: bool, options: SearchOptions) -> InnerBound:
         Y=read_only(Y),
         iterations=found.iterations,
         status=status,
-        solve_time=options.deadline.elapsed,
+        solve_time=time.perf_counter() - start,
         _matrix=matrix,
         _bilinear=bilinear,
         _exponent=exponent,

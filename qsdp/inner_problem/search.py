@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
@@ -51,7 +51,6 @@ class SearchOptions:
     tol: float
     rank: int | None
     max_iter: int
-    deadline: Deadline
     random: np.random.Generator
     bar: ProgressBar = NO_BAR
 
@@ -92,12 +91,12 @@ class BoundSearch:
         iterations, status, escapes, proof_work, risen = 0, "inaccurate", 0, 0.0, (ascent.value, 0)
         try:
             while iterations < options.max_iter:
-                moving = ascent.step(lambda: options.deadline.over)
+                moving = ascent.step()
                 iterations += 1
                 options.bar.measure(ascent.gradient, f"step {iterations}, gradient {ascent.gradient:.1e}")
                 if ascent.value >= best[0]:
                     best = (ascent.value, ascent.Y, ascent.split)
-                if options.deadline.over:
+                if deadline.over():
                     status = "time limit"
                     break
                 if ascent.value > risen[0] + _RISE * allowed():

@@ -262,8 +262,7 @@ class Loss(abc.ABC):
         """Raise `InvalidInputError` unless a label loss's targets are -1 and +1, with both present."""
         if not self.labels:
             return
-        columns = target.T if target.ndim == 2 else [target]
-        for column in columns:
+        for column in np.atleast_2d(target.T):
             self._check_labels(column)
 
     def _check_labels(self, target: FloatArray) -> None:

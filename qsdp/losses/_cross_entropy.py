@@ -180,7 +180,7 @@ class CrossEntropy(ClassLoss):
 
     def check_target(self, target: FloatArray) -> None:
         """Raise `InvalidInputError` unless rows are one-hot, with at least two classes, each present."""
-        if target.ndim != 2 or not np.all((target == 0) | (target == 1)) or not np.all(target.sum(axis=1) == 1):
+        if not np.all((target == 0) | (target == 1)) or not np.all(target.sum(axis=1) == 1):
             raise InvalidInputError(
                 "y must have one-hot rows (one 1, the rest 0) of shape (n, C) for the cross_entropy loss, "
                 "or class numbers of shape (n,)"

@@ -29,7 +29,8 @@ class DataFit:
     Attributes
     ----------
     loss : Loss
-    target : ndarray of shape (n,) or (n, C)
+    target : ndarray of shape (n, C)
+        Predictions, multipliers and duals have the same shape, also for one output.
     weights : ndarray of shape (n,) or None
         Positive sample weights; None means one for all.
     """
@@ -40,20 +41,13 @@ class DataFit:
 
     @cached_property
     def factors(self) -> FloatArray | None:
-        """Weights that broadcast with the target, or None."""
-        if self.weights is None or self.target.ndim == 1:
-            return self.weights
-        return self.weights[:, None]
+        """Weights of shape (n, 1), which broadcast with the target, or None."""
+        return None if self.weights is None else self.weights[:, None]
 
     @property
     def quadratic(self) -> bool:
         """Whether the data enter only through their Gram matrix."""
         return self.loss.quadratic
-
-    @property
-    def separable(self) -> bool:
-        """Whether there are several outputs that do not interact."""
-        return self.target.ndim == 2 and not self.loss.coupled
 
     @property
     def total_weight(self) -> float:
@@ -72,9 +66,7 @@ class DataFit:
 
     def weighted(self, array: FloatArray) -> FloatArray:
         """Multiply an array in the shape of the target, or with one number per sample, by the weights."""
-        if self.weights is None:
-            return array
-        return array * (self.weights if array.ndim == 1 else self.weights[:, None])
+        return array if self.weights is None else (array.T * self.weights).T
 
     def per_weight(self, array: FloatArray) -> FloatArray:
         """Divide an array in the shape of the target by the weights."""
@@ -83,12 +75,14 @@ class DataFit:
     # -- parts ------------------------------------------------------------------------------------------------
 
     def output(self, k: int) -> DataFit:
-        """Return the fit of output k, for a separable fit."""
-        return replace(self, target=np.ascontiguousarray(self.target[:, k]))
+        """Return the fit of output k, for outputs that do not interact."""
+        return replace(self, target=np.ascontiguousarray(self.target[:, [k]]))
 
-    def columns(self) -> list[DataFit]:
-        """Return one fit for each output if they do not interact, else only this fit."""
-        return [self.output(k) for k in range(self.target.shape[1])] if self.separable else [self]
+    @property
+    def parts(self) -> list[DataFit]:
+        """Fits that do not interact: this one if the loss couples the outputs, else one for each output."""
+        C = self.target.shape[1]
+        return [self] if self.loss.coupled or C == 1 else [self.output(k) for k in range(C)]
 
     def rows(self, chosen: Any) -> DataFit:
         """Return the fit of some samples."""
@@ -107,11 +101,12 @@ class DataFit:
     # -- values -------------------------------------------------------------------------------------------------
 
     def value(self, prediction: FloatArray) -> float:
-        r"""Return :math:`\sum_i w_i \ell(t_i, y_i)`."""
-        return float(np.sum(self.values(prediction)))
+        r"""Return :math:`\sum_i w_i \ell(t_i, y_i)`, for predictions of shape (n, C), or (n,) for one output."""
+        return float(np.sum(self.values(np.reshape(prediction, self.target.shape))))
 
     def values(self, prediction: FloatArray) -> FloatArray:
         """Return the weighted loss of every entry, or of every sample if the outputs are coupled."""
+        assert prediction.shape == self.target.shape
         return self.weighted(self.loss.values(prediction, self.target))
 
     def rounding(self, prediction: FloatArray, error: FloatArray) -> float:
@@ -119,12 +114,12 @@ class DataFit:
         if self.loss.coupled:
             moved = self.loss.lipschitz * math.sqrt(prediction.shape[1]) * error
             return float(np.sum(self.weighted(moved)))
-        each = error if prediction.ndim == 1 else error[:, None]
-        values = np.maximum(self.values(prediction - each), self.values(prediction + each))
+        values = np.maximum(self.values(prediction - error[:, None]), self.values(prediction + error[:, None]))
         return float(np.sum(values - self.values(prediction)))
 
     def gradient(self, prediction: FloatArray) -> FloatArray:
         """Return the gradient with respect to the predictions."""
+        assert prediction.shape == self.target.shape
         return self.weighted(self.loss.gradient(prediction, self.target))
 
     def dual_value(self, nu: FloatArray) -> float:
@@ -166,6 +161,7 @@ class DataFit:
 
     def project(self, nu: FloatArray) -> FloatArray:
         r"""Return the multiplier nearest to `nu`, entry by entry, for which `dual_value` is finite."""
+        assert nu.shape == self.target.shape
         if self.factors is None:
             return -self.loss.project_dual(-nu, self.target)
         projected: FloatArray = -self.factors * self.loss.project_dual(-nu / self.factors, self.target)

@@ -150,7 +150,7 @@ class PolynomialNetwork(NeuronFunction):
     def objective(self, problem: TrainingProblem) -> float:
         r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
         size = problem.n_features * (problem.levels - 1)
-        loss = problem.data_fit.value(self.predict(problem.X))
+        loss = problem.data_fit.value(problem.outputs(self))
         return loss + problem.beta * size * float(np.abs(self.alpha).sum())
 
     def to_quadratic_form(self) -> QuadraticForm:

@@ -150,6 +150,5 @@ def _limit(result: QSDPResult) -> float:
     covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
     weight = sum(covariance.total_weight for covariance in covariances)
     # A problem may consist of statistics instead of rows.
-    outputs = np.stack([2.0 * problem.forward(Z) for Z in relaxation.Z_stack], axis=-1)
-    loss = problem.data_fit.value(outputs.reshape(problem.y.shape))
+    loss = problem.data_fit.value(problem.relaxed_predictions(relaxation.Z_stack))
     return loss + problem.beta * problem.dimension * weight

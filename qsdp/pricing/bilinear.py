@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.pricing.bilinear_tree import BilinearTree
@@ -49,13 +49,11 @@ class BilinearOracle(Oracle[PairPool]):
     def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
         return rng.choice([-1.0, 1.0], size=(count, size))
 
-    def _improve(
-        self, pool: PairPool, starts: FloatArray, free: int, rng: np.random.Generator, deadline: Deadline
-    ) -> None:
-        improve(pool, starts, deadline)
+    def _improve(self, pool: PairPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
+        improve(pool, starts)
 
-    def _tree(self, scaled: Scaled, pool: PairPool, deadline: Deadline) -> BilinearTree:
-        return BilinearTree(scaled, pool, self.enumerated, deadline)
+    def _tree(self, scaled: Scaled, pool: PairPool) -> BilinearTree:
+        return BilinearTree(scaled, pool, self.enumerated)
 
     def _atoms(self, scaled: Scaled, pool: PairPool) -> tuple[SignArray, SignArray, SignArray]:
         U, V = pool.pairs
@@ -79,40 +77,38 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     return U
 
 
-def improve(pool: PairPool, starts: FloatArray, deadline: Deadline) -> None:
+def improve(pool: PairPool, starts: FloatArray) -> None:
     """Add to the pool the local optima reached from `starts` and from around the best optima.
 
     In each round every sign of the best distinct optima is flipped.
     """
     N = len(pool.M)
-    U, values = _settle(pool, starts, deadline, first=True)
+    U, values = _settle(pool, starts, first=True)
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
     for _ in range(_FLIPS):
         # One optimum per value is enough, because most ties are the same atom in another version.
         _, distinct = np.unique(np.round(values, 12), return_index=True)
         centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
-        if not centres or deadline.over:
+        if not centres or deadline.over():
             return
         tried.update((u * u[0]).tobytes() for u in centres)
         before = np.sort(values)[-min(_CENTRES, len(values)) :].min()
-        moved, gained = _settle(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N), deadline)
+        moved, gained = _settle(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
         better = gained > before
         if not better.any():
             return
         U, values = np.vstack([U, moved[better]]), np.concatenate([values, gained[better]])
 
 
-def _settle(
-    pool: PairPool, starts: FloatArray, deadline: Deadline, *, first: bool = False
-) -> tuple[FloatArray, FloatArray]:
+def _settle(pool: PairPool, starts: FloatArray, *, first: bool = False) -> tuple[FloatArray, FloatArray]:
     """Add to the pool the optima reached from as many starts as time allows, and return them with their values.
 
     With `first`, the starts themselves are added as well.
     """
     found, values = [starts[:0]], [np.empty(0)]
     for rows in chunks(len(starts), len(pool.M)):
-        if deadline.over:
+        if deadline.over():
             break
         if first:
             pool.add(starts[rows])

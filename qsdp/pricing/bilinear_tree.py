@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.inner_problem import grothendieck_bound
@@ -27,35 +27,34 @@ _SCREENED = 0.4e-9
 class BilinearTree(TreeSearch):
     """Bounds the pricing value over vectors u with given first signs.
 
-    `limit` is the number of free coordinates up to which a node may be enumerated.
+    `max_enumerated` is the number of free coordinates up to which a node may be enumerated.
     """
 
-    def __init__(self, scaled: Scaled, pool: PairPool, limit: int, deadline: Deadline) -> None:
+    def __init__(self, scaled: Scaled, pool: PairPool, max_enumerated: int) -> None:
         self.M, N = scaled.M, len(scaled.M)
         super().__init__(
             scaled,
             pool,
-            deadline,
-            order=tail_order(self.M, deadline),
+            order=tail_order(self.M),
             root=np.empty(0, dtype=np.int8),
             signs=(1,),
             branches=2,
             node_cost=3e-3 * max(1.0, N / 33.0) ** 2.5,
             rounding=rounding(self.M),
         )
-        self.limit = limit
+        self.max_enumerated = max_enumerated
         self.enumerations: dict[int, Enumeration] = {}
         # Sum of the logarithms of costs of enumerations relative to the worst case, with a prior of weight one.
         self.logs, self.weight = -1.0, 1.0
 
     def _enumerate_root(self) -> bool:
-        small = self.size <= min(_SMALL, self.limit)
+        small = self.size <= min(_SMALL, self.max_enumerated)
         return self.size == 0 or (small and self.enumerate(Node(self.root, np.empty(0), np.inf)))
 
     def _enumeration_cost(self, node: Node) -> float:
         # The cost depends on how close the values are, which earlier enumerations show.
         free = self.size - len(node.signs)
-        if free > self.limit or not fits(self.size, free):
+        if free > self.max_enumerated or not fits(self.size, free):
             return np.inf
         ratio = np.exp(self.logs / self.weight)
         return float(2e-3 + ratio * _at_worst(free)) if free > 1 else 0.0
@@ -64,7 +63,7 @@ class BilinearTree(TreeSearch):
         """Enumerate all completions into the pool; return whether that was finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
-            self.enumerations[k] = Enumeration(self.M[self.order[k:]], self.deadline)
+            self.enumerations[k] = Enumeration(self.M[self.order[k:]])
         fixed = node.signs.astype(np.float64)
 
         def accept(codes: IntArray) -> None:
@@ -101,8 +100,8 @@ class BilinearTree(TreeSearch):
     def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
-        if not self.deadline.over:
-            z = root_shift(grothendieck_bound, self.M, time_limit=self.deadline.time_limit)
+        if not deadline.over():
+            z = root_shift(grothendieck_bound, self.M)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
         return self.first_node(free_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
 

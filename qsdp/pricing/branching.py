@@ -11,7 +11,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import Pool
@@ -59,7 +59,7 @@ class _Effort:
 
 
 class TreeSearch(ABC):
-    """One proof by branch and bound.
+    """One proof by branch and bound, until a time limit, which is checked at every node and during enumerations.
 
     Parameters
     ----------
@@ -67,8 +67,6 @@ class TreeSearch(ABC):
         The matrix.
     pool : Pool
         Collects the evaluated vectors and keeps the best value.
-    deadline : Deadline
-        Checked at every node, and often during an enumeration.
     order : ndarray of shape (n,), intp
         Order in which coordinates are fixed.
     root : ndarray of shape (k,), int8
@@ -89,7 +87,6 @@ class TreeSearch(ABC):
         self,
         scaled: Scaled,
         pool: Pool,
-        deadline: Deadline,
         *,
         order: npt.NDArray[np.intp],
         root: SignArray,
@@ -99,7 +96,7 @@ class TreeSearch(ABC):
         rounding: float,
         positive: bool = False,
     ) -> None:
-        self.scaled, self.pool, self.deadline, self.size = scaled, pool, deadline, len(scaled.M)
+        self.scaled, self.pool, self.size = scaled, pool, len(scaled.M)
         self.order, self.inverse, self.root, self.signs = order, np.argsort(order), root, signs
         self.branches, self.node_cost, self.rounding, self.positive = branches, node_cost, rounding, positive
         self.open: list[tuple[float, int, Node]] = []
@@ -167,7 +164,7 @@ class TreeSearch(ABC):
                 continue
             cost = self._enumeration_cost(node)
             enumerates = cost == 0.0 or cost < effort.cost(node.bound - self.pool.target)
-            if self.deadline.over or (enumerates and not self.enumerate(node)):
+            if deadline.over() or (enumerates and not self.enumerate(node)):
                 for rest in [node, *dive]:
                     self._push(rest, ticket)
                 return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
@@ -45,8 +45,6 @@ class Enumeration:
     ----------
     rows : ndarray of shape (r, N)
         The rows :math:`M_i` in the order in which they are decided, r <= 62; scaled to moderate magnitudes.
-    deadline : Deadline
-        Polled often; enumerations stop once it is over.
 
     Notes
     -----
@@ -68,8 +66,8 @@ class Enumeration:
     table is rounded to half a unit per entry, which the screening allows for. The caller evaluates vectors that pass.
     """
 
-    def __init__(self, rows: FloatArray, deadline: Deadline) -> None:
-        self.rows, self.deadline = np.ascontiguousarray(rows), deadline
+    def __init__(self, rows: FloatArray) -> None:
+        self.rows = np.ascontiguousarray(rows)
         self.cuts = _cuts(len(rows))
         #: Number of vectors screened so far, by all runs.
         self.work = 0
@@ -170,14 +168,14 @@ class _Pass:
         """Visit all completions of the partial vectors `codes` of the first table; return whether that was finished."""
         if len(self.tables) == 1:
             self.accept(codes)
-            return not self.owner.deadline.over
+            return not deadline.over()
         first = self.tables[0]
         for begin in range(0, len(codes), _WIDTH):
             chosen = codes[begin : begin + _WIDTH]
             sums = self._rounded(self.start[:, None] + (signs_of(chosen, len(first)) @ first).T)
             self.buffers[0].append(_Block(chosen, sums))
         while (stage := self._next()) is not None:
-            if self.owner.deadline.over:
+            if deadline.over():
                 return False
             self._expand(stage, self._take(stage))
         return True

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
 from qsdp.pricing.branching import Node, TreeSearch
@@ -35,8 +35,8 @@ _SHOWN = 2**13
 class FormTree(TreeSearch):
     r"""Bounds :math:`\pm q^T K q` over vectors q with given first levels.
 
-    `lifted` tells whether the last nonzero row belongs to the coordinate fixed at +1. `limit` is the largest number of
-    vectors that may be enumerated.
+    `lifted` tells whether the last nonzero row belongs to the coordinate fixed at +1. `max_enumerated` is the largest
+    number of vectors that may be enumerated.
 
     Notes
     -----
@@ -44,9 +44,7 @@ class FormTree(TreeSearch):
     squares of these entries are at most one, so shifts are nonnegative unless M = 1. A form -K is bounded as K' = -K.
     """
 
-    def __init__(
-        self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, limit: float, deadline: Deadline
-    ) -> None:
+    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, max_enumerated: float) -> None:
         N = len(scaled.M)
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
         # The fixed coordinate comes first.
@@ -55,7 +53,6 @@ class FormTree(TreeSearch):
         super().__init__(
             scaled,
             pool,
-            deadline,
             order=order,
             root=np.ones(int(lifted), dtype=np.int8),
             signs=(1, -1),
@@ -64,14 +61,14 @@ class FormTree(TreeSearch):
             rounding=form_rounding(self.K, levels),
             positive=levels > 2,
         )
-        self.levels, self.top, self.limit = levels, levels - 1.0, limit
+        self.levels, self.top, self.max_enumerated = levels, levels - 1.0, max_enumerated
 
     def _enumerate_root(self) -> bool:
         if self.size <= len(self.root):
             # No coordinate is free.
             self.pool.add(np.ones((self.size, self.size)))
             return True
-        few = self._completions(len(self.root)) <= min(_SMALL, self.limit)
+        few = self._completions(len(self.root)) <= min(_SMALL, self.max_enumerated)
         return few and self._enumerate(self.root, self.signs)
 
     def _enumeration_cost(self, node: Node) -> float:
@@ -79,7 +76,7 @@ class FormTree(TreeSearch):
         if k == self.size:
             return 0.0
         completions = self._completions(k)
-        return _VALUE * completions + 2e-4 if completions <= self.limit else np.inf
+        return _VALUE * completions + 2e-4 if completions <= self.max_enumerated else np.inf
 
     def enumerate(self, node: Node) -> bool:
         """Enumerate all completions into the pool; return whether that was finished."""
@@ -111,8 +108,8 @@ class FormTree(TreeSearch):
             z = np.maximum(z, 0.0) if self.positive else z
             # The fixed coordinate is the first entry; its diagonal is in the constant.
             shifts.append(np.concatenate([[z[0] / square - constant if k else 0.0], z[k:]]))
-        if not self.deadline.over:
-            z = root_shift(maxcut_bound, B, time_limit=self.deadline.time_limit)
+        if not deadline.over():
+            z = root_shift(maxcut_bound, B)
             # With more than two levels, squares may be less than one, and then no entry may be negative.
             shifts.append(np.concatenate([z[:1], np.maximum(z[1:], 0.0)]) if self.positive else z)
         return self.first_node(inner, border, constant, sign, shifts)
@@ -138,9 +135,7 @@ class FormTree(TreeSearch):
 
     def _enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
         start = fixed.astype(np.float64)
-        return enumerate_forms(
-            self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse], self.deadline
-        )
+        return enumerate_forms(self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse])
 
 
 def _level_rows(numbers: npt.NDArray[np.int64], size: int, levels: int) -> FloatArray:
@@ -157,7 +152,6 @@ def enumerate_forms(
     signs: tuple[int, ...],
     pool: Pool,
     place: Callable[[FloatArray], FloatArray],
-    deadline: Deadline,
 ) -> bool:
     r"""Add to the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds the pool's level.
 
@@ -185,7 +179,7 @@ def enumerate_forms(
     margin = form_rounding(K, levels)
     values = np.empty((_LEFT, len(B)))
     for begin in range(0, count, _LEFT):
-        if deadline.over:
+        if deadline.over():
             return False
         A = _level_rows(np.arange(begin, min(begin + _LEFT, count), dtype=np.int64), left, levels)
         form_a = constant + A @ linear[:left] + np.einsum("ij,ij->i", A @ K[a, a], A)

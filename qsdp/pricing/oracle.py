@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray, check_integer, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError
 from qsdp.pricing.branching import TreeSearch
@@ -63,7 +63,6 @@ class Oracle(ABC, Generic[AnyPool]):
         OracleResult
             The upper bound is infinite.
         """
-        deadline = Deadline.after(time_limit)
         scaled = Scaled.of(M, self.size)
         n_starts = check_integer("n_starts", n_starts, minimum=0)
         pool = self._collection(scaled, threshold, max_atoms)
@@ -72,8 +71,9 @@ class Oracle(ABC, Generic[AnyPool]):
             given = _checked_starts(starts, self.size)
             # q and -q are the same neuron only if the constant changes its sign as well.
             vectors = np.vstack([given * given[:, -1:] if self.lifted else given, vectors])
-        if len(vectors) and len(scaled.M):
-            self._improve(pool, vectors[:, scaled.support], len(scaled.M) - self._fixes(scaled), rng, deadline)
+        with deadline.after(time_limit):
+            if len(vectors) and len(scaled.M):
+                self._improve(pool, vectors[:, scaled.support], len(scaled.M) - self._fixes(scaled), rng)
         return self._result(scaled, pool, math.inf, False, ())
 
     def prove(
@@ -123,13 +123,13 @@ class Oracle(ABC, Generic[AnyPool]):
         slack = check_real("slack", slack)
         pool = self._collection(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
         n_starts = check_integer("n_starts", n_starts, minimum=0)
-        deadline = Deadline.after(time_limit, interrupted=interrupted)
         z = _checked_shift(shift, scaled)
-        if n_starts and len(scaled.M):
-            rng, free = np.random.default_rng(0), len(scaled.M) - self._fixes(scaled)
-            self._improve(pool, self._draw(rng, n_starts, free, len(scaled.M)), free, rng, deadline)
-        tree = self._tree(scaled, pool, deadline)
-        upper, exact = tree.prove(z)
+        with deadline.after(time_limit, interrupted=interrupted):
+            if n_starts and len(scaled.M):
+                rng, free = np.random.default_rng(0), len(scaled.M) - self._fixes(scaled)
+                self._improve(pool, self._draw(rng, n_starts, free, len(scaled.M)), free, rng)
+            tree = self._tree(scaled, pool)
+            upper, exact = tree.prove(z)
         return self._result(scaled, pool, scaled.outside(upper), exact, tree.trees())
 
     def _fixes(self, scaled: Scaled) -> bool:
@@ -152,13 +152,11 @@ class Oracle(ABC, Generic[AnyPool]):
         """Draw `count` vectors of `size` entries, of which those from `free` on are +1."""
 
     @abstractmethod
-    def _improve(
-        self, pool: AnyPool, starts: FloatArray, free: int, rng: np.random.Generator, deadline: Deadline
-    ) -> None:
+    def _improve(self, pool: AnyPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
         """Add to the pool the local optima reached from `starts`."""
 
     @abstractmethod
-    def _tree(self, scaled: Scaled, pool: AnyPool, deadline: Deadline) -> TreeSearch:
+    def _tree(self, scaled: Scaled, pool: AnyPool) -> TreeSearch:
         """Return the branch and bound of a proof."""
 
     @abstractmethod

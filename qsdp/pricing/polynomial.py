@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.oracle import Oracle
@@ -56,13 +56,11 @@ class PolynomialOracle(Oracle[FormPool]):
     def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
         return random_levels(rng, count, free, size, self.levels)
 
-    def _improve(
-        self, pool: FormPool, starts: FloatArray, free: int, rng: np.random.Generator, deadline: Deadline
-    ) -> None:
-        improve_forms(pool, starts, free, self.levels, rng, deadline)
+    def _improve(self, pool: FormPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
+        improve_forms(pool, starts, free, self.levels, rng)
 
-    def _tree(self, scaled: Scaled, pool: FormPool, deadline: Deadline) -> FormTree:
-        return FormTree(scaled, pool, self.levels, self._fixes(scaled), float(self.enumerated), deadline)
+    def _tree(self, scaled: Scaled, pool: FormPool) -> FormTree:
+        return FormTree(scaled, pool, self.levels, self._fixes(scaled), float(self.enumerated))
 
     def _atoms(self, scaled: Scaled, pool: FormPool) -> tuple[SignArray, SignArray, SignArray]:
         atoms = pool.atoms.reshape(len(pool.values), len(scaled.M))
@@ -132,7 +130,6 @@ def improve_forms(
     free: int,
     levels: int,
     rng: np.random.Generator,
-    deadline: Deadline,
 ) -> None:
     """Add to the pool the local optima of both signs reached from the rows of `Q` and from around the best optima.
 
@@ -143,7 +140,7 @@ def improve_forms(
     Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels)
     values = pool.add(Q)
     for _ in range(_ROUNDS if free else 0):
-        if deadline.over:
+        if deadline.over():
             return
         centres = np.argsort(-values, kind="stable")
         _, distinct = np.unique(np.round(values[centres], 12), return_index=True)

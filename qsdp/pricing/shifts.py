@@ -70,7 +70,7 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     return float(z.sum()) + (len(z) * missing + 2.0 * EPS * len(z) * float(np.abs(z).sum()))
 
 
-def root_shift(bound: Callable[..., InnerBound], M: FloatArray, *, time_limit: float | None) -> FloatArray:
+def root_shift(bound: Callable[..., InnerBound], M: FloatArray) -> FloatArray:
     """Return the z of `maxcut_bound` or `grothendieck_bound`, the best shift where no sign is fixed yet.
 
     Raises
@@ -78,7 +78,7 @@ def root_shift(bound: Callable[..., InnerBound], M: FloatArray, *, time_limit: f
     KeyboardInterrupt
         The bound, which catches this exception, was interrupted.
     """
-    return uninterrupted(bound(M, tol=_ROOT, time_limit=time_limit)).z
+    return uninterrupted(bound(M, tol=_ROOT)).z
 
 
 def tighten(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray, IntArray
 
 __all__ = ["attained", "sign_table", "signs_of", "tail_order"]
@@ -28,17 +28,17 @@ def signs_of(codes: IntArray, bits: int) -> FloatArray:
     return signs
 
 
-def tail_order(M: FloatArray, deadline: Deadline) -> npt.NDArray[np.intp]:
+def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
     r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
 
     The last twelve rows are chosen one by one for the smallest maximum. The others are sorted by decreasing absolute
-    sum: with the large rows decided first, more partial vectors are screened out. Any order is valid, and a deadline
-    may leave fewer rows chosen.
+    sum: with the large rows decided first, more partial vectors are screened out. Any order is valid: after a time
+    limit, no further row is chosen.
     """
     rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
     tail: list[np.intp] = []
     sums = np.zeros((1, M.shape[1]))
-    while len(rest) > 1 and len(tail) < _CHOSEN and not deadline.over:
+    while len(rest) > 1 and len(tail) < _CHOSEN and not deadline.over():
         maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
         # Ties go to the smallest row, which is the last one.
         tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))

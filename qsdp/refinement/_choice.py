@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from qsdp._utils.deadline import NEVER, Deadline, TimeOver
-from qsdp.forms import FormMap
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import CoordinateDescent
@@ -28,25 +28,23 @@ def suits_statistics(problem: TrainingProblem) -> bool:
     return problem.size <= _LARGEST
 
 
-def descent_data(problem: TrainingProblem, deadline: Deadline = NEVER, device: str | None = None) -> Samples | Moments:
+def descent_data(problem: TrainingProblem, device: str | None = None) -> Samples | Moments:
     """Return the data of descents for all outputs of a problem, with products on a torch device or in NumPy.
 
     Moments that would take more than half of the time are abandoned in favour of samples, which need no preparation.
     """
-    if isinstance(problem.weight_map, FormMap):
+    if not problem.weight_map.has_rows:
         return Moments.of(problem, device)
     # Count rows by weight, so that a row of weight two is the same as two equal rows.
     many = problem.size**3 <= _MULTIPLE * problem.data_fit.total_weight
     if problem.loss.quadratic and suits_statistics(problem) and many:
-        with suppress(TimeOver):
-            return Moments.of(problem, device, deadline.fraction(0.5))
+        with suppress(TimeOver), deadline.fraction(0.5):
+            return Moments.of(problem, device)
     return Samples(problem, device)
 
 
-def descent_of(
-    problem: TrainingProblem, network: BilinearNetwork, data: Samples | Moments, deadline: Deadline = NEVER
-) -> CoordinateDescent:
+def descent_of(problem: TrainingProblem, network: BilinearNetwork, data: Samples | Moments) -> CoordinateDescent:
     """Return the descent of a network on the given data."""
     if isinstance(data, Moments):
-        return MomentDescent(problem, network, data, deadline)
-    return SampleDescent(problem, network, data, deadline)
+        return MomentDescent(problem, network, data)
+    return SampleDescent(problem, network, data)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import ArrayLibrary
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import DataMap, QuadraticMap
-from qsdp.losses import DataFit
+from qsdp.lifting import DataMap
 from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 
@@ -59,7 +58,7 @@ class DescentData:
 
     def predictions(self, network: BilinearNetwork) -> FloatArray:
         """Return the predictions (n, C) of a network."""
-        if isinstance(self.map, QuadraticMap) and is_narrow(network):
+        if self.map.has_rows and is_narrow(network):
             return self.map.combinations(network.U.astype(np.float64), network.V.astype(np.float64), network.alpha)
         return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
 
@@ -87,18 +86,16 @@ class CoordinateDescent(ABC):
     the factor.
     """
 
-    def __init__(
-        self, problem: TrainingProblem, network: BilinearNetwork, data: DescentData, deadline: Deadline = NEVER
-    ) -> None:
-        self.problem, self.data, self.deadline = problem, data, deadline
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: DescentData) -> None:
+        self.problem, self.data = problem, data
         self.unit = data.unit
         self._rounding = ROUNDING[np.dtype(data.library.dtype).name]
         self.penalty = problem.beta * problem.dimension / self.unit
-        self.fit = DataFit(problem.loss, problem.y.reshape(len(problem.y), -1), problem.sample_weight)
+        self.fit = problem.data_fit
         self.largest = np.full(problem.size, problem.levels - 1)
         self.largest[problem.n_features :] = 1
         self.U, self.V = network.U.copy(), network.V.copy()
-        self.alpha = network.alpha.reshape(network.n_neurons, -1) * self.unit
+        self.alpha = network.output_weights * self.unit
         self.refresh()
 
     @property
@@ -107,10 +104,10 @@ class CoordinateDescent(ABC):
         """Number of neurons that are moved together."""
 
     def batches(self) -> Iterator[slice]:
-        """Yield slices of neurons until the deadline."""
+        """Yield slices of neurons until a time limit."""
         size = self.batch_size
         for start in range(0, len(self.U), size):
-            if self.deadline.over:
+            if deadline.over():
                 return
             yield slice(start, start + size)
 
@@ -129,10 +126,8 @@ class CoordinateDescent(ABC):
 
     def network(self) -> BilinearNetwork:
         """Return the current network."""
-        alpha = self.alpha / self.unit
-        return BilinearNetwork(
-            self.U, self.V, alpha if self.problem.vector else alpha[:, 0], self.problem.levels, self.problem.activation
-        )
+        alpha = self.problem.squeezed(self.alpha / self.unit)
+        return BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
 
     def refresh(self) -> None:
         """Recompute predictions and loss from the weights, so that rounding errors of updates do not accumulate."""

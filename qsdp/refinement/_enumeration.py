@@ -101,7 +101,7 @@ def _best_shared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: in
         i = int(np.argmin(values))
         if values[i] < best:
             best, chosen = float(values[i]), numbers[i]
-            magnitude = line_minimum(fit, np.zeros_like(fit.target), F[i], penalty)
+            magnitude = line_minimum(fit, np.zeros_like(fit.target), F[i][:, None], penalty)
     U, V = atoms.weights(chosen % K)
     U = U * np.where(chosen < K, np.int8(1), np.int8(-1))[:, None]
     return BilinearNetwork(U, V, np.full(m, magnitude), problem.levels, problem.activation)
@@ -112,7 +112,7 @@ def _magnitudes(fit: DataFit, F: FloatArray, penalty: float) -> FloatArray:
     if fit.quadratic:
         roots, plain = fit.whitened()
         F = F * roots
-        products, squares = F @ plain.target, np.einsum("bi,bi->b", F, F)
+        products, squares = F @ plain.target[:, 0], np.einsum("bi,bi->b", F, F)
         excess = np.maximum(np.abs(products) - 0.5 * penalty, 0.0)
         a: FloatArray = np.sign(products) * excess / np.where(squares > 0.0, squares, 1.0)
         return a
@@ -159,9 +159,9 @@ def _best_free_squared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int,
             F, G, scale, numbers = F[independent], G[independent], scale[independent], numbers[independent]
             if not len(numbers):
                 continue
-            right = (F.transpose(0, 2, 1) @ plain.target)[:, :, None] - 0.5 * penalty * signs.T
+            right = F.transpose(0, 2, 1) @ plain.target - 0.5 * penalty * signs.T
             solved = np.linalg.solve(G, right / scale[:, :, None]) / scale[:, :, None]
-            residual = F @ solved - plain.target[:, None]
+            residual = F @ solved - plain.target
             values = np.square(residual).sum(axis=1) + penalty * np.abs(solved).sum(axis=1)
             i, s = np.unravel_index(int(np.argmin(values)), values.shape)
             if values[i, s] < best:
@@ -178,7 +178,7 @@ def _best_free(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: int)
         penalties = np.full(2 * len(index), max(penalty, np.finfo(np.float64).tiny))
         weights = solve_restricted(np.hstack([F, -F]), fit, penalties).weights
         found = weights[: len(index)] - weights[len(index) :]
-        value = fit.value(F @ found) + penalty * float(np.abs(found).sum())
+        value = fit.value((F @ found)[:, None]) + penalty * float(np.abs(found).sum())
         if value < best:
             best, chosen, alpha = value, index, found
     return _padded(problem, atoms, chosen, alpha, m)

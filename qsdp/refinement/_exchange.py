@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
@@ -38,7 +38,7 @@ def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.G
     w = problem.sample_weight
     norms = np.concatenate([np.square(problem.X[rows]).sum(axis=1) for rows in chunks(*problem.X.shape)])
     images = np.sqrt(np.average(norms**2, weights=w)) or 1.0
-    size = float(np.average(np.abs(problem.y), axis=0, weights=w).mean()) / (images * len(owners)) or 1.0
+    size = float(np.average(np.abs(problem.targets), axis=0, weights=w).mean()) / (images * len(owners)) or 1.0
     return _network(problem, sides[0], sides[1], owners, np.full(len(owners), size))
 
 
@@ -47,21 +47,20 @@ def greedy_network(
     owners: list[int],
     rng: np.random.Generator,
     data: Samples | Moments,
-    deadline: Deadline = NEVER,
 ) -> BilinearNetwork:
     """Return a network built neuron by neuron, each aligned with the loss gradient that its predecessors leave.
 
-    All neurons of an output share one weight, the best at every step. Neurons not built by the deadline are random.
+    All neurons of an output share one weight, the best at every step. Neurons not built in time are random.
     """
     empty = random_network(problem, owners, rng)
-    descent = descent_of(problem, empty, data, deadline)
+    descent = descent_of(problem, empty, data)
     sums = np.zeros_like(descent.f)
     magnitudes = np.zeros(descent.f.shape[1])
     counts = np.zeros(descent.f.shape[1])
     # Outputs take turns, so that outputs of a coupled loss grow together.
     order = sorted(range(len(owners)), key=lambda j: (owners[:j].count(owners[j]), owners[j]))
     for j in order:
-        if deadline.over:
+        if deadline.over():
             break
         k = owners[j]
         base = sums * magnitudes
@@ -91,7 +90,7 @@ def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator)
     failures = 0
     for _ in range(_ROUNDS):
         for j in rng.permutation(m).tolist():
-            if descent.deadline.over or failures >= m:
+            if deadline.over() or failures >= m:
                 return
             if _exchange_one(descent, j, shared, rng):
                 failures = 0
@@ -104,7 +103,7 @@ def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.rand
     before = descent.objective
     state = descent.U.copy(), descent.V.copy(), descent.alpha.copy(), descent.f, descent.value
     for u, v, alpha in _replacements(descent, j, shared, rng):
-        if descent.deadline.over:
+        if deadline.over():
             break
         descent.U[j], descent.V[j], descent.alpha = u, v, alpha
         descent.refresh()
@@ -175,4 +174,4 @@ def _network(
 ) -> BilinearNetwork:
     alpha = np.zeros((len(owners), problem.n_outputs))
     alpha[np.arange(len(owners)), owners] = weights
-    return BilinearNetwork(U, V, alpha if problem.vector else alpha[:, 0], problem.levels, problem.activation)
+    return BilinearNetwork(U, V, problem.squeezed(alpha), problem.levels, problem.activation)

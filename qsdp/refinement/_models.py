@@ -43,7 +43,7 @@ def check_descends(loss: Loss) -> None:
 
 def side_by_side(fit: DataFit, count: int) -> DataFit:
     """Return the fit of `count` alternative predictions of one output, as an array of shape (n, count)."""
-    return replace(fit, target=np.broadcast_to(fit.target.reshape(-1, 1), (len(fit.target), count)))
+    return replace(fit, target=np.broadcast_to(fit.target, (len(fit.target), count)))
 
 
 def sampled_curvature(

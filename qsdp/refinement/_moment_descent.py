@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
@@ -34,11 +33,9 @@ class MomentDescent(CoordinateDescent):
     batch is known exactly, and the best is made until none helps. A sweep computes gradients from the data once.
     """
 
-    def __init__(
-        self, problem: TrainingProblem, network: BilinearNetwork, data: Moments, deadline: Deadline = NEVER
-    ) -> None:
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: Moments) -> None:
         self.moments = data
-        super().__init__(problem, network, data, deadline)
+        super().__init__(problem, network, data)
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.arrays import library_of
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
-from qsdp.forms import FormMap
-from qsdp.fourth_moments import pair_places
+from qsdp.gram import pair_places
 from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import DescentData
@@ -35,25 +33,24 @@ class Moments(DescentData):
     gram: FloatArray
 
     @classmethod
-    def of(cls, problem: TrainingProblem, device: str | None = None, deadline: Deadline = NEVER) -> Moments:
+    def of(cls, problem: TrainingProblem, device: str | None = None) -> Moments:
         """Return the moments of a problem's rows or of its statistics, computed on a torch device or in NumPy.
 
         Raises
         ------
         TimeOver
-            The deadline passed between chunks of rows.
+            A time limit passed between chunks of rows.
         """
-        weights, target = problem.sample_weight, problem.y.reshape(len(problem.y), -1)[:, :1]
         data = problem.weight_map
-        if not isinstance(data, FormMap):
-            samples = Samples(problem)
-            gram, _ = samples.map.gram(target, weights, deadline, device=device)
+        if data.has_rows:
+            samples, weights = Samples(problem), problem.sample_weight
+            gram = samples.map.pair_sums(weights, device=device)
             own = samples.map, samples.unit, samples.large, samples.largest_image, weights
             return cls(*own, library_of(device), gram)
-        unit = power_of_two(abs(data.factor) * float(np.abs(data.rows).max(initial=0.0)))
+        unit = power_of_two(data.largest_entry)
         data = data.scaled(1.0 / unit)
-        gram, _ = data.gram(target, device=device)
-        largest = data.with_levels(problem.levels - 1.0).absolute_sums().max(initial=0.0)
+        gram = data.pair_sums(device=device)
+        largest = data.with_levels(problem.levels - 1.0).absolute_sums.max(initial=0.0)
         return cls(data, unit, False, float(largest), None, library_of(device), gram)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
@@ -52,12 +52,10 @@ class SampleDescent(CoordinateDescent):
     evaluations of the loss and products with the data.
     """
 
-    def __init__(
-        self, problem: TrainingProblem, network: BilinearNetwork, data: Samples, deadline: Deadline = NEVER
-    ) -> None:
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: Samples) -> None:
         self.samples = data
         self.n_moves = 2 if data.large else 1
-        super().__init__(problem, network, data, deadline)
+        super().__init__(problem, network, data)
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
@@ -162,7 +160,7 @@ class SampleDescent(CoordinateDescent):
         """Accept moves (B, n) together if the loss falls nearly as predicted, else try each half of them."""
         taken = np.zeros(len(moves), dtype=bool)
         pending = [(0, len(moves))]
-        while pending and not self.deadline.over:
+        while pending and not deadline.over():
             start, stop = pending.pop()
             library = self.samples.library
             f = self.f + library.give(moves[start:stop].T @ library.take(alpha[start:stop]))
@@ -194,7 +192,7 @@ class SampleDescent(CoordinateDescent):
         if self.f.shape[1] == 1:
             entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
         for k in entries.tolist():
-            if self.deadline.over:
+            if deadline.over():
                 break
             # The other side is fixed, so the image of a move is correct whatever was accepted before.
             image = self.samples.library.give(images.of(np.array([k]))[0])
@@ -214,7 +212,7 @@ class SampleDescent(CoordinateDescent):
         before = self.fit.values(self.f)
         chunk = max(1, LARGE_FLOATS // len(self.f))
         for start in range(0, len(entries), chunk):
-            if self.deadline.over:
+            if deadline.over():
                 return np.zeros(len(entries))
             some = entries[start : start + chunk]
             moves = self.samples.library.give(images.of(some)) * (steps[some] * alpha)[:, None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
@@ -101,7 +102,7 @@ def reweight(descent: CoordinateDescent) -> None:
             continue
         curvatures = np.square(images) @ curvature.T
         for j, image in enumerate(images, start=rows.start):
-            if descent.deadline.over:
+            if deadline.over():
                 return
             _step(descent, j, image, curvatures[j - rows.start], typical)
 
@@ -189,9 +190,10 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
 
 def resolve(descent: CoordinateDescent) -> bool:
     """Solve the convex problem of a free second layer unless it is too large, and return whether that helped."""
-    fit, (m, outputs), deadline = descent.fit, descent.alpha.shape, descent.deadline
-    n, k = len(descent.f), 2 * m * (outputs if fit.loss.coupled else 1)
-    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or deadline.over or not is_solvable(fit.loss):
+    fit, (m, outputs) = descent.fit, descent.alpha.shape
+    together = outputs // len(fit.parts)
+    n, k = len(descent.f), 2 * m * together
+    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or deadline.over() or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
@@ -199,12 +201,9 @@ def resolve(descent: CoordinateDescent) -> bool:
     slope = fit.gradient(np.zeros_like(fit.target))
     least = LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
     penalties = np.full(columns.shape[1], max(descent.penalty, least, np.finfo(np.float64).tiny))
-    if fit.loss.coupled:
-        which = np.repeat(np.arange(outputs), columns.shape[1])
-        both = np.tile(columns, outputs)
-        solved = [solve_restricted(both, fit, np.tile(penalties, outputs), outputs=which, deadline=deadline).weights]
-    else:
-        solved = [solve_restricted(columns, one, penalties, deadline=deadline).weights for one in fit.columns()]
+    which = np.repeat(np.arange(together), columns.shape[1]) if together > 1 else None
+    columns, penalties = np.tile(columns, together), np.tile(penalties, together)
+    solved = [solve_restricted(columns, one, penalties, outputs=which).weights for one in fit.parts]
     weights = np.concatenate(solved).reshape(outputs, 2, m)
     alpha = (weights[:, 0] - weights[:, 1]).T
     f = images @ alpha

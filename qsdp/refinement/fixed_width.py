@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.gap import Gap
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import few_threads
@@ -173,29 +173,28 @@ def train_fixed_width(
     m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
     check_choice("method", method, METHODS)
     restarts = check_integer("restarts", restarts, minimum=0)
-    deadline = Deadline.after(time_limit)
     rng = check_random_state(random_state)
     problem.require_rows("train_fixed_width")
     check_descends(problem.loss)
     # A single weight is both free and shared, and the shared case is less work.
-    shared = shared or (m == 1 and not problem.vector)
+    shared = shared or (m == 1 and problem.scalar)
     given = _check_starts(starts, problem, m, shared)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
     if method == "polish" and not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
-    with progress(check_verbose(verbose)) as stages:
+    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages:
         if method == "enumerate":
             with stages.stage("search"):
                 network = _enumerated(problem, m, shared)
-            relaxation = relaxation or solve_relaxation(problem, time_limit=deadline.time_limit, verbose=verbose)
+            relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
             return FixedWidthResult(network, problem.objective(network), relaxation.lower_bound, (), optimal=True)
-        limit = deadline.fraction(RELAXATION_SHARE).time_limit
-        relaxation = relaxation or solve_relaxation(problem, time_limit=limit, verbose=verbose)
+        with deadline.fraction(RELAXATION_SHARE):
+            relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:
-            search = _FixedWidthSearch(problem, owners, shared, descent_data(problem, deadline), deadline, rng)
+            search = _FixedWidthSearch(problem, owners, shared, descent_data(problem), rng)
             network, objective, polished = search.run(given, restarts, relaxation, bar)
     return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
 
@@ -208,7 +207,6 @@ class _FixedWidthSearch:
     owners: list[int]
     shared: bool
     data: Samples | Moments
-    deadline: Deadline
     rng: np.random.Generator
 
     def run(
@@ -232,7 +230,7 @@ class _FixedWidthSearch:
         run: Run | None = None
         try:
             for candidate in itertools.chain([best.network], candidates):
-                if polished and self.deadline.over:
+                if polished and deadline.over():
                     break
                 run = self._descent(candidate)
                 _sweep(run)
@@ -244,7 +242,7 @@ class _FixedWidthSearch:
                 best.offer(run.network())
                 report(starts + number + 1)
             for number in range(kicks):
-                if self.deadline.over:
+                if deadline.over():
                     break
                 run = self._descent(perturbed(best.network, self.rng) if number % 2 else self._random())
                 _sweep(run)
@@ -262,18 +260,21 @@ class _FixedWidthSearch:
     def _starts(
         self, initial: list[BilinearNetwork], restarts: int, relaxation: Relaxation
     ) -> Iterator[BilinearNetwork]:
-        """Yield the initial networks, then sampled, greedy (before the deadline) and random ones in turn."""
+        """Yield the initial networks, then sampled, greedy (in time) and random ones in turn."""
         yield from initial
         m, C = len(self.owners), self.problem.n_outputs
         # The zero relaxation has no covariance to sample from.
-        covariance: Any = shape_covariance(relaxation) if m >= C and np.all(np.asarray(relaxation.rho) > 0.0) else None
+        covariance: Any = None
+        if m >= C and np.all(relaxation.rho_stack > 0.0):
+            with deadline.unlimited():
+                covariance = shape_covariance(relaxation)
         kinds = ["greedy", "random"] if covariance is None else ["sampled", "greedy", "random"]
         for number in range(restarts):
             kind = kinds[number % len(kinds)]
             if kind == "sampled":
                 yield sample_network(covariance, m, self.rng)
-            elif kind == "greedy" and not self.deadline.over:
-                yield greedy_network(self.problem, self.owners, self.rng, self.data, self.deadline)
+            elif kind == "greedy" and not deadline.over():
+                yield greedy_network(self.problem, self.owners, self.rng, self.data)
             else:
                 yield self._random()
 
@@ -281,7 +282,7 @@ class _FixedWidthSearch:
         return random_network(self.problem, self.owners, self.rng)
 
     def _descent(self, start: BilinearNetwork) -> Run:
-        return Run(self.problem, start, self.deadline, self.rng, self.shared, self.data)
+        return Run(self.problem, start, self.rng, self.shared, self.data)
 
     def _exchange_all(self, run: Run) -> None:
         for part in run.parts:
@@ -295,7 +296,7 @@ def _sweep(run: Run) -> None:
 
 
 def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
-    if not problem.vector:
+    if problem.scalar:
         return enumerate_best(problem, m, shared)
     if problem.loss.coupled or not shared:
         raise InvalidInputError(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import Deadline
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import RandomState, check_integer, check_random_state, check_verbose, warn
@@ -202,44 +202,40 @@ def improve(
     check_descends(problem.loss)
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
     starts = 1 + check_integer("restarts", restarts, minimum=0)
-    deadline = Deadline.after(time_limit)
     jobs = count_jobs(n_jobs)
     check_device(device)
     check_verbose(verbose)
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
-    best = BestNetwork(problem, network)
-    count = 0
-    data = descent_data(problem, deadline, device)
-    run = Run(problem, network, deadline, rng, data=data)
-    try:
-        with (
-            few_threads(small=is_small(problem)),
-            progress(verbose) as stages,
-            stages.stage("polish") as bar,
-        ):
-            for start in range(starts):
-                if start:
-                    if deadline.over:
-                        break
-                    run = Run(problem, perturbed(best.network, rng), deadline, rng, data=data)
-                for value in run.sweeps(sweeps, jobs):
-                    count += 1
-                    bar.sweep(count, value)
-                    if callback is not None:
-                        callback(count, value)
-                    if trial is not None and count == trial.sweeps:
-                        best.offer(run.network())
-                        if not trial.continues(best.network):
-                            return best.network
-                best.offer(run.network())
-    except KeyboardInterrupt:
-        best.offer(run.network())
-        if best.network is network:
-            raise
-        raise Interrupted(best.network, problem) from None
-    return best.network
+    with deadline.after(time_limit):
+        best = BestNetwork(problem, network)
+        count = 0
+        data = descent_data(problem, device)
+        run = Run(problem, network, rng, data=data)
+        try:
+            with few_threads(small=is_small(problem)), progress(verbose) as stages, stages.stage("polish") as bar:
+                for start in range(starts):
+                    if start:
+                        if deadline.over():
+                            break
+                        run = Run(problem, perturbed(best.network, rng), rng, data=data)
+                    for value in run.sweeps(sweeps, jobs):
+                        count += 1
+                        bar.sweep(count, value)
+                        if callback is not None:
+                            callback(count, value)
+                        if trial is not None and count == trial.sweeps:
+                            best.offer(run.network())
+                            if not trial.continues(best.network):
+                                return best.network
+                    best.offer(run.network())
+        except KeyboardInterrupt:
+            best.offer(run.network())
+            if best.network is network:
+                raise
+            raise Interrupted(best.network, problem) from None
+        return best.network
 
 
 def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProblem) -> BilinearNetwork:
@@ -273,20 +269,19 @@ class Run:
         self,
         problem: TrainingProblem,
         network: BilinearNetwork,
-        deadline: Deadline,
         rng: np.random.Generator,
         shared: bool | None = None,
         data: Samples | Moments | None = None,
     ) -> None:
-        data = descent_data(problem, deadline) if data is None else data
+        data = descent_data(problem) if data is None else data
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
-        if problem.separable and self.shared:
+        if len(problem.parts) > 1 and self.shared:
             owners = owners_of(network.alpha)
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
             self.parts = [
-                descent_of(problem.output(k), part_of(network, rows, k), data, deadline)
+                descent_of(problem.output(k), part_of(network, rows, k), data)
                 for k, rows in enumerate(self.rows)
                 if len(rows)
             ]
@@ -295,7 +290,7 @@ class Run:
             # Outputs without neurons always predict zero.
             self.constant = sum(problem.data_fit.output(k).value_at_zero for k in empty)
         else:
-            self.parts, self.constant = [descent_of(problem, network, data, deadline)], 0.0
+            self.parts, self.constant = [descent_of(problem, network, data)], 0.0
 
     @property
     def objective(self) -> float:
@@ -319,15 +314,14 @@ class Run:
     def network(self) -> BilinearNetwork:
         """Return the current network."""
         origin = self.origin
-        U, V, alpha = origin.U.copy(), origin.V.copy(), origin.alpha.copy()
+        U, V, alpha = origin.U.copy(), origin.V.copy(), origin.output_weights.copy()
         for part, rows in zip(self.parts, self.rows, strict=True):
             network = part.network()
             U[rows], V[rows] = network.U, network.V
-            if network.alpha.ndim == alpha.ndim:
-                alpha[rows] = network.alpha
-            else:
-                alpha[rows] = np.where(alpha[rows] != 0.0, network.alpha[:, None], 0.0)
-        return BilinearNetwork(U, V, alpha, origin.levels, origin.activation)
+            # A part may be one of several outputs.
+            whole = network.n_outputs == origin.n_outputs
+            alpha[rows] = network.output_weights if whole else np.where(alpha[rows] != 0.0, network.output_weights, 0.0)
+        return BilinearNetwork(U, V, alpha.reshape(origin.alpha.shape), origin.levels, origin.activation)
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
@@ -337,7 +331,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
     for _ in range(limit):
-        if descent.deadline.over:
+        if deadline.over():
             return
         descent.refresh()
         if shared:
@@ -346,7 +340,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
             revive(descent, rng)
             reweight(descent)
         accepted = descent.sweep(thorough=thorough)
-        finished = accepted == 0 and thorough and not descent.deadline.over
+        finished = accepted == 0 and thorough and not deadline.over()
         if finished and shared:
             rescale(descent, LAST_SHRINKAGE)
         elif finished:
@@ -390,4 +384,4 @@ def perturbed(network: BilinearNetwork, rng: np.random.Generator) -> BilinearNet
 
 def is_small(problem: TrainingProblem) -> bool:
     """Return whether the products of a sweep are too small for several threads."""
-    return len(problem.y) * problem.size <= _SMALL_DATA
+    return len(problem.targets) * problem.size <= _SMALL_DATA

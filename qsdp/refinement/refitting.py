@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
@@ -21,7 +22,7 @@ from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import QuadraticMap, power_of_two
+from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
@@ -110,12 +111,11 @@ def refit(
     check_solvable(problem.loss)
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
-    deadline = Deadline.after(time_limit)
-    with progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
+    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
         if second_layer == "shared":
             refitted = _shared(network, problem, tol, bar)
         else:
-            refitted = _free(network, problem, tol, bar, deadline)
+            refitted = _free(network, problem, tol, bar)
     if second_layer == "shared" and not network.shared_alpha:
         return refitted
     return refitted if problem.objective(refitted) <= problem.objective(network) else network
@@ -125,50 +125,37 @@ def _instance(problem: TrainingProblem) -> Instance:
     """Return the instance for weights of true levels, with a penalty for every weight."""
     instance = Instance(problem.weight_map, problem.data_fit, problem.regularization_weight())
     if problem.beta == 0.0:
-        slope = -problem.data_fit.gradient(np.zeros_like(problem.y))
-        largest = max(float(np.abs(M).sum()) for M in instance.adjoints(slope))
+        largest = max(float(np.abs(M).sum()) for M in instance.adjoints(instance.zero_dual))
         instance = replace(instance, penalty=LEAST_PENALTY * (largest or 1.0))
     return instance
 
 
-def _free(
-    network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar, deadline: Deadline
-) -> BilinearNetwork:
+def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
     if _compressible(network, problem):
         # A factor that would take more than half of the time is abandoned.
-        with suppress(TimeOver):
-            factor = _triangular_factor(network, problem, deadline.fraction(0.5))
-            return network_of(problem, *_compressed(network, problem, factor, deadline))
-    if problem.separable:
-        C = problem.n_outputs
-        parts = [
-            _support(
-                network,
-                problem.output(k),
-                tol,
-                functools.partial(bar.gap, part=k, parts=C),
-                deadline.fraction(1.0 / (C - k)),
-            )
-            for k in range(C)
-        ]
-        atoms = Atoms.of_outputs([part for part, _ in parts])
-        weights = np.concatenate([weight for _, weight in parts])
-    else:
-        atoms, weights = _support(network, problem, tol, bar.gap, deadline)
-    return network_of(problem, atoms, weights)
+        factor = None
+        with suppress(TimeOver), deadline.fraction(0.5):
+            factor = _triangular_factor(network, problem)
+        if factor is not None:
+            return network_of(problem, *_compressed(network, problem, factor))
+    ones = problem.parts
+    parts = []
+    for k, one in enumerate(ones):
+        with deadline.fraction(1.0 / (len(ones) - k)):
+            parts.append(_support(network, one, tol, functools.partial(bar.gap, part=k, parts=len(ones))))
+    atoms = parts[0][0] if len(parts) == 1 else Atoms.of_outputs([part for part, _ in parts])
+    return network_of(problem, atoms, np.concatenate([weight for _, weight in parts]))
 
 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Return whether the loss is squared, the data is large, and neurons are few enough for one triangular factor."""
-    n, m = len(problem.y), network.n_neurons
-    large = isinstance(problem.weight_map, QuadraticMap) and len(list(chunks(n, problem.size))) > 1
+    n, m = len(problem.targets), network.n_neurons
+    large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1
     few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
 
-def _compressed(
-    network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray, deadline: Deadline
-) -> tuple[Atoms, FloatArray]:
+def _compressed(network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray) -> tuple[Atoms, FloatArray]:
     r"""Return the neurons and weights of optimal second layers for the squared loss, by the triangular factor.
 
     With :math:`[F, Y] = Q [R_F, R_Y]`, the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant.
@@ -186,37 +173,36 @@ def _compressed(
         penalty = problem.beta * problem.dimension / size / unit
         if problem.beta == 0.0:
             penalty = LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
-        fit = DataFit(problem.loss, target)
-        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE, deadline=deadline).weights
+        fit = DataFit(problem.loss, target[:, None])
+        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE).weights
         signed = found[:m] - found[m:]
         used = np.flatnonzero(np.abs(signed) > ROUNDING * np.abs(signed).max())
         signs = np.where(signed[used] < 0.0, -1, 1)
         penalties = np.full(len(used), penalty)
-        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties, deadline)
+        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties)
         few = kept > 0.0
         atoms.append(Atoms.of(network.U[used[few]], network.V[used[few]], signs[few]))
         weights.append(kept[few] * unit / size)
     return Atoms.of_outputs(atoms), np.concatenate(weights)
 
 
-def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem, deadline: Deadline) -> FloatArray:
+def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
     """Return R of [F, Y] = Q R, by chunks of rows, for outputs F of the neurons on the data and targets Y.
 
     Raises
     ------
     TimeOver
-        The deadline passed between chunks.
+        A time limit passed between chunks.
     """
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
-    data, Y = problem.weight_map, plain.target.reshape(problem.n_samples, -1)
-    assert isinstance(data, QuadraticMap)
+    data, Y = problem.weight_map, plain.target
     k = len(U) + Y.shape[1]
     factor = np.zeros((0, k))
     # Chunks have several times as many rows as the factor, since each QR includes the factor again.
     for rows in chunks(len(Y), max(k, problem.size), minimum=4 * k):
         deadline.check()
-        values = roots[rows, None] * replace(data, X=data.X[rows]).products(U, V)
+        values = roots[rows, None] * data.samples.take(rows).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
     return factor
 
@@ -235,10 +221,9 @@ def _support(
     problem: TrainingProblem,
     tol: float,
     report: Callable[[Round], None],
-    deadline: Deadline,
 ) -> tuple[Atoms, FloatArray]:
     """Return the neurons used by the optimal second layer of one output or of coupled outputs, and their weights."""
-    master = Master(_instance(problem), deadline)
+    master = Master(_instance(problem))
     dual_radius = master.instance.dual_radius
 
     def pricing(master: Master, gap: float) -> PricingResult:
@@ -259,42 +244,37 @@ def _support(
 
 
 def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
-    owners = _owners(network.alpha)
+    alpha = network.output_weights
+    owners = _owners(alpha)
     order = np.argsort(owners, kind="stable")
-    owners = owners[order]
-    alpha = network.alpha[order]
-    total = alpha.sum(axis=1) if alpha.ndim == 2 else alpha
+    owners, alpha = owners[order], alpha[order]
+    total = alpha.sum(axis=1)
     U = network.U[order] * np.where(total < 0.0, np.int8(-1), np.int8(1))[:, None]
     V = network.V[order]
     magnitudes = np.zeros(problem.n_outputs)
     groups = [owners == k for k in range(problem.n_outputs)]
     served = [k for k, group in enumerate(groups) if np.any(group)]
-    columns = np.zeros((len(problem.y), problem.n_outputs))
+    columns = np.zeros_like(problem.targets)
     for done, k in enumerate(served):
         bar.count(done, len(served))
         # The quadratic form of the group costs the same for any number of neurons.
         group = BilinearNetwork(
             U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
         )
-        columns[:, k] = problem.predictions(group)
+        columns[:, [k]] = problem.output(k).outputs(group)
     sizes = np.array([float(group.sum()) for group in groups])
     if problem.loss.coupled:
         magnitudes[served] = _scales(problem, columns[:, served], sizes[served], np.array(served), tol)
     else:
         for k in served:
-            one = problem.output(k) if problem.vector else problem
-            magnitudes[k] = _scales(one, columns[:, [k]], sizes[[k]], None, tol)[0]
-    full = magnitudes[owners]
-    if problem.vector:
-        full = np.zeros((len(owners), problem.n_outputs))
-        full[np.arange(len(owners)), owners] = magnitudes[owners]
-    return BilinearNetwork(U, V, full, problem.levels, problem.activation)
+            magnitudes[k] = _scales(problem.output(k), columns[:, [k]], sizes[[k]], None, tol)[0]
+    full = np.zeros((len(owners), problem.n_outputs))
+    full[np.arange(len(owners)), owners] = magnitudes[owners]
+    return BilinearNetwork(U, V, problem.squeezed(full), problem.levels, problem.activation)
 
 
 def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
     """Return the output that each neuron serves."""
-    if alpha.ndim == 1:
-        return np.zeros(len(alpha), dtype=np.intp)
     several = (alpha != 0.0).sum(axis=1) > 1
     if np.any(several):
         raise InvalidInputError(

@@ -2,7 +2,6 @@
 
 from qsdp.relaxation.backends import available_solvers
 from qsdp.relaxation.bounds import DualBound, best_dual_bound, spectral_bound
-from qsdp.relaxation.folds import PathPlan, Split, plan_paths
 from qsdp.relaxation.formulations import (
     Formulation,
     build_full,
@@ -20,12 +19,10 @@ from qsdp.relaxation.solve import solve_relaxation
 __all__ = [
     "DualBound",
     "Formulation",
-    "PathPlan",
     "PolynomialRelaxation",
     "RawSolution",
     "Relaxation",
     "RelaxationPath",
-    "Split",
     "available_solvers",
     "best_dual_bound",
     "beta_max",
@@ -34,7 +31,6 @@ __all__ = [
     "build_relaxation",
     "build_two_block",
     "choose_beta",
-    "plan_paths",
     "relaxation_path",
     "solve_polynomial_relaxation",
     "solve_relaxation",

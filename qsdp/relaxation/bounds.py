@@ -48,9 +48,9 @@ class DualBound:
     ----------
     value : float
         The bound, :math:`-\ell^*(-\nu)` less an allowance for rounding, at least 0.
-    nu : ndarray of shape (n,) or (n, C)
+    nu : ndarray of shape (n, C)
         Dual vector, scaled to feasibility.
-    z : ndarray of shape (N,) or (C, N)
+    z : ndarray of shape (C, N)
         Positive. ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
         ``sum(z)`` plus `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed), and of
         the size of these roundings if beta is zero. All ones if nu is zero; nu then proves the bound alone.
@@ -59,6 +59,10 @@ class DualBound:
     value: float
     nu: FloatArray
     z: FloatArray
+
+    def squeezed(self, problem: TrainingProblem) -> DualBound:
+        """Return the bound as the public sees it: for scalar targets with nu of shape (n,) and z of shape (N,)."""
+        return DualBound(self.value, problem.squeezed(self.nu), self.z[0]) if problem.scalar else self
 
 
 def spectral_bound(M: FloatArray, z: FloatArray) -> float:
@@ -103,7 +107,9 @@ def best_dual_bound(
     candidates are made orthogonal to all quadratic functions of the data (in the module ``unpenalized``). Floats do so
     up to rounding only; the bound disregards networks whose weights are so large that this rounding matters.
     """
-    return instance_bound(Instance.of(problem, regularization), duals, weights)
+    columns = [problem.columns(nu) for nu in duals]
+    stacks = [None if z is None else np.atleast_2d(z) for z in weights]
+    return instance_bound(Instance.of(problem, regularization), columns, stacks).squeezed(problem)
 
 
 def instance_bound(
@@ -119,7 +125,7 @@ def instance_bound(
     with its row sums if there are none. This suffices for weights that a method has already evaluated.
     """
     shape = (instance.n_blocks, instance.size)
-    usable = [np.reshape(z, shape) for z in weights if z is not None and _is_usable(np.atleast_2d(z), shape)]
+    usable = [z for z in weights if z is not None and _is_usable(z, shape)]
     zero = np.zeros_like(instance.target)
     best = DualBound(max(0.0, instance.fit.guarded_dual_value(zero)), zero, np.ones(shape))
     for candidate in duals:
@@ -138,7 +144,7 @@ def instance_bound(
         value = instance.fit.guarded_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
-    return best if instance.target.ndim == 2 else DualBound(best.value, best.nu, best.z[0])
+    return best
 
 
 def candidate_dual(instance: LinearInstance, candidate: FloatArray) -> FloatArray | None:
@@ -147,7 +153,7 @@ def candidate_dual(instance: LinearInstance, candidate: FloatArray) -> FloatArra
     return nu if instance.dual_radius > 0.0 else orthogonal_dual(instance, nu)
 
 
-def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float]) -> float:
+def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray) -> float:
     """Return the largest feasible multiple of `nu`, whose output k has pricing values of at most ``uppers[k]``."""
     roundings = pricing_roundings(instance, nu)
     if instance.dual_radius == 0.0:
@@ -192,15 +198,16 @@ def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
 
     If outputs are coupled, the entries of a row should sum to zero; the remainder in floats changes the matrix, too.
     """
-    columns = nu.T if nu.ndim == 2 else nu[None, :]
-    roundings = np.array([entry_rounding(instance.map, column) for column in columns])
+    roundings = np.array([entry_rounding(instance.map, column) for column in nu.T])
     if instance.loss.coupled:
-        defects = np.abs(nu.sum(axis=1)) + EPS * (len(columns) + 2) * np.abs(nu).sum(axis=1)
+        defects = np.abs(nu.sum(axis=1)) + EPS * (nu.shape[1] + 2) * np.abs(nu).sum(axis=1)
         roundings += entry_size(instance.map, defects)
     return roundings
 
 
-def feasible_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float], scale: float) -> float:
+def feasible_scale(
+    instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray, scale: float
+) -> float:
     r"""Return `scale`, or a smaller one if that multiple of `nu` is infeasible in floats; 0 if none is found.
 
     Apart from rounding, no pricing value of output k exceeds ``uppers[k]``. The rounding includes that of
@@ -230,7 +237,7 @@ def entry_rounding(data: DataMap, nu: FloatArray) -> float:
 
 def entry_size(data: DataMap, nu: FloatArray) -> float:
     """Return the sum of all entries of ``sum |nu_i| |X_i|``."""
-    return float(np.abs(nu) @ data.absolute_sums())
+    return float(np.abs(nu) @ data.absolute_sums)
 
 
 def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,22 +9,17 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import to_matrices, to_vectors
 from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions, gram_of
 
 __all__ = [
     "DirectEvaluation",
     "Evaluation",
     "GramEvaluation",
     "Ray",
-    "gram_in_basis",
-    "symmetric_basis",
-    "to_matrices",
-    "to_vectors",
 ]
 
 
@@ -40,11 +34,11 @@ class Ray:
 
 
 class DirectEvaluation:
-    """Evaluation from the data; a dual vector is given directly, in the shape of the target."""
+    """Evaluation from the data; a dual vector is given directly, of shape (n, C)."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self._fits = instance.fit.columns()
+        self._fits = instance.fit.parts
 
     @property
     def at_zero(self) -> FloatArray:
@@ -58,8 +52,8 @@ class DirectEvaluation:
             weighted = [fit.weighted(p) for fit, p in zip(self._fits, parts, strict=True)]
             return _squared_point(
                 self.at_zero,
-                np.array([q @ fit.target for q, fit in zip(weighted, self._fits, strict=True)]),
-                np.array([q @ p for q, p in zip(weighted, parts, strict=True)]),
+                np.array([np.vdot(q, fit.target) for q, fit in zip(weighted, self._fits, strict=True)]),
+                np.array([np.vdot(q, p) for q, p in zip(weighted, parts, strict=True)]),
             )
 
         def values(scales: FloatArray) -> FloatArray:
@@ -81,8 +75,8 @@ class DirectEvaluation:
     def _dual_ray(self, nu: FloatArray) -> Ray:
         parts = self._parts(nu)
         if self.instance.fit.quadratic:
-            linear = np.array([v @ fit.target for fit, v in zip(self._fits, parts, strict=True)])
-            curved = np.array([0.25 * (v @ fit.per_weight(v)) for fit, v in zip(self._fits, parts, strict=True)])
+            linear = np.array([np.vdot(v, fit.target) for fit, v in zip(self._fits, parts, strict=True)])
+            curved = np.array([0.25 * np.vdot(v, fit.per_weight(v)) for fit, v in zip(self._fits, parts, strict=True)])
             return _squared_dual(linear, curved, self.at_zero, len(nu))
 
         def values(scales: FloatArray) -> FloatArray:
@@ -100,21 +94,22 @@ class DirectEvaluation:
         return self.instance.fit.project(candidate)
 
     def _parts(self, array: FloatArray) -> list[FloatArray]:
-        return _columns(array) if self.instance.fit.separable else [array]
+        """Return the columns of an array (n, C) that belong to each of the parts."""
+        return [np.ascontiguousarray(part) for part in np.split(array, len(self._fits), axis=1)]
 
 
 class GramEvaluation:
     r"""Evaluation of a squared loss from the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. The function
-    `gram_in_basis` gives the Gram matrix, in either precision and any library, and the products with the targets.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. The Gram
+    matrix, in either precision and any library, and the products with the targets are in `symmetric_basis`.
     """
 
     def __init__(
         self, instance: Instance, gram: Any, products: FloatArray, library: ArrayLibrary = ON_PROCESSOR
     ) -> None:
         self.instance, self.gram, self.products, self._library = instance, gram, products, library
-        self.at_zero = np.array([fit.value_at_zero for fit in instance.fit.columns()])
+        self.at_zero = np.array([fit.value_at_zero for fit in instance.fit.parts])
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
@@ -133,7 +128,7 @@ class GramEvaluation:
         return M, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
 
     def nu(self, candidate: FloatArray) -> FloatArray:
-        """Return the dual vector in the shape of the target."""
+        """Return the dual vector of shape (n, C)."""
         return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
 
     def _image(self, t: FloatArray) -> FloatArray:
@@ -144,51 +139,6 @@ class GramEvaluation:
 #: predictions ``<X_i, T_k>``; the form of a dual vector depends on the class. Rays have K = C values if the loss adds
 #: up over the outputs, otherwise one.
 Evaluation = DirectEvaluation | GramEvaluation
-
-
-@functools.lru_cache(maxsize=8)
-def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """Return the p rows, columns and factors of an orthonormal basis of symmetric matrices, as read-only arrays."""
-    first, second = np.triu_indices(size)
-    basis = first, second, np.where(first == second, 1.0, np.sqrt(2.0))
-    for array in basis:
-        array.flags.writeable = False
-    return basis
-
-
-def gram_in_basis(
-    instance: Instance,
-    reductions: Reductions | None = None,
-    deadline: Deadline = NEVER,
-    dtype: Any = np.float64,
-    device: str | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the Gram matrix (p, p) of weighted samples, in `symmetric_basis`, and products (p, C) with targets.
-
-    It is computed on a torch device if one is given.
-    """
-    targets = instance.target if instance.target.ndim == 2 else instance.target[:, None]
-    gram, products = gram_of(instance.map, targets, instance.fit.weights, reductions, deadline, dtype, device)
-    _, _, factors = symmetric_basis(instance.size)
-    gram *= factors
-    gram *= factors[:, None]
-    return gram, products * factors[:, None]
-
-
-def to_vectors(T: FloatArray) -> FloatArray:
-    """Return coordinates of shape (p, C) of symmetric matrices of shape (C, N, N)."""
-    first, second, factors = symmetric_basis(T.shape[-1])
-    vectors: FloatArray = (T[:, first, second] * factors).T
-    return vectors
-
-
-def to_matrices(t: FloatArray, size: int) -> FloatArray:
-    """Return the symmetric matrices of shape (C, N, N) of coordinates of shape (p, C)."""
-    first, second, factors = symmetric_basis(size)
-    T = np.empty((t.shape[1], size, size))
-    T[:, first, second] = t.T / factors
-    T[:, second, first] = T[:, first, second]
-    return T
 
 
 def _squared_point(squares: FloatArray, linear: FloatArray, curved: FloatArray) -> Ray:
@@ -214,7 +164,3 @@ def _squared_dual(linear: FloatArray, curved: FloatArray, squares: FloatArray, n
         return np.clip(peak, 0.0, largest)
 
     return Ray(values, best)
-
-
-def _columns(array: FloatArray) -> list[FloatArray]:
-    return list(np.ascontiguousarray(array.T)) if array.ndim == 2 else [array]

@@ -63,13 +63,12 @@ class Formulation(Summarized):
         return Q[:, :N, N:], Q[:, :N, :N], Q[:, N:, N:]
 
     def duals(self) -> tuple[FloatArray | None, FloatArray | None]:
-        """Return the solver's multipliers nu of shape (n,) or (n, C) and z of shape (C, N)."""
+        """Return the solver's multipliers nu of shape (n, C) and z of shape (C, N)."""
         nu = _stacked([constraint.dual_value for constraint in self.fits])
         z = _stacked([constraint.dual_value for constraint in self.diagonals])
         # CVXPY returns numbers and columns if a constraint has one row.
         if nu is not None:
             nu = nu.reshape(len(self.fits), -1).T
-            nu = nu if len(self.fits) > 1 else nu[:, 0]
         if z is not None:
             z = z.reshape(len(self.fits), 2, -1).mean(axis=1) if self.full else z.reshape(len(self.fits), -1)
         return nu, z
@@ -154,8 +153,8 @@ def formulate(instance: LinearInstance, *, form: str) -> Formulation:
     import cvxpy as cp
 
     blocks = _full_block if form == "full" else _two_block
-    C, N = instance.n_blocks, instance.size
-    yhat = cp.Variable(instance.target.shape, name="yhat")
+    (n, C), N = instance.target.shape, instance.size
+    yhat = cp.Variable((n, C) if C > 1 else n, name="yhat")
     rho = cp.Variable(C if C > 1 else (), name="rho")
     variables = {"rho": rho, "yhat": yhat}
     fits, diagonals, cones = [], [], []
@@ -163,11 +162,11 @@ def formulate(instance: LinearInstance, *, form: str) -> Formulation:
         suffix = str(k) if C > 1 else ""
         matrices, Z, diagonal, cone = blocks(N, suffix, rho[k] if C > 1 else rho)
         variables.update(matrices)
-        output = yhat[:, k] if instance.target.ndim == 2 else yhat
-        fits.append(output == 2 * instance.map.expression(Z))
+        fits.append((yhat[:, k] if C > 1 else yhat) == 2 * instance.map.expression(Z))
         diagonals.append(diagonal)
         cones += cone
-    objective = instance.fit.expression(yhat) + instance.penalty * cp.sum(rho)
+    outputs = yhat if C > 1 else cp.reshape(yhat, (n, 1), order="C")
+    objective = instance.fit.expression(outputs) + instance.penalty * cp.sum(rho)
     program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals, *cones])
     return Formulation(program, variables, fits, diagonals, form == "full")
 

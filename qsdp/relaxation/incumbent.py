@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline, TimeOver
+from qsdp._utils import deadline
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
@@ -25,7 +25,7 @@ COARSE = 1e-3
 #: Exceptions that end an iterative method, with statuses; rounding or overflow make matrices singular.
 STOPS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "interrupted",
-    TimeOver: "time limit",
+    deadline.TimeOver: "time limit",
     np.linalg.LinAlgError: "stalled",
 }
 
@@ -66,12 +66,11 @@ class Progress(Gap):
 
 @dataclass(frozen=True)
 class Limits:
-    """When an iterative method stops."""
+    """When an iterative method stops, unless a time limit ends it."""
 
     #: Relative certified gap of every output.
     tol: float
     max_iter: int
-    deadline: Deadline = NEVER
     #: Called with a `Progress` at every check; returning True stops the method.
     callback: Callable[[Progress], object] | None = None
 
@@ -87,12 +86,11 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 class Incumbent:
     """Best feasible point and best bound of all candidates, each evaluated from the data.
 
-    Every `distance`-th dual vector is given the best weights, for methods whose own weights are rough. The attribute
-    `deadline` is the deadline of the limits.
+    Every `distance`-th dual vector is given the best weights, for methods whose own weights are rough.
     """
 
     def __init__(self, evaluation: Evaluation, limits: Limits, distance: int | None = None) -> None:
-        self._evaluation, self._limits, self.deadline = evaluation, limits, limits.deadline
+        self._evaluation, self._limits = evaluation, limits
         self._instance = instance = evaluation.instance
         self._distance = distance if instance.size <= _LARGEST_SEARCHED else None
         self._start = time.perf_counter()
@@ -100,7 +98,7 @@ class Incumbent:
         self.T, self.S = np.zeros(shape), np.zeros(shape)
         self._moved = False
         #: Number of parts that do not interact: one per output, or one.
-        self.n_parts = instance.n_blocks if instance.separable else 1
+        self.n_parts = len(evaluation.at_zero)
         self.objectives = evaluation.at_zero.copy()
         self.bounds = np.zeros(self.n_parts)
         self._gaps: FloatArray | None = None
@@ -173,10 +171,9 @@ class Incumbent:
             blocks = range(self._instance.n_blocks)[self._blocks(part)]
             tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
             for block in blocks:
-                if self.deadline.over:
+                if deadline.over():
                     return
-                limit = self.deadline.time_limit
-                found = uninterrupted(grothendieck_bound(M[block], tol=tol, time_limit=limit)).z[: self._instance.size]
+                found = uninterrupted(grothendieck_bound(M[block], tol=tol)).z[: self._instance.size]
                 if np.any(found > 0.0):
                     weights[block] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
@@ -220,7 +217,7 @@ class Incumbent:
             return "optimal"
         if iteration >= limits.max_iter:
             return "iteration limit"
-        if self.deadline.over:
+        if deadline.over():
             return "time limit"
         return None
 
@@ -234,16 +231,14 @@ class Incumbent:
         )  # fmt: skip
 
     def _nu(self) -> FloatArray | None:
-        if not self._instance.separable:
-            dual = self._duals[0]
-            return None if dual is None else self._evaluation.nu(dual)
+        duals = {id(dual): dual for dual in self._duals if dual is not None}
+        if not duals:
+            return None
+        known = {key: self._evaluation.nu(dual) for key, dual in duals.items()}
         nu = np.zeros_like(self._instance.target)
-        known: dict[int, FloatArray] = {}
         for part, dual in enumerate(self._duals):
             if dual is not None:
-                if id(dual) not in known:
-                    known[id(dual)] = self._evaluation.nu(dual)
-                nu[:, part] = known[id(dual)][:, part]
+                nu[:, self._blocks(part)] = known[id(dual)][:, self._blocks(part)]
         return nu
 
     def _blocks(self, part: int) -> slice:

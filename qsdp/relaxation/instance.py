@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 
-from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.numeric import EPS
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
-from qsdp.lifting import DataMap, QuadraticMap, power_of_two
+from qsdp.gram import Gram, GramFactor, SharedGram, symmetric_basis, to_matrices
+from qsdp.lifting import DataMap, power_of_two
 from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.reductions import Reductions, gram_of
 
-__all__ = ["GramReduction", "Instance", "LinearInstance", "ReducedInstance", "Units", "product_with"]
+__all__ = ["Instance", "LinearInstance", "Reduction", "Units", "stacked"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class LinearInstance:
     map : QuadraticMap or FormMap
         :math:`\mathcal{A}`, shared by all outputs.
     fit : DataFit
-        L: the loss with its targets, (n,) or (n, C), and sample weights.
+        L: the loss with its targets, of shape (n, C), and sample weights.
     penalty : float
         w, the factor of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
     """
@@ -66,13 +62,13 @@ class LinearInstance:
 
     @property
     def target(self) -> FloatArray:
-        """The targets, of shape (n,) or (n, C)."""
+        """The targets, of shape (n, C)."""
         return self.fit.target
 
     @property
     def n_blocks(self) -> int:
         """Number C of matrices Z, one per output."""
-        return int(self.target.shape[1]) if self.target.ndim == 2 else 1
+        return int(self.target.shape[1])
 
     @property
     def size(self) -> int:
@@ -100,29 +96,17 @@ class Instance(LinearInstance):
         return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
 
     @property
-    def separable(self) -> bool:
-        """Whether there are several outputs that do not interact."""
-        return self.fit.separable
-
-    @property
     def parts(self) -> list[Instance]:
-        """Instances that do not interact: one per output if the instance is separable, otherwise itself."""
-        if not self.separable:
-            return [self]
-        return [replace(self, fit=fit) for fit in self.fit.columns()]
+        """Instances that do not interact: this one if the loss couples the outputs, else one for each output."""
+        return [replace(self, fit=fit) for fit in self.fit.parts]
 
     def predictions(self, blocks: FloatArray) -> FloatArray:
-        """Return predictions in the shape of the target for matrices Z of shape (C, N, N)."""
-        columns = [2.0 * self.map.forward(Z) for Z in blocks]
-        return np.stack(columns, axis=1) if self.target.ndim == 2 else columns[0]
+        """Return predictions of shape (n, C) for matrices Z of shape (C, N, N)."""
+        return np.stack([2.0 * self.map.forward(Z) for Z in blocks], axis=1)
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of shape (C, N, N) for a dual vector in the shape of the target."""
-        columns = nu.T if nu.ndim == 2 else [nu]
-        if len(columns) == 1:
-            # Stacking would keep a second copy of the matrix in memory.
-            return self.map.adjoint(columns[0])[None]
-        return np.stack([self.map.adjoint(column) for column in columns])
+        """Return the matrices of shape (C, N, N) for a dual vector of shape (n, C)."""
+        return stacked([self.map.adjoint(column) for column in nu.T])
 
     def objective(self, blocks: FloatArray, rhos: FloatArray) -> float:
         """Return the objective of matrices of shape (C, N, N) and numbers rho of shape (C,)."""
@@ -160,93 +144,56 @@ class Instance(LinearInstance):
         return normal, units
 
 
-def product_with(data: DataMap, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    r"""Return a function that multiplies vectors by :math:`\sum_i \nu_i \mathcal{X}_i`, formed unless rows are few."""
-    if isinstance(data, QuadraticMap) and data.n_rows < data.size:
-        return partial(data.adjoint_times, nu)
-    return data.adjoint(nu).__matmul__
-
-
 #: Sample weights with a mean between this and its inverse are left unchanged: no solver's accuracy depends on it.
 _LEAST_MEAN = 2.0**-10
 
 
-class GramReduction:
-    r"""A squared-loss instance with p = N(N+1)/2 rows in place of n > p.
+class Reduction:
+    r"""A squared-loss instance with at most p = N(N+1)/2 rows in place of n > p.
 
     The data enter :math:`\|2 F s - y\|^2` only through :math:`F^T F = R^T R` and :math:`F^T y`, so rows R and targets
-    :math:`R^{-T} F^T y` give the same problem up to a constant. The Gram matrix is built once for all outputs, from one
+    :math:`R^{-T} F^T y` give the same problem up to a constant. All outputs share the Gram matrix, which belongs to one
     output's normalised instance and all targets, of shape (n, C), in the problem's units.
     """
 
-    def __init__(
-        self,
-        normal: Instance,
-        targets: FloatArray,
-        reductions: Reductions | None = None,
-        deadline: Deadline = NEVER,
-    ) -> None:
-        data = normal.map
-        assert isinstance(data, QuadraticMap)
-        self._data = data
-        gram, products = gram_of(data, targets, normal.fit.weights, reductions, deadline)
+    def __init__(self, normal: Instance, targets: FloatArray, shared: SharedGram | None = None) -> None:
+        gram = (shared or Gram).of(normal.map, targets, normal.fit.weights, np.float64, None)
+        self._scale = gram.scale
+        matrix, products = gram.into_basis()
         deadline.check()
-        # A symmetric matrix counts every off-diagonal entry twice.
-        first, second = np.triu_indices(data.size)
-        counts = np.where(first == second, 1.0, 2.0)
-        gram *= np.outer(counts, counts)
-        eigenvalues, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
-        kept = eigenvalues > eigenvalues[-1] * len(gram) * EPS
-        roots, vectors = np.sqrt(eigenvalues[kept]), vectors[:, kept]
-        # The triangular factor has half the entries of the others, which matters to solvers.
-        rotation, self._rows = scipy.linalg.qr((vectors * roots).T, mode="economic", check_finite=False)
-        self._inverse = (vectors / roots) @ rotation
-        self._targets = self._inverse.T @ (products * counts[:, None])
+        self._factor = GramFactor(matrix)
+        self._targets = self._factor.targets(products)
+        _, _, factors = symmetric_basis(normal.size)
+        self._rows = np.zeros((self._factor.lower.shape[1], len(factors)))
+        self._rows[:, self._factor.order] = self._factor.lower.T
+        self._rows *= factors
 
     @staticmethod
     def pays(instance: LinearInstance) -> bool:
         """Return whether the loss is squared and n exceeds p; statistics are not reduced again."""
         data, p = instance.map, instance.size * (instance.size + 1) // 2
-        return instance.fit.quadratic and isinstance(data, QuadraticMap) and data.n_rows > p
+        return instance.fit.quadratic and data.has_rows and data.n_rows > p
 
-    def reduced(self, normal: Instance, units: Units, k: int) -> ReducedInstance:
+    def reduced(self, normal: Instance, units: Units, k: int) -> LinearInstance:
         """Return the reduced form of output k's normalised instance, in its units."""
-        # Outputs share the data; their maps differ by a power of two.
-        assert isinstance(normal.map, QuadraticMap)
-        factor = np.abs(normal.map.coefficients).max() / np.abs(self._data.coefficients).max()
-        rows = ReducedMap(self._data.size, factor * self._rows, inverse=self._inverse / factor)
-        return ReducedInstance(rows, DataFit(normal.loss, self._targets[:, k] / units.prediction), normal.penalty)
+        rows = FormMap(normal.size, self._rows, normal.map.scale / self._scale)
+        return LinearInstance(rows, DataFit(normal.loss, self._targets[:, [k]] / units.prediction), normal.penalty)
 
-    def lift_dual(self, nu: FloatArray, reduced: ReducedInstance, normal: Instance) -> FloatArray:
+    def lift_dual(self, nu: FloatArray, reduced: LinearInstance, normal: Instance) -> FloatArray:
         r"""Return the dual vector of the full instance that has the same matrix :math:`M_\nu`.
 
         With F = Q R, it is :math:`2 (I - Q Q^T) y + Q \nu`, because the residual is optimal outside the range of F.
         """
-        s = reduced.map.preimage(nu - 2.0 * reduced.target)
-        multiplier = 2.0 * normal.target + normal.map.forward(s)
-        return multiplier if normal.fit.weights is None else normal.fit.weights * multiplier
+        ratio = normal.map.scale / self._scale
+        coordinates = np.empty(len(self._factor.order))
+        coordinates[self._factor.order] = self._factor.preimage((nu - 2.0 * reduced.target)[:, 0] / ratio)
+        moved = normal.map.forward(to_matrices(coordinates[:, None], normal.size)[0])
+        return normal.fit.weighted(2.0 * normal.target + moved[:, None])
 
 
-@dataclass(frozen=True, eq=False)
-class ReducedMap(FormMap):
-    """The rows of a reduction, with their right inverse."""
-
-    inverse: FloatArray = field(kw_only=True)
-
-    def preimage(self, values: FloatArray) -> FloatArray:
-        """Return a matrix that the map takes to `values`."""
-        S = np.zeros((self.size, self.size))
-        first, second = np.triu_indices(self.size)
-        S[first, second] = self.inverse @ values
-        S[second, first] = S[first, second]
-        return S
-
-
-@dataclass(frozen=True, eq=False)
-class ReducedInstance(LinearInstance):
-    """An instance of one output in the rows of a reduction."""
-
-    map: ReducedMap
+def stacked(matrices: list[FloatArray]) -> FloatArray:
+    """Return a stack of matrices; a single one is not copied, since it may fill the memory."""
+    return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
 
 def _product(beta: float, factor: float) -> float:

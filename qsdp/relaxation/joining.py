@@ -38,8 +38,8 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
 
     dual = DualBound(
         bound,
-        np.where(tighter if len(tighter) > 1 else tighter[0], other.dual.nu, one.dual.nu),
-        np.where(tighter[:, None] if one.dual.z.ndim == 2 else tighter[0], other.dual.z, one.dual.z),
+        np.where(tighter, other.bound.nu, one.bound.nu),
+        np.where(tighter[:, None], other.bound.z, one.bound.z),
     )
     joined = replace(
         best,
@@ -50,7 +50,7 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
         lower_bound=bound,
         objectives=read_only(objectives),
         lower_bounds=read_only(bounds),
-        dual=dual,
+        bound=dual,
         **seconds,
     )
     return replace(joined, status=verdict(joined.relative_gap, best.tol, bool(np.any(joined.rho_stack > 0.0))))
@@ -85,7 +85,7 @@ def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatA
     plus, minus = one + other, one - other
     # With p = u + v and m = u - v, 4 sym(u v') is p p' - m m', and 2 (u u' + v v') is p p' + m m'.
     Z, V = [], []
-    for alpha in network.alpha.reshape(network.n_neurons, -1).T:
+    for alpha in network.output_weights.T:
         used = alpha != 0.0
         signs, sizes = np.sign(alpha[used]), np.sqrt(np.abs(alpha[used]))[:, None]
         p, m = sizes * plus[used], sizes * minus[used]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -56,28 +56,28 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
     """
     check_problem(problem)
     check_choice("regularization", regularization, REGULARIZATIONS)
-    return proven_beta_max(problem, regularization, Deadline.after(time_limit))[0]
+    with deadline.after(time_limit):
+        return proven_beta_max(problem, regularization)[0]
 
 
-def useful_beta_max(problem: TrainingProblem, deadline: Deadline = NEVER) -> float:
+def useful_beta_max(problem: TrainingProblem) -> float:
     """Return `beta_max`, or 0 if it is only a rounding error, as for inputs unrelated to the targets."""
-    largest = beta_max(problem, time_limit=deadline.time_limit)
-    slopes = np.abs(problem.data_fit.zero_dual).reshape(len(problem.y), -1).sum(axis=1)
-    rounding = len(problem.y) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
+    largest = beta_max(problem)
+    slopes = np.abs(problem.data_fit.zero_dual).sum(axis=1)
+    rounding = len(slopes) * EPS * float(np.abs(problem.adjoint(slopes)).sum())
     return largest if largest * problem.dimension > rounding else 0.0
 
 
-def proven_beta_max(problem: TrainingProblem, regularization: str, deadline: Deadline) -> tuple[float, FloatArray]:
+def proven_beta_max(problem: TrainingProblem, regularization: str) -> tuple[float, FloatArray]:
     """Return `beta_max` and the weights z of shape (C, N) that prove zero optimal there."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), regularization)
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual
     matrices = instance.adjoints(nu)
-    shares = (deadline.fraction(0.5 / (len(matrices) - k)) for k in range(len(matrices)))
-    bounds = [
-        uninterrupted(grothendieck_bound(M, tol=_BOUND_GAP, time_limit=share.time_limit))
-        for M, share in zip(matrices, shares, strict=True)
-    ]
+    bounds = []
+    for k, M in enumerate(matrices):
+        with deadline.fraction(0.5 / (len(matrices) - k)):
+            bounds.append(uninterrupted(grothendieck_bound(M, tol=_BOUND_GAP)))
     # z refers to u and v stacked; both have the same weights for a symmetric matrix.
     weights = np.stack([bound.z[: problem.size] for bound in bounds])
     share = 0.5 * REGULARIZATIONS[regularization]

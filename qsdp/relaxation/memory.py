@@ -26,7 +26,7 @@ def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = F
     the larger counts.
     """
     # A problem from statistics has fewer rows than samples.
-    n, N, C = len(problem.y), problem.size, problem.n_outputs
+    n, N, C = len(problem.targets), problem.size, problem.n_outputs
     if own:
         # Certifying holds matrices of side 2N + 1 at once: bordered, shifted, scaled, decomposed.
         matrices = max(_MATRICES * C * N * N, 4 * (2 * N + 1) ** 2 if proven else 0)

@@ -9,8 +9,8 @@ from typing import Any, overload
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import Deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
@@ -26,11 +26,11 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.gram import SharedGram
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
 from qsdp.relaxation.incumbent import Progress
 from qsdp.relaxation.largest_beta import proven_beta_max
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.shortfall import warn_of_gaps
 from qsdp.relaxation.solution import Relaxation, finish
@@ -196,13 +196,12 @@ def relaxation_path(
         tol=check_real("tol", tol, strict=True),
         form="two-block",
         max_iter=None,
-        deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
         device=check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
-    with progress(check_verbose(verbose)) as stages, stages.stage("path") as bar:
+    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("path") as bar:
         path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, bar=bar)
     if stopped is not None and stopped != "stopped by the callback":
         wanted = given if isinstance(given, int) else len(given)
@@ -226,18 +225,17 @@ def path_with(
 ) -> tuple[RelaxationPath, str | None]:
     """Compute `relaxation_path` for checked arguments, without warnings; also return why betas are missing, if any are.
 
-    Reductions in the settings are reused.
+    A Gram matrix in the settings is reused.
     """
-    deadline = settings.deadline
-    settings = replace(settings, reductions=settings.reductions or Reductions())
-    largest, weights = proven_beta_max(problem, regularization, deadline)
+    settings = replace(settings, gram=settings.gram or SharedGram())
+    largest, weights = proven_beta_max(problem, regularization)
     grid = geometric(largest, fraction, betas) if isinstance(betas, int) else betas
     warm = solver == "auto" or BACKENDS[solver].certified
     solved: dict[int, Relaxation] = {}
     last: Relaxation | None = None
     stopped: str | None = None
     for index in np.argsort(-grid, kind="stable").tolist():
-        if deadline.over and solved:
+        if deadline.over() and solved:
             stopped = "time limit"
             break
         own = problem.with_beta(float(grid[index]))
@@ -253,7 +251,7 @@ def path_with(
                 raise
             stopped = "interrupted"
             break
-        reason = _why_stopped(relaxation, deadline)
+        reason = _why_stopped(relaxation)
         if reason is None or relaxation.status == "optimal" or not solved:
             solved[index] = relaxation
         if reason is not None:
@@ -310,7 +308,7 @@ def _zero_relaxation(
     return zero if zero.relative_gap <= settings.tol else None
 
 
-def _why_stopped(relaxation: Relaxation, deadline: Deadline) -> str | None:
+def _why_stopped(relaxation: Relaxation) -> str | None:
     if relaxation.solver_status in _STOPPED:
         return relaxation.solver_status
-    return "time limit" if deadline.over and relaxation.status != "optimal" else None
+    return "time limit" if deadline.over() and relaxation.status != "optimal" else None

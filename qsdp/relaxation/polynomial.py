@@ -162,11 +162,11 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
         status = _run(program, solver, tol)
     values = {name: variable.value for name, variable in program.var_dict.items()}
     (Z1, rho1), (Z2, rho2) = (_repair(values[name], instance.size, binary) for name in ("Z1", "Z2"))
-    prediction = instance.map.forward(Z1 - Z2)
+    prediction = instance.map.forward(Z1 - Z2)[:, None]
     objective = instance.fit.value(prediction) + instance.penalty * (rho1 + rho2)
     gradient = instance.fit.gradient(prediction)
     shifts = [shift for shift in _multipliers(program, binary) if np.all(np.isfinite(shift))]
-    bound, nu = _bound(instance, binary, [program.constraints[0].dual_value, -gradient], shifts)
+    bound, nu = _bound(instance, binary, [_column(program.constraints[0].dual_value), -gradient], shifts)
     return PolynomialRelaxation(
         problem=problem,
         Z1=read_only(units.weight * Z1),
@@ -175,7 +175,7 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
         rho2=units.weight * rho2,
         objective=units.value * objective,
         lower_bound=units.value * bound,
-        nu=read_only(nu * (units.value / units.prediction)),
+        nu=read_only(nu[:, 0] * (units.value / units.prediction)),
         solver=solver,
         solver_status=status,
         solve_time=time.perf_counter() - start,
@@ -199,7 +199,7 @@ def _run(program: cp.Problem, solver: str, tol: float) -> str:
 
 def _check_scalar(problem: TrainingProblem) -> None:
     check_problem(problem)
-    if problem.vector:
+    if not problem.scalar:
         raise InvalidInputError(
             f"problem must have a scalar target for the polynomial relaxation; got {problem.n_outputs} outputs, "
             "take them one by one with problem.output(k)"
@@ -224,8 +224,10 @@ def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
     N = instance.size
     Z1, Z2 = (cp.Variable((N, N), PSD=True, name=name) for name in ("Z1", "Z2"))
     rho1, rho2 = cp.Variable(name="rho1"), cp.Variable(name="rho2")
-    yhat = cp.Variable(instance.target.shape, name="yhat")
-    objective = instance.fit.expression(yhat) + instance.penalty * (rho1 + rho2)
+    yhat = cp.Variable(len(instance.target), name="yhat")
+    objective = instance.fit.expression(cp.reshape(yhat, instance.target.shape, order="C")) + instance.penalty * (
+        rho1 + rho2
+    )
     constraints = [yhat == instance.map.expression(Z1 - Z2)]
     # Coordinates whose diagonal is at most rho come first, see `_binary`.
     start = int(np.sum(~binary))
@@ -252,6 +254,11 @@ def _multipliers(program: cp.Problem, binary: npt.NDArray[np.bool_]) -> list[Flo
     return shifts
 
 
+def _column(values: FloatArray | None) -> FloatArray | None:
+    # CVXPY returns a number if a constraint has one row.
+    return None if values is None else np.reshape(values, (-1, 1))
+
+
 def _repair(Z: FloatArray | None, size: int, binary: npt.NDArray[np.bool_]) -> tuple[FloatArray, float]:
     if Z is None or np.shape(Z) != (size, size) or not np.all(np.isfinite(Z)):
         return np.zeros((size, size)), 0.0
@@ -275,8 +282,8 @@ def _bound(
         if candidate is None or np.shape(candidate) != instance.target.shape or not np.all(np.isfinite(candidate)):
             continue
         nu = instance.fit.project(candidate)
-        M = instance.map.adjoint(nu)
-        slack = rounding * float(np.abs(nu) @ instance.map.row_bounds(np.ones(instance.size)))
+        M = instance.map.adjoint(nu[:, 0])
+        slack = rounding * float(np.abs(nu[:, 0]) @ instance.map.row_bounds(np.ones(instance.size)))
         tau = max(_largest(sign * M, binary, shifts, slack) for sign in (1.0, -1.0))
         limit = instance.penalty / tau if tau > 0.0 else np.inf
         for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:

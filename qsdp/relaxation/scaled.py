@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
-
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, Units
@@ -22,7 +20,7 @@ class RawSolution:
     Attributes
     ----------
     Z, V, W : ndarray of shape (C, N, N) or None
-    nu : ndarray of shape (n,) or (n, C), or None
+    nu : ndarray of shape (n, C), or None
         Multipliers of ``yhat = 2 <X_i, Z>``.
     z : ndarray of shape (C, N) or None
         Multipliers of the diagonals.
@@ -66,26 +64,24 @@ class ScaledProblem:
     @cached_property
     def parts(self) -> list[ScaledProblem]:
         """The problems that do not interact, each in units of its own."""
-        if not self.problem.separable:
-            return [self]
-        return [ScaledProblem.of(part, self.regularization) for part in self.problem.parts]
+        parts = self.problem.parts
+        return [self] if parts == [self.problem] else [ScaledProblem.of(part, self.regularization) for part in parts]
 
     def inside(self, Z: FloatArray, V: FloatArray, nu: FloatArray, z: FloatArray) -> RawSolution:
         """Return stacks Z and V, a dual vector and weights in the problem's units as candidates for the instance."""
         units = self.units
         nu = nu * (units.prediction / units.value)
-        return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, np.atleast_2d(z), status="start")
+        return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, z, status="start")
 
     def divided(self, raw: RawSolution) -> list[RawSolution]:
         """Return candidates for the instance as candidates for its parts, each in the units of the part."""
-        if not self.problem.separable:
-            return [raw]
-        return [self._of_part(raw, part.units, k) for k, part in enumerate(self.parts)]
+        parts = self.parts
+        return [raw] if parts == [self] else [self._of_part(raw, part.units, k) for k, part in enumerate(parts)]
 
     def _of_part(self, raw: RawSolution, own: Units, k: int) -> RawSolution:
         weight = self.units.weight / own.weight
         dual = (self.units.value / self.units.prediction) / (own.value / own.prediction)
         Z, V, W = (None if M is None else weight * M[k : k + 1] for M in (raw.Z, raw.V, raw.W))
-        nu = None if raw.nu is None else dual * raw.nu[:, k]
+        nu = None if raw.nu is None else dual * raw.nu[:, [k]]
         z = None if raw.z is None else raw.z[k : k + 1]
         return replace(raw, Z=Z, V=V, W=W, nu=nu, z=z, timings={})

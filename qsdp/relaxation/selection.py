@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import SharedGram
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.largest_beta import useful_beta_max
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
@@ -57,7 +57,7 @@ class BetaChoice:
     expected_loss: float = 0.0
 
 
-def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> float:
+def choose_beta(problem: TrainingProblem, *, bar: ProgressBar = NO_BAR) -> float:
     r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
     The search goes downhill along a grid of shares, starting in the middle. For each share, the relaxation is solved
@@ -65,35 +65,35 @@ def choose_beta(problem: TrainingProblem, *, deadline: Deadline = NEVER, bar: Pr
     Beta of a training set is smaller by its share of the weight, since the loss is a sum. For classes, a smaller share
     that misclassifies clearly fewer held-out rows is preferred. Rows, also equal ones, are dealt to the folds one by
     one: if rows repeat, new rows will have been seen before. Folds depend neither on the order of the samples nor on
-    whether a row is repeated or has an integer weight; see `Cells`. Any beta will do if zero is always optimal.
+    whether a row is repeated or has an integer weight; see `Cells`. Any beta will do if zero is always optimal. After a
+    time limit, the best share so far is used, but at most 0.01 if the loss was still falling.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its own beta does not matter.
-    deadline : Deadline
-        Deadline after which the best share so far is used, but at most 0.01 if the loss was still falling.
     bar : ProgressBar
         Bar that shows how many shares are done.
     """
-    return beta_choice(problem, deadline, bar).beta
+    return beta_choice(problem, bar).beta
 
 
-def beta_choice(problem: TrainingProblem, deadline: Deadline = NEVER, bar: ProgressBar = NO_BAR) -> BetaChoice:
+def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
     """Return the beta of `choose_beta` with its expected loss."""
-    largest = useful_beta_max(problem, deadline.fraction(0.3))
+    with deadline.fraction(0.3):
+        largest = useful_beta_max(problem)
     if largest == 0.0:
         return BetaChoice(1.0)
-    search = _ShareSearch(_folds(problem), largest, _Codes.of(problem), deadline)
+    search = _ShareSearch(_folds(problem), largest, _Codes.of(problem))
     for share in search.downhill() if search.folds else ():
         bar.count(len(search.losses), len(SHARES), f"share {share:g} of beta_max")
         search.measure(share)
-        if deadline.over:
+        if deadline.over():
             break
     if not search.losses:
         return BetaChoice(FALLBACK * largest)
     share = search.best
-    if deadline.over and share == min(search.losses):
+    if deadline.over() and share == min(search.losses):
         # The search ran out of time while the loss was falling.
         return BetaChoice(min(share, FALLBACK) * largest)
     share = search.clearly_fewer_wrong(share)
@@ -108,7 +108,6 @@ class _ShareSearch:
     folds: list[_Fold]
     largest: float
     codes: _Codes | None
-    deadline: Deadline
     losses: dict[float, float] = field(default_factory=dict)
     _of_folds: dict[float, list[float]] = field(default_factory=dict)
     _wrong: dict[float, list[FloatArray]] = field(default_factory=dict)
@@ -141,11 +140,11 @@ class _ShareSearch:
         losses, wrong = self._of_folds.setdefault(share, []), self._wrong.setdefault(share, [])
         best = self._of_folds[self.best] if self.losses and not whole else []
         for fold in self.folds[len(losses) :]:
-            outputs = fold.predict(share * self.largest, self.deadline)
+            outputs = fold.predict(share * self.largest)
             losses.append(fold.held_out.data_fit.value(outputs))
             if self.codes is not None:
                 wrong.append(self.codes.wrong(fold.held_out, outputs))
-            if self.deadline.over:
+            if deadline.over():
                 return
             done = len(losses)
             if best and 2 <= done < len(self.folds) and sum(losses) > (1.0 + _WORSE) * sum(best[:done]):
@@ -154,12 +153,12 @@ class _ShareSearch:
 
     def clearly_fewer_wrong(self, share: float) -> float:
         """Return a smaller share that misclassifies clearly fewer rows, or the share itself."""
-        if self.codes is None or self.deadline.over:
+        if self.codes is None or deadline.over():
             return share
         best = share
         for smaller in SHARES[SHARES.index(share) + 1 :]:
             self.measure(smaller, whole=True)
-            if self.deadline.over or self._gains(best, smaller).sum() <= 0.0:
+            if deadline.over() or self._gains(best, smaller).sum() <= 0.0:
                 break
             best = smaller
         gains, rows = self._gains(share, best), np.concatenate([fold.held_out_rows for fold in self.folds])
@@ -191,7 +190,7 @@ class _Codes:
     @classmethod
     def of(cls, problem: TrainingProblem) -> _Codes | None:
         """Return the codes of a problem, or None if its targets are numbers."""
-        y = _columns(problem.y)
+        y = problem.targets
         low, high = y.min(axis=0), y.max(axis=0)
         if np.any((y != low) & (y != high)):
             return None
@@ -199,8 +198,8 @@ class _Codes:
 
     def wrong(self, samples: TrainingProblem, outputs: FloatArray) -> FloatArray:
         """Return the misclassified weight of every sample; zero if the outputs give its class."""
-        is_class = _columns(samples.y) == self.high
-        scores = (_columns(outputs) - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
+        is_class = samples.targets == self.high
+        scores = (outputs - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
         if self.one_each:
             wrong = (scores.argmax(axis=1) != is_class.argmax(axis=1)).astype(float)
         else:
@@ -208,21 +207,15 @@ class _Codes:
         return samples.data_fit.weighted(wrong)
 
 
-def _columns(values: FloatArray) -> FloatArray:
-    return values.reshape(len(values), -1)
-
-
-def held_out_predictions(
-    problem: TrainingProblem, deadline: Deadline = NEVER
-) -> Iterator[tuple[TrainingProblem, FloatArray]]:
-    """Yield the held-out samples of every fold and the outputs for them of a coarse relaxation of the other samples.
+def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingProblem, FloatArray]]:
+    """Yield the held-out samples of every fold and the outputs (n, C) of a coarse relaxation of the other samples.
 
     The folds are those of `choose_beta`. If there are too few distinct samples for folds, one fold trains and predicts
-    on all samples. After the deadline, no fold but the first is started.
+    on all samples. After a time limit, no fold but the first is started.
     """
     for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, np.ones(problem.n_samples), 1.0)]):
-        if k == 0 or not deadline.over:
-            yield fold.held_out, fold.predict(problem.beta, deadline)
+        if k == 0 or not deadline.over():
+            yield fold.held_out, fold.predict(problem.beta)
 
 
 @dataclass
@@ -238,22 +231,22 @@ class _Fold:
     share: float
     #: Relaxations for the smallest and the largest beta so far; never the zero point, which has no scale to start from.
     solved: list[Relaxation] = field(default_factory=list)
-    reductions: Reductions = field(default_factory=Reductions)
+    gram: SharedGram = field(default_factory=SharedGram)
 
-    def predict(self, beta: float, deadline: Deadline) -> FloatArray:
+    def predict(self, beta: float) -> FloatArray:
         """Return the relaxation's outputs for the held-out samples, with `beta` scaled to the training set."""
         problem = self.training.with_beta(self.share * beta)
-        settings = Settings(_TOL, "two-block", None, deadline=deadline, reductions=self.reductions)
+        settings = Settings(_TOL, "two-block", None, gram=self.gram)
         nearest = min(self.solved, key=lambda one: abs(np.log(one.problem.beta / problem.beta)), default=None)
         relaxation = solve_with(problem, "auto", settings, "tight", start=nearest, quiet=True)
         if np.any(relaxation.rho_stack > 0.0):
             solved = sorted([*self.solved, relaxation], key=lambda one: one.problem.beta)
             self.solved = [*solved[:1], *solved[1:][-1:]]
-        prediction = relaxation.predict(self.held_out.X)
+        prediction = relaxation.outputs(self.held_out.X)
         loss = problem.loss
         if not (loss.labels or loss.coupled):
             # Far from the data, a quadratic function can take any value; no target is beyond those seen.
-            prediction = np.clip(prediction, problem.y.min(axis=0), problem.y.max(axis=0))
+            prediction = np.clip(prediction, problem.targets.min(axis=0), problem.targets.max(axis=0))
         return prediction
 
 

@@ -24,7 +24,7 @@ def falls_short(relaxation: Relaxation, tol: float) -> bool:
         return False
     # Data that a quadratic function fits exactly have the optimum zero, of which every gap is a large share.
     problem = relaxation.problem
-    return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value(np.zeros_like(problem.y))
+    return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value_at_zero
 
 
 def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
@@ -70,7 +70,7 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
             "beta above 0"
         )
     # A solver that stalls or takes too many iterations is then a symptom.
-    ratio = ratio_of_scales(problem.map.X) if hasattr(problem.map, "X") else 1.0
+    ratio = ratio_of_scales(problem.X) if problem.map.has_rows else 1.0
     if ratio > LARGE_SCALE_RATIO:
         return f"the columns of X differ in scale by a factor of {ratio:.0f}; standardise them"
     if status == "iteration limit":

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
@@ -41,8 +42,8 @@ class Relaxation(Summarized, Gap):
         (summed over outputs; "paper": half the latter).
     lower_bound : float
         Bound on the global optimum :math:`p_b^*` over all networks of any width.
-    dual : DualBound
-        Proof of the bound.
+    bound : DualBound
+        Proof of the lower bound, with `nu` of shape (n, C) and `z` of shape (C, N); `dual` is the same, squeezed.
     status : {"optimal", "inaccurate", "failed"}
         Judged by `relative_gap`, not by the solver. "optimal": the gap is at most `tol` (``100 tol`` for solvers with
         an accuracy of their own). "failed": the solver left no usable point.
@@ -67,7 +68,7 @@ class Relaxation(Summarized, Gap):
     rho_stack: FloatArray
     objective: float
     lower_bound: float
-    dual: DualBound
+    bound: DualBound
     status: str
     solver: str
     solver_status: str
@@ -83,12 +84,12 @@ class Relaxation(Summarized, Gap):
     @property
     def Z(self) -> Any:  # noqa: N802 (the paper's name of the block)
         """Off-diagonal block, or a list with one per output."""
-        return list(self.Z_stack) if self.problem.vector else self.Z_stack[0]
+        return self._face(self.Z_stack)
 
     @property
     def V(self) -> Any:  # noqa: N802
         """Upper diagonal block, or a list with one per output."""
-        return list(self.V_stack) if self.problem.vector else self.V_stack[0]
+        return self._face(self.V_stack)
 
     @property
     def W(self) -> Any:  # noqa: N802
@@ -98,15 +99,25 @@ class Relaxation(Summarized, Gap):
     @property
     def rho(self) -> Any:
         """Common diagonal entry, or a list with one per output."""
-        rhos = [float(rho) for rho in self.rho_stack]
-        return rhos if self.problem.vector else rhos[0]
+        return self._face(self.rho_stack.tolist())
+
+    @property
+    def dual(self) -> DualBound:
+        """Proof of the bound, for scalar targets with `nu` of shape (n,) and `z` of shape (N,)."""
+        return self.bound.squeezed(self.problem)
+
+    def _face(self, stack: Any) -> Any:
+        """Return a list with an entry for every output, or the entry for scalar targets."""
+        return stack[0] if self.problem.scalar else list(stack)
 
     def predict(self, X: Any) -> FloatArray:
         r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""
-        X = check_matrix("X", X, n_columns=self.problem.n_features)
+        return self.problem.squeezed(self.outputs(check_matrix("X", X, n_columns=self.problem.n_features)))
+
+    def outputs(self, X: FloatArray) -> FloatArray:
+        """Return `predict` for checked data, always of shape (n, C)."""
         scaled = quadratic_map((self.problem.levels - 1.0) * X, self.problem.activation)
-        columns = [2.0 * scaled.forward(Z) for Z in self.Z_stack]
-        return np.stack(columns, axis=1) if self.problem.vector else columns[0]
+        return np.stack([2.0 * scaled.forward(Z) for Z in self.Z_stack], axis=1)
 
     def with_levels(self, levels: int) -> Relaxation:
         r"""Return a feasible point and a bound for the problem with another number of levels, without a solve.
@@ -121,12 +132,12 @@ class Relaxation(Summarized, Gap):
         columns = np.ones(self.problem.size)
         columns[: self.problem.n_features] = (self.problem.levels - 1.0) / (levels - 1.0)
         stretched = np.outer(columns, columns)
-        raw = scaled.inside(stretched * self.Z_stack, stretched * self.V_stack, self.dual.nu, self.dual.z / columns**2)
-        raw = replace(raw, status="carried over")
+        Z, V, z = stretched * self.Z_stack, stretched * self.V_stack, self.bound.z / columns**2
+        raw = replace(scaled.inside(Z, V, self.bound.nu, z), status="carried over")
         return finish(scaled, raw, solver=self.solver, tol=self.tol, stretch=False)
 
     def __repr__(self) -> str:
-        rho = "[" + ", ".join(f"{r:.3g}" for r in self.rho) + "]" if self.problem.vector else f"{self.rho:.6g}"
+        rho = f"{self.rho:.6g}" if self.problem.scalar else "[" + ", ".join(f"{r:.3g}" for r in self.rho) + "]"
         return (
             f"Relaxation(objective={self.objective:.6g}, lower_bound={self.lower_bound:.6g}, "
             f"relative_gap={self.relative_gap:.2g}, rho={rho}, status={self.status!r}, "
@@ -134,12 +145,11 @@ class Relaxation(Summarized, Gap):
         )
 
     def _summary(self) -> Summary:
-        rhos = self.rho if self.problem.vector else [self.rho]
         rows: Rows = [
             *gap_rows(self, "of the relaxed point"),
             ("status", self.status),
             ("solver", self._course()),
-            ("rho", format_numbers(rhos)),
+            ("rho", format_numbers(self.rho_stack.tolist())),
             ("side of the matrices", str(self.problem.size)),
         ]
         return Summary("Relaxation", rows)
@@ -165,11 +175,13 @@ def finish(
     replaced by zero if that is better. The gap of `certified` candidates, from this package's solvers, is recomputed,
     too, but further candidates are tried only if it is larger than `tol`.
     """
-    parts = [
-        _finish_part(part, solved, solver, tol, stretch=stretch, certified=certified)
-        for part, solved in zip(scaled.parts, scaled.divided(raw), strict=True)
-    ]
-    if len(parts) == 1 and not scaled.problem.separable:
+    # What a time limit stopped is certified all the same.
+    with deadline.unlimited():
+        parts = [
+            _finish_part(part, solved, solver, tol, stretch=stretch, certified=certified)
+            for part, solved in zip(scaled.parts, scaled.divided(raw), strict=True)
+        ]
+    if scaled.parts == [scaled]:
         return parts[0]
     return replace(join_outputs(scaled.problem, parts, certified=certified), iterations=raw.iterations)
 
@@ -194,7 +206,7 @@ def _finish_part(
         rho_stack=read_only(units.weight * point.rho),
         objective=objective,
         lower_bound=bound,
-        dual=DualBound(bound, dual.nu * (units.value / units.prediction), dual.z * (units.value / units.weight)),
+        bound=DualBound(bound, dual.nu * (units.value / units.prediction), dual.z * (units.value / units.weight)),
         status=verdict(relative(objective - bound, objective), tol if certified else 100.0 * tol, usable),
         solver=solver,
         solver_status=raw.status,
@@ -266,7 +278,7 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
     usable = any(part.status != "failed" for part in parts)
     iterations = [part.iterations for part in parts if part.iterations is not None]
     names = {name for part in parts for name in part.residuals}
-    nu = np.stack([part.dual.nu for part in parts], axis=1)
+    nu = np.concatenate([part.bound.nu for part in parts], axis=1)
     return Relaxation(
         problem=problem,
         Z_stack=read_only(np.concatenate([part.Z_stack for part in parts])),
@@ -274,7 +286,7 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
         rho_stack=read_only(np.concatenate([part.rho_stack for part in parts])),
         objective=objective,
         lower_bound=bound,
-        dual=DualBound(bound, nu, np.stack([part.dual.z for part in parts])),
+        bound=DualBound(bound, nu, np.concatenate([part.bound.z for part in parts])),
         status=verdict(relative(objective - bound, objective), first.tol if certified else 100.0 * first.tol, usable),
         solver=", ".join(sorted({part.solver for part in parts})),
         solver_status=", ".join(sorted({part.solver_status for part in parts})),

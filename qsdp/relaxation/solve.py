@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.deadline import Deadline, TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
@@ -20,7 +20,7 @@ from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL, Progress
-from qsdp.relaxation.instance import GramReduction, Instance, Units, product_with
+from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
@@ -38,6 +38,9 @@ _SMALL = 5e10
 
 #: Multiple of the tolerance beyond which "auto" tries splitting, and its iterations; three times as many are no better.
 _FAR, _ANOTHER_TRY = 100.0, 3000
+
+#: Fraction of the time left that a first try with low rank gets.
+_FIRST_TRY_TIME = 0.3
 
 
 def solve_relaxation(
@@ -152,14 +155,17 @@ def solve_relaxation(
         tol=check_real("tol", tol, strict=True),
         form=check_choice("form", form, FORMS),
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
-        deadline=Deadline.after(time_limit),
         callback=check_callback(callback),
         device=check_device(device),
     )
     check_choice("regularization", regularization, REGULARIZATIONS)
     n_jobs = check_jobs(n_jobs)
     _check_start(start, problem)
-    with progress(check_verbose(verbose)) as stages, stages.stage("solve", settings.tol) as bar:
+    with (
+        deadline.after(time_limit),
+        progress(check_verbose(verbose)) as stages,
+        stages.stage("solve", settings.tol) as bar,
+    ):
         relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, bar=bar)
     warn_of_shortfall(relaxation, settings.tol, solver)
     return relaxation
@@ -181,7 +187,7 @@ def solve_with(
     check_memory(problem, solver)
     scaled = ScaledProblem.of(problem, regularization)
     if start is not None:
-        inside = scaled.inside(start.Z_stack, start.V_stack, start.dual.nu, start.dual.z)
+        inside = scaled.inside(start.Z_stack, start.V_stack, start.bound.nu, start.bound.z)
         settings = replace(settings, start=inside)
     backend = choose_backend(solver, scaled.instance, settings)
     if (zero := _zero_if_optimal(scaled, settings.tol)) is not None:
@@ -195,9 +201,12 @@ def solve_with(
     small = backend.operations is not None and backend.operations(scaled.instance, settings.tol) < _SMALL
     with few_threads(small=small):
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
-        tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first) if first is not None else None
-        if tried is not None and (tried.status == "optimal" or tried.solver_status in FINAL or settings.deadline.over):
-            return tried
+        tried = None
+        if first is not None:
+            with deadline.fraction(_FIRST_TRY_TIME):
+                tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first)
+            if tried.status == "optimal" or tried.solver_status in FINAL or deadline.over():
+                return tried
         relaxation = _best_of_attempts(scaled, backend, settings)
         if tried is not None:
             relaxation = better_of(relaxation, tried)
@@ -209,7 +218,7 @@ def solve_with(
 
 
 def _best_of_attempts(
-    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: GramReduction | None = None, k: int = 0
+    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None = None, k: int = 0
 ) -> Relaxation:
     """Solve the instance; ask for more accuracy if the solver reports success but the certified gap is too large.
 
@@ -223,7 +232,7 @@ def _best_of_attempts(
         compiled += float(raw.timings.get("compile", 0.0))
         helped = best is None or backend.certified or relaxation.relative_gap < 0.5 * best.relative_gap
         best = relaxation if best is None else min(best, relaxation, key=lambda one: one.relative_gap)
-        if best.status == "optimal" or raw.status != "optimal" or not helped or settings.deadline.over:
+        if best.status == "optimal" or raw.status != "optimal" or not helped or deadline.over():
             break
         if backend.certified:
             settings = replace(settings, start=raw)
@@ -232,18 +241,25 @@ def _best_of_attempts(
 
 
 def _candidates(
-    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: GramReduction | None, k: int
+    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None, k: int
 ) -> RawSolution:
     """Run the solver once, and return its candidates for the instance itself."""
     instance = scaled.instance
     if reduction is None:
-        raw = backend.solve(instance, settings)
+        raw = _in_columns(backend.solve(instance, settings), instance)
         return _without_zeros(raw, instance) if backend.certified and raw.status == "time limit" else raw
     reduced = reduction.reduced(instance, scaled.units, k)
-    raw = backend.solve(reduced, settings)
+    raw = _in_columns(backend.solve(reduced, settings), reduced)
     if raw.nu is None or not np.all(np.isfinite(raw.nu)):
         return raw
     return replace(raw, nu=reduction.lift_dual(raw.nu, reduced, instance))
+
+
+def _in_columns(raw: RawSolution, instance: LinearInstance) -> RawSolution:
+    """Return the solution with a dual vector of shape (n, C), also for a back end that returns (n,) for one output."""
+    if raw.nu is None or np.size(raw.nu) != instance.target.size:
+        return raw
+    return replace(raw, nu=np.reshape(raw.nu, instance.target.shape))
 
 
 def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
@@ -265,7 +281,7 @@ def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
     """Return whether the interior-point method stalled far from the tolerance, as on columns of very unlike sizes."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
     far = relaxation.relative_gap > _FAR * settings.tol
-    return stalled and relaxation.problem.beta > 0.0 and far and not settings.deadline.over
+    return stalled and relaxation.problem.beta > 0.0 and far and not deadline.over()
 
 
 # -- separate outputs, for solvers through CVXPY -------------------------------------------------------------
@@ -276,25 +292,25 @@ def _solve_apart(
 ) -> Relaxation:
     """Solve outputs that do not interact separately, with one reduction of the data for all."""
     reduction = None
-    if GramReduction.pays(scaled.instance):
-        y = scaled.problem.y
-        targets = y if y.ndim == 2 else y[:, None]
+    if Reduction.pays(scaled.instance):
         try:
-            reduction = GramReduction(scaled.parts[0].instance, targets, settings.reductions, settings.deadline)
-        except TimeOver:
+            reduction = Reduction(scaled.parts[0].instance, scaled.problem.targets, settings.gram)
+        except deadline.TimeOver:
             return finish(scaled, RawSolution(status="time limit"), solver=backend.name, tol=settings.tol)
-    # Do not send the cache to other processes: the reduction holds what they need.
-    settings = replace(settings, reductions=None)
-    if not scaled.problem.separable:
+    # Do not send the Gram matrix to other processes: the reduction holds what they need.
+    settings = replace(settings, gram=None)
+    if scaled.parts == [scaled]:
         return _best_of_attempts(scaled, backend, settings, reduction)
+    # Once, since joblib draws later tasks in a thread of its own.
+    solve = deadline.carried(_solve_output)
     solved = CountedParallel(n_jobs, bar, len(scaled.parts))(
-        delayed(_solve_output)(part, backend.name, settings, reduction, k) for k, part in enumerate(scaled.parts)
+        delayed(solve)(part, backend.name, settings, reduction, k) for k, part in enumerate(scaled.parts)
     )
     return join_outputs(scaled.problem, list(solved))
 
 
 def _solve_output(
-    part: ScaledProblem, solver: str, settings: Settings, reduction: GramReduction | None, k: int
+    part: ScaledProblem, solver: str, settings: Settings, reduction: Reduction | None, k: int
 ) -> Relaxation:
     """Solve one output; pass the solver by name, since functions changed at run time cannot cross processes."""
     return _zero_if_optimal(part, settings.tol) or _best_of_attempts(part, BACKENDS[solver], settings, reduction, k)
@@ -319,8 +335,8 @@ def _some_neuron_pays(instance: Instance) -> bool:
     """
     nu = instance.zero_dual
     with np.errstate(over="ignore", invalid="ignore"):
-        for column in nu.T if nu.ndim == 2 else [nu]:
-            product = product_with(instance.map, column)
+        for column in nu.T:
+            product = instance.map.operator(column)
             v = np.ones(instance.size)
             for _ in range(5):
                 image = product(v)

@@ -41,7 +41,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     Parameters
     ----------
     instance : LinearInstance
-    nu : ndarray in the shape of the target
+    nu : ndarray of shape (n, C)
         In the domain of the conjugate.
     """
     n, p = instance.map.n_rows, instance.size * (instance.size + 1) // 2
@@ -53,15 +53,15 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     features = features[:, norms > 0.0] / norms[norms > 0.0]
     weights = instance.fit.weights
     roots = np.ones(n) if weights is None else np.sqrt(weights)
-    masks = _free(instance.fit, nu).reshape(n, -1).T
+    masks = _free(instance.fit, nu).T
     # Coupled outputs share their free rows.
     factors = [_Factor.of(features, mask, roots) for mask in (masks[:1] if instance.loss.coupled else masks)]
     factors *= len(masks) // len(factors)
     # The second correction removes the rounding of the first, the others what leaving the domain costs.
     for _ in range(4):
-        images = features.T @ nu.reshape(n, -1)
+        images = features.T @ nu
         corrections = [factor.preimage(image) for factor, image in zip(factors, images.T, strict=True)]
-        nu = instance.fit.project(nu - np.stack(corrections, axis=1).reshape(nu.shape))
+        nu = instance.fit.project(nu - np.stack(corrections, axis=1))
     return nu if np.all(np.isfinite(nu)) else None
 
 
@@ -99,13 +99,12 @@ class _Factor:
 def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
     """Return which entries can move both ways inside the conjugate's domain; all outputs of a sample if coupled."""
     step = _INSIDE * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
+    coupled, C = fit.loss.coupled, nu.shape[1]
     # Coupled outputs move along directions that keep their sum.
-    directions = np.eye(nu.shape[1]) - 1.0 / nu.shape[1] if fit.loss.coupled else np.ones((1, 1))
+    directions = np.eye(C) - 1.0 / C if coupled else np.ones((1, C))
     free = np.ones(nu.shape, dtype=bool)
     for direction in directions:
         for sign in (-1.0, 1.0):
-            moved = nu + sign * step * (direction if fit.loss.coupled else 1.0)
+            moved = nu + sign * step * direction
             free &= np.abs(fit.project(moved) - moved) <= 0.1 * step
-    if fit.loss.coupled:
-        free[~free.all(axis=1)] = False
-    return free
+    return free & free.all(axis=1, keepdims=True) if coupled else free

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
@@ -69,10 +69,10 @@ def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, F
     return 0.5 * (P + P.T), eigenvalues, vectors
 
 
-def largest_constant(
-    Z: FloatArray, least: float, tolerance: float, deadline: Deadline = NEVER
-) -> tuple[float, FloatArray] | None:
+def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[float, FloatArray] | None:
     r"""Return the largest c >= `least` for which sin(c Z) has a completion, and the completion.
+
+    A time limit is checked before each step; after it, the largest constant so far is returned.
 
     Parameters
     ----------
@@ -82,8 +82,6 @@ def largest_constant(
         A constant known to be feasible, at most pi / 2.
     tolerance : float
         Relative accuracy of c, from below.
-    deadline : Deadline
-        Checked before each step.
 
     Returns
     -------
@@ -113,7 +111,7 @@ def largest_constant(
         return None
     weights, gap, c, found = np.full(N, 1.0 / N), _FIRST_GAP, least, None
     for _ in range(_MAX_STEPS):
-        if deadline.over:
+        if deadline.over():
             break
         P, lower, slope, curvature = _bounds(Z, weights, c)
         if P.diagonal().max() <= 1.0:

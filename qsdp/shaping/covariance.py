@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_number
@@ -20,7 +20,7 @@ from qsdp.relaxation import Relaxation
 from qsdp.shaping.methods import SHAPINGS, scaled_block
 from qsdp.shaping.roots import smallest_eigenvalue
 
-__all__ = ["SignCovariance", "covariances_of", "shape_block", "shape_covariance"]
+__all__ = ["SignCovariance", "shape_block", "shape_covariance"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,14 +157,9 @@ def shape_covariance(
     if not isinstance(relaxation, Relaxation):
         raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     check_choice("method", method, SHAPINGS)
-    return covariances_of(relaxation, method, Deadline.after(time_limit), check_verbose(verbose))
-
-
-def covariances_of(relaxation: Relaxation, method: str, deadline: Deadline, verbose: bool | int = False) -> Any:
-    """Compute the result of `shape_covariance` until a deadline."""
     problem = relaxation.problem
     covariances: list[SignCovariance] = []
-    with progress(verbose) as stages, stages.stage("shape") as bar:
+    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("shape") as bar:
         for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True):
             bar.count(len(covariances), problem.n_outputs)
             covariances.append(
@@ -175,10 +170,9 @@ def covariances_of(relaxation: Relaxation, method: str, deadline: Deadline, verb
                     levels=problem.levels,
                     activation=problem.activation,
                     method=method,
-                    deadline=deadline,
                 )
             )
-    return covariances if problem.vector else covariances[0]
+    return covariances[0] if problem.scalar else covariances
 
 
 def shape_block(
@@ -189,7 +183,6 @@ def shape_block(
     levels: int,
     activation: PolynomialActivation | None,
     method: str,
-    deadline: Deadline = NEVER,
 ) -> SignCovariance:
     """Return the covariance of one output from the blocks of a feasible point, as `shape_covariance` does."""
     M, N = levels - 1, len(Z)
@@ -198,7 +191,7 @@ def shape_block(
     replicas[N - lifted :] = 1
     if rho == 0.0:
         Z, V = np.zeros((N, N)), np.zeros((N, N))
-    Q, within, constant, rho = SHAPINGS[method](Z, V, rho, replicas, deadline)
+    Q, within, constant, rho = SHAPINGS[method](Z, V, rho, replicas)
     replicas = np.concatenate([replicas, replicas])
     lowest = _smallest_eigenvalue(Q, replicas, within)
     return SignCovariance(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.backends.conic import was_interrupted
@@ -42,9 +42,10 @@ def smallest_diagonal(
     rounds: int = 200,
     tol: float = 1e-3,
     largest_excess: float = 2e-2,
-    deadline: Deadline = NEVER,
 ) -> tuple[FloatArray, float]:
     r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
+
+    A time limit is checked before each reweighting.
 
     Parameters
     ----------
@@ -55,8 +56,6 @@ def smallest_diagonal(
         Largest number of reweightings.
     tol, largest_excess : float, default=1e-3, 2e-2
         Relative excess of the diagonal over `rho` at which to stop, and beyond which the given V is kept.
-    deadline : Deadline
-        Checked before each reweighting.
 
     Returns
     -------
@@ -72,7 +71,7 @@ def smallest_diagonal(
     """
     weights, largest = np.ones(len(Z)), math.inf
     for _ in range(rounds):
-        if deadline.over:
+        if deadline.over():
             break
         absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
@@ -114,11 +113,9 @@ def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: in
     return Q
 
 
-def _krivine(
-    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
-) -> _Shaped:
+def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
     if rho > 0.0 and replicas.max() > 1:
-        V, rho = smallest_diagonal(Z, V, rho, deadline=deadline)
+        V, rho = smallest_diagonal(Z, V, rho)
     diagonal = V.diagonal() / rho if rho > 0.0 else np.ones(len(Z))
     within = np.sinh(GAMMA * _replica_correlation(diagonal, replicas))
     if rho > 0.0:
@@ -131,29 +128,25 @@ def _krivine(
     return _Shaped(Q, np.concatenate([within, within]), GAMMA, rho)
 
 
-def _adaptive(
-    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
-) -> _Shaped:
+def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
     scaled = scaled_block(Z, rho)
     tolerance = _TOLERANCE_OF_LEVELS if replicas.max() > 1 else _TOLERANCE
-    found = largest_constant(scaled, GAMMA, tolerance, deadline)
+    found = largest_constant(scaled, GAMMA, tolerance)
     if found is None:
-        return _krivine(Z, V, rho, replicas, deadline)
+        return _krivine(Z, V, rho, replicas)
     constant, P = found
     within = _replica_correlation(P.diagonal(), replicas)
     Q = _covariance(lambda rows: (P[rows], np.sin(constant * scaled[rows])), len(Z))
     return _Shaped(Q, np.concatenate([within, within]), constant, rho)
 
 
-def _sdp(
-    Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp], deadline: Deadline = NEVER
-) -> _Shaped:
-    if deadline.over:
-        return _krivine(Z, V, rho, replicas, deadline)
+def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+    if deadline.over():
+        return _krivine(Z, V, rho, replicas)
     import cvxpy as cp
 
     if rho > 0.0 and replicas.max() > 1:
-        _, rho = smallest_diagonal(Z, V, rho, deadline=deadline)
+        _, rho = smallest_diagonal(Z, V, rho)
     N = len(Z)
     target = np.sin(GAMMA * scaled_block(Z, rho))
     counts = np.concatenate([replicas, replicas])
@@ -165,8 +158,9 @@ def _sdp(
         diagonal.append(cp.diag(Q)[single] == 1)
     program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
     options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
-    if deadline.time_limit is not None:
-        options["time_limit_secs"] = deadline.time_limit
+    if deadline.left() < math.inf:
+        # For SCS, zero is no limit.
+        options["time_limit_secs"] = max(deadline.left(), 1e-3)
     data, chain, inverse = program.get_problem_data(cp.SCS, solver_opts=options)
     answer = chain.solve_via_data(program, data, False, False, options)
     if was_interrupted(answer):
@@ -176,7 +170,7 @@ def _sdp(
         warnings.simplefilter("ignore", UserWarning)
         program.unpack_results(answer, chain, inverse)
     if Q.value is None:
-        return _krivine(Z, V, rho, replicas, deadline)
+        return _krivine(Z, V, rho, replicas)
     repaired = project_psd(0.5 * (Q.value + Q.value.T))
     scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
     repaired /= np.outer(scale, scale)

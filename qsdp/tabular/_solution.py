@@ -66,10 +66,9 @@ class Solution(ReadOnlyArrays):
         if result.kept is problem:
             # The relaxation has only some of the rows. The dual vector of the certificate gives the bound for all rows.
             assert certificate.z is not None
-            bound, weights = certificate.lower_bound, np.atleast_2d(certificate.z)
+            bound, weights = certificate.lower_bound, np.reshape(certificate.z, (problem.n_outputs, -1))
         else:
-            nu = relaxation.dual.nu.reshape(len(problem.y), -1)
-            weights = np.atleast_2d(relaxation.dual.z) * np.any(nu != 0.0, axis=0)[:, None]
+            weights = relaxation.bound.z * np.any(relaxation.bound.nu != 0.0, axis=0)[:, None]
         covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
         Z, V, rho = relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack
         return cls(
@@ -157,10 +156,10 @@ class Solution(ReadOnlyArrays):
         cost = problem.regularization_weight(self.regularization) * rho
         predictions = np.stack([2.0 * problem.forward(block) for block in Z], axis=1)
         parts = problem.parts
-        split = (np.split(one, len(parts)) for one in (predictions.T, cost, weights))
+        columns = (np.array_split(array, len(parts), axis=-1) for array in (predictions, cost))
         bounds = [
-            _proven(part, prediction.T.reshape(part.y.shape), float(costs.sum()), z, self.regularization)
-            for part, prediction, costs, z in zip(parts, *split, strict=True)
+            _proven(part, prediction, float(own.sum()), z, self.regularization)
+            for part, prediction, own, z in zip(parts, *columns, np.array_split(weights, len(parts)), strict=True)
         ]
         return max(sum(bounds), self.bound(problem.levels, problem.beta))
 

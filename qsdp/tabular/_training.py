@@ -183,7 +183,7 @@ def choose_encoding(training: Training, options: TrainingOptions) -> Training:
     activation = get_activation(options.activation)
     tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
     candidates = ((one, one.problem(options)) for one in tables)
-    deadline = options.choice_deadline(options.deadline())
-    best, problem, fit = first_clear_best(candidates, rows, deadline)
-    kept = useful_inputs(problem, rows, best.encoder.width, deadline, fit)
+    with options.choosing():
+        best, problem, fit = first_clear_best(candidates, rows)
+        kept = useful_inputs(problem, rows, best.encoder.width, fit)
     return best if len(kept) == best.encoder.width else best.restricted(kept, activation)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ import qsdp
 import qsdp_check
 from campaigns._optimum import network_value, optimum
 from campaigns._problems import LOSSES, simple
-from qsdp._utils.deadline import NEVER
 from qsdp.certificates.certificate import Proof, certificate_of
 from qsdp.column_generation.floor import Floor
 from qsdp.forms import FormMap
@@ -88,12 +88,9 @@ def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
     options: dict[str, Any] = {"beta": float(f["beta"]), "levels": int(f["levels"]), "activation": activation}
     if "forms" not in f:
         return qsdp.TrainingProblem(f["X"], f["y"], loss=loss, sample_weight=f.get("sample_weight"), **options)
-    problem = qsdp.TrainingProblem(np.ones((2, 1)), [0.0, 1.0], beta=options["beta"])
-    problem.activation = qsdp.PolynomialActivation(*activation) if activation else None
-    problem.levels, problem.y = options["levels"], np.asarray(f["y"], dtype=float)
     lifted = activation is not None and any(activation[1:])
-    problem._forms = FormMap.of(np.asarray(f["forms"], dtype=float), lifted, len(f["y"]))
-    return problem
+    forms, y = FormMap.of(np.asarray(f["forms"], dtype=float), lifted, len(f["y"])), np.asarray(f["y"], dtype=float)
+    return qsdp.TrainingProblem.from_statistics(SimpleNamespace(reduced=lambda _: (forms, y)), **options)
 
 
 def _halved(network: qsdp.BilinearNetwork) -> qsdp.BilinearNetwork:
@@ -123,12 +120,14 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     verified = {"bound_type": "exact", "arithmetic": "verified"}
     yield "verified", qsdp.certify(network, problem, relaxation, **verified), None
     # A tree of several leaves, all but the first with a shift.
-    nu = problem.data_fit.project(-problem.data_fit.gradient(network.predict(problem.X)))
-    proven = BilinearOracle(problem.size, enumerated=0).prove(problem.adjoint(nu), shift=relaxation.dual.z).trees[0]
+    nu = problem.data_fit.project(-problem.data_fit.gradient(problem.outputs(network)))
+    proven = (
+        BilinearOracle(problem.size, enumerated=0).prove(problem.adjoint(nu[:, 0]), shift=relaxation.dual.z).trees[0]
+    )
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None
     wide = simple("squared", n=9, d=4)
-    floor = Floor(Instance.of(wide), qsdp.solve_relaxation(wide).dual, NEVER, np.random.default_rng(0))
+    floor = Floor(Instance.of(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
     for _ in range(4):
         floor.improve()
     yield "cuts", certificate_of(wide, qsdp.column_generation(wide).network, *floor.proof(), "sdp"), None

@@ -60,7 +60,7 @@ def _price(problem: qsdp.TrainingProblem, polynomial: bool) -> Any:
 
 def _features(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np.ndarray:
     U, V = U.astype(Extended), V.astype(Extended)
-    if problem._forms is not None:
+    if not problem.weight_map.has_rows:
         # Upper triangles of the matrices themselves, of a problem from statistics.
         first, second = np.triu_indices(problem.size)
         pairs = U[:, first] * V[:, second] + (first != second) * U[:, second] * V[:, first]
@@ -78,7 +78,7 @@ def _value(
     """
     a = alpha.astype(Extended)
     M, prediction = problem.levels - 1, F @ a
-    if problem._forms is not None:
+    if not problem.weight_map.has_rows:
         size = 2 * M**2 * np.abs(problem.weight_map.forms).sum(axis=1)
     else:
         c = np.abs(problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)).astype(Extended)
@@ -141,7 +141,7 @@ def _solved(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> np.nda
     loss, factor = problem.loss.rescaled(unit)
     A, w = (F / size).astype(float), (_row_weights(problem) * Extended(factor) / value).astype(float)
     price = np.minimum(weight * Extended(unit) / value / size, Extended(1e30)).astype(float)
-    if problem.vector:
+    if not problem.scalar:
         w = np.repeat(w[:, None], 1 if loss.coupled else problem.n_outputs, axis=1)
     positive, negative = (cp.Variable((F.shape[1], *zero.shape[1:]), nonneg=True) for _ in range(2))
     fit = loss.expression(A @ (positive - negative), problem.y / unit, w)

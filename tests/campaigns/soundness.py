@@ -107,7 +107,7 @@ class _Case:
         if self.stops.random() < STOPPED:
             self._attempt("stopped", self._stop)
         self._compare(self.bounds, self.best)
-        if not self.problem.vector and self.rng.random() < POLYNOMIAL:
+        if self.problem.scalar and self.rng.random() < POLYNOMIAL:
             self._attempt("polynomial column generation", self._generate_polynomial)
 
     def _attempt(self, name: str, step: Callable[[], None]) -> None:

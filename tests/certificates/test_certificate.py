@@ -345,7 +345,7 @@ def test_a_weight_is_as_many_rows(loss: Any, n_outputs: int, seed: int, beta: fl
     assert light.objective(network) == pytest.approx(repeated.objective(network), rel=1e-12)
     proofs = []
     for problem in (light, repeated):
-        nu = -problem.data_fit.gradient(network.predict(problem.X))
+        nu = -problem.data_fit.gradient(problem.outputs(network))
         matrices = [problem.adjoint(column) for column in np.atleast_2d(nu.T)]
         sums = [root_tree(np.abs(M).sum(axis=1)) for M in matrices]
         leaf = Leaf(np.zeros(0, dtype=np.int8), None)

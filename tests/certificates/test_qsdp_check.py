@@ -28,7 +28,6 @@ from hypothesis import strategies as st
 
 import qsdp
 import qsdp_check
-from qsdp._utils.deadline import NEVER
 from qsdp.certificates import Certificate, certificate_of, certify, guarded, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
 from qsdp.certificates.proof import root_tree, tree_bound
@@ -466,7 +465,7 @@ def tree_of(problem: qsdp.TrainingProblem) -> list[BoundTree]:
 def simple_certificate(problem: qsdp.TrainingProblem, seed: int = 0) -> Certificate:
     """The exact certificate of a random network and the gradient there, without a relaxation."""
     network = random_network(problem, seed)
-    nu = -problem.data_fit.gradient(network.predict(problem.X))
+    nu = -problem.data_fit.gradient(problem.outputs(network))
     return certificate_of(problem, network, nu, tree_of(problem), "exact")
 
 
@@ -838,9 +837,9 @@ def cut_certificate() -> Certificate:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 9))
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(30), beta=0.05)
-    planes = CuttingPlanes(Instance.of(problem), NEVER, rng)
+    planes = CuttingPlanes(Instance.of(problem), rng)
     for _ in range(4):
-        planes.improve(NEVER)
+        planes.improve()
     best = planes.best
     assert best is not None
     tree = root_tree(best.z, best.vectors, best.weights)
@@ -920,16 +919,16 @@ def test_forged_cuts_are_rejected(
 @pytest.mark.parametrize("seed", range(5))
 def test_its_losses_are_the_library_s(loss: str, seed: int) -> None:
     problem, rng = problem_of(seed, loss), np.random.default_rng(seed)
-    t = 3.0 * rng.standard_normal(problem.y.shape)
+    t = 3.0 * rng.standard_normal(problem.targets.shape)
     fields = {"loss": np.array(loss), "parameters": np.ones(1)}
     n, w = len(problem.y), rng.uniform(0.1, 3.0, len(problem.y))
     for weights in (np.ones(n), w):
-        fit = DataFit(problem.loss, problem.y, weights)
-        its = qsdp_check.Loss(fields, problem.y, weights if problem.y.ndim == 1 else weights[:, None])
+        fit = DataFit(problem.loss, problem.targets, weights)
+        its = qsdp_check.Loss(fields, problem.targets, weights[:, None])
         assert its.value(t) == pytest.approx(fit.value(t), rel=1e-13)
-        nu = fit.project(rng.standard_normal(problem.y.shape))
+        nu = fit.project(rng.standard_normal(problem.targets.shape))
         found, dual = its.dual_value(nu), fit.dual_value((1.0 - 2.0**-50) * nu)
-        size = np.abs(nu * problem.y).sum() + np.square(nu).sum() / weights.min() + weights.sum()
+        size = np.abs(nu * problem.targets).sum() + np.square(nu).sum() / weights.min() + weights.sum()
         assert dual - 1e-13 * size <= found <= dual + 1e-15 * size
 
 

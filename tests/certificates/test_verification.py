@@ -136,14 +136,16 @@ def entropy(p: Fraction) -> Fraction:
 def test_the_conjugate_is_rounded_down_and_not_far(loss: str, seed: int, exponent: int) -> None:
     rng = np.random.default_rng(seed)
     problem = problem_of(seed, loss)
-    dual = problem.loss.project_dual(-rng.standard_normal(problem.y.shape), problem.y)
+    dual = problem.loss.project_dual(-rng.standard_normal(problem.targets.shape), problem.targets)
     # Near the borders of the domain, where 1 - p and p log p lose digits.
-    dual = problem.loss.project_dual(dual + 10.0**-exponent * rng.standard_normal(problem.y.shape), problem.y)
+    dual = problem.loss.project_dual(
+        dual + 10.0**-exponent * rng.standard_normal(problem.targets.shape), problem.targets
+    )
     if loss == "logistic" and exponent:
-        dual = -problem.y * rng.choice([0.0, 1.0, 10.0**-exponent, 1.0 - 10.0**-exponent], len(problem.y))
-    w = rng.choice([1.0, 3.0, 0.1], len(problem.y)) * 10.0 ** rng.integers(-9, 9)
-    for weights in (None, w, rng.uniform(0.1, 3.0, len(problem.y))):
-        fit = fit_of(problem.loss, problem.y, weights)
+        dual = -problem.targets * rng.choice([0.0, 1.0, 10.0**-exponent, 1.0 - 10.0**-exponent], problem.targets.shape)
+    w = rng.choice([1.0, 3.0, 0.1], len(problem.targets)) * 10.0 ** rng.integers(-9, 9)
+    for weights in (None, w, rng.uniform(0.1, 3.0, len(problem.targets))):
+        fit = fit_of(problem.loss, problem.targets, weights)
         factors = 1.0 if fit.factors is None else fit.factors
         nu = fit.admissible(factors * -dual)
         found, true = fit.verified_dual_value(nu), true_value(fit, nu)
@@ -157,7 +159,7 @@ def test_terms_that_cancel_are_bounded_apart() -> None:
     # nu = 4 w y in floats nearly: the dual value is w times the rounding of the quotient.
     rng = np.random.default_rng(0)
     for _ in range(300):
-        y, w = rng.uniform(0.5, 1.0, 1), rng.uniform(0.5, 3.0, 1)
+        y, w = rng.uniform(0.5, 1.0, (1, 1)), rng.uniform(0.5, 3.0, 1)
         fit = fit_of("squared", y, w)
         nu = 4.0 * w * y
         assert Fraction(fit.verified_dual_value(nu)) <= true_value(fit, nu)
@@ -171,11 +173,14 @@ def test_admissible_multipliers_are_in_the_domain(loss: Any, seed: int, size: in
     rng = np.random.default_rng(seed)
     name = loss if isinstance(loss, str) else loss.name
     problem = problem_of(seed, name)
-    w = rng.uniform(0.1, 3.0, len(problem.y)) * 10.0**size
-    fit = fit_of(loss, problem.y, w)
-    ends = rng.choice([0.0, 0.5, 1.0, 1.0 + 2 * UNIT, 1.0 - UNIT, 2.0, 1e9], problem.y.shape)
+    w = rng.uniform(0.1, 3.0, len(problem.targets)) * 10.0**size
+    fit = fit_of(loss, problem.targets, w)
+    ends = rng.choice([0.0, 0.5, 1.0, 1.0 + 2 * UNIT, 1.0 - UNIT, 2.0, 1e9], problem.targets.shape)
     limit = 1.0 if not np.isfinite(fit.loss.lipschitz) or fit.loss.coupled else fit.loss.lipschitz
-    for nu in (limit * ends * problem.y, limit * fit.factors * ends * rng.choice([-1.0, 1.0], problem.y.shape)):
+    for nu in (
+        limit * ends * problem.targets,
+        limit * fit.factors * ends * rng.choice([-1.0, 1.0], problem.targets.shape),
+    ):
         admitted = fit.admissible(nu)
         if fit.loss.coupled and not fit.verified_dual_value(admitted) > -math.inf:
             admitted *= 1.0 - 2.0**-40
@@ -477,7 +482,7 @@ def test_enumeration_uses_up_the_capacity(seed: int, options: dict[str, Any]) ->
     nu = 1e3 * dual_vector(np.random.default_rng(seed), problem)
     _, inside, scales = verified_scales(problem, nu, [enumerated_tree(problem.size)])
     dual_radius = Fraction(problem.beta) * problem.dimension
-    largest = exact_pricing_value(problem, [Fraction(v) for v in (scales[0] * inside).tolist()])
+    largest = exact_pricing_value(problem, [Fraction(v) for v in (scales[0] * inside[:, 0]).tolist()])
     assert scales[0] == 0.0 or dual_radius * Fraction(1 - 1e-11) <= largest <= dual_radius
 
 
@@ -557,7 +562,7 @@ def test_no_bound_is_wrong_at_the_ends_of_the_range(seed: int, power: int, targe
 
 def test_dual_vectors_of_other_shapes() -> None:
     problem = problem_of(0, "squared")
-    for nu in (np.zeros(7), np.full(8, math.nan), np.zeros((8, 1))):
+    for nu in (np.zeros(7), np.full(8, math.nan), np.zeros((8, 2))):
         with pytest.raises(InvalidInputError, match="nu must be finite and have the shape of y"):
             verified_bound(problem, nu, [enumerated_tree(3)])
     with pytest.raises(InvalidInputError, match="trees must be 1"):

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from brute_force import (
 )
 
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem, datasets, solve_relaxation
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
 from qsdp.certificates.verification import verified_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
@@ -88,7 +89,7 @@ def check_optimal(result: ColumnGenerationResult, problem: TrainingProblem, opti
     assert result.certificate.arithmetic == "float"
     assert result.relative_gap <= 1.1e-8 + 1e-13 * at_zero(problem) / (result.objective or 1.0)
     bounds = [one.lower_bound for one in result.history]
-    if not problem.vector or problem.loss.coupled:
+    if problem.scalar or problem.loss.coupled:
         assert np.all(np.diff(bounds) >= 0.0)
     alpha = result.network.alpha.reshape(result.network.n_neurons, -1)
     assert np.all((alpha != 0.0).sum(axis=0) <= problem.n_samples)
@@ -385,15 +386,10 @@ ENDING: list[TrainingProblem] = [
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Ended(Deadline):
-        """Over for the loop, and without a limit for what it calls."""
-
-        over = property(lambda self: True)
-
-        def fraction(self, part: float) -> Deadline:
-            return self
-
-    monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Ended)
+    # Over for the loop, and without a limit for what it calls.
+    ended = SimpleNamespace(**{**vars(deadline), "over": lambda: True})
+    for name in ("loop", "bilinear", "polynomial"):
+        monkeypatch.setattr(sys.modules[f"qsdp.column_generation.{name}"], "deadline", ended)
 
 
 @pytest.mark.usefixtures("no_time")
@@ -406,7 +402,7 @@ def test_time_that_is_over(problem: TrainingProblem, monkeypatch: pytest.MonkeyP
         assert result.status == "time limit"
         assert result.objective <= at_zero(problem)
         # A round an output.
-        separable = problem.vector and not problem.loss.coupled
+        separable = not problem.scalar and not problem.loss.coupled
         assert result.rounds == (problem.n_outputs if separable else 1)
         if cheap == 0:
             # Nothing but the relaxation proves anything.
@@ -427,22 +423,14 @@ def test_time_limits(problem: TrainingProblem) -> None:
 
 
 @pytest.mark.parametrize("problem", ENDING, ids=repr)
-def test_the_round_in_which_time_ends_is_the_last(problem: TrainingProblem, monkeypatch: pytest.MonkeyPatch) -> None:
-    deadlines: list[Deadline] = []
-
-    class Recorded(Deadline):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            deadlines.append(self)
-
+def test_the_round_in_which_time_ends_is_the_last(problem: TrainingProblem) -> None:
     def end(one: Round) -> None:
         if one.number == 2:
-            deadlines[0].expire()
+            limit.expire()
 
-    monkeypatch.setattr(sys.modules["qsdp.column_generation.train"], "Deadline", Recorded)
     optimum = solve(problem).objective
-    deadlines.clear()
-    result = solve(problem, callback=end)
+    with deadline.after(None) as limit:
+        result = solve(problem, callback=end)
     check_valid(result, problem)
     assert result.status == "time limit"
     assert sum(one.output == 0 for one in result.history) == 2
@@ -489,11 +477,12 @@ def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_no_cutting_planes_without_time() -> None:
     problem = random_problem(1, 6, 40, beta=0.1)
-    dual = solve_relaxation(problem).dual
-    floor = Floor(Instance.of(problem), dual, Deadline(0.0), np.random.default_rng(0))
-    assert not floor.improve()
+    dual = solve_relaxation(problem).bound
+    with deadline.within(0.0):
+        floor = Floor(Instance.of(problem), dual, np.random.default_rng(0))
+        assert not floor.improve()
     assert floor.value == dual.value
-    assert Floor(Instance.of(problem), dual, Deadline(), np.random.default_rng(0)).improve()
+    assert Floor(Instance.of(problem), dual, np.random.default_rng(0)).improve()
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
@@ -505,7 +494,7 @@ def test_interrupts_leave_what_is_known(problem: TrainingProblem, rounds: int) -
     assert result.status == "interrupted"
     assert result.lower_bound <= optimum
     assert optimum * (1 - 1e-7) <= result.objective <= at_zero(problem)
-    if not problem.vector or problem.loss.coupled:
+    if problem.scalar or problem.loss.coupled:
         assert result.rounds == rounds
         assert result.lower_bound == pytest.approx(result.history[-1].lower_bound, rel=1e-6, abs=1e-9)
         if rounds == 3:

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.column_generation.loop import PricingResult, generate
 from qsdp.column_generation.master import Atoms, DualProof, Master
 from qsdp.losses import SCALAR_LOSSES
@@ -53,7 +53,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: np.ndarray) -> B
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
     alpha = atoms.signs * weights
-    if problem.vector:
+    if not problem.scalar:
         alpha = alpha[:, None] * (atoms.outputs[:, None] == np.arange(problem.n_outputs))
     return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
 
@@ -63,18 +63,18 @@ def check_units(master: Master, problem: TrainingProblem, gap: float = 1e-9) -> 
     instance = master.instance
     weights = master.weights * master.units.weight
     network = network_of(problem, master.atoms, weights)
-    size = problem.loss.value(np.zeros_like(problem.y), problem.y)
+    size = problem.loss.value(np.zeros_like(problem.targets), problem.targets)
     assert master.objective == pytest.approx(problem.objective(network), rel=1e-9, abs=1e-12 * size)
     # The dual vector is feasible for every neuron in hand and proves the objective optimal among them.
-    assert master.nu.shape == problem.y.shape
+    assert master.nu.shape == problem.targets.shape
     for output, M in enumerate(instance.adjoints(master.nu)):
         mine = master.atoms.outputs == output
         U, V = master.atoms.U[mine].astype(float), master.atoms.V[mine].astype(float)
         values = master.atoms.signs[mine] * np.einsum("ij,ij->i", U @ M, V)
         assert values.max(initial=0.0) <= problem.beta * problem.dimension * (1 + 1e-9)
-    nu = -problem.loss.project_dual(-master.nu, problem.y)
+    nu = -problem.loss.project_dual(-master.nu, problem.targets)
     assert nu == pytest.approx(master.nu, rel=1e-9, abs=1e-12 * np.abs(nu).max())
-    bound = -problem.loss.conjugate(-nu, problem.y)
+    bound = -problem.loss.conjugate(-nu, problem.targets)
     assert bound <= master.objective + 1e-9 * size
     assert master.objective - bound <= gap * master.objective + 1e-12 * size
 
@@ -259,9 +259,9 @@ def test_nothing_in_hand_is_the_network_of_zero() -> None:
     for problem in (random_problem(0, 3, 8), random_vector_problem(0, 3, 8, 3, "cross_entropy")):
         master = Master(Instance.of(problem))
         master.solve(1e-9)
-        nothing = np.zeros_like(problem.y)
-        assert master.objective == problem.loss.value(nothing, problem.y)
-        assert np.array_equal(master.nu, -problem.loss.gradient(nothing, problem.y))
+        nothing = np.zeros_like(problem.targets)
+        assert master.objective == problem.loss.value(nothing, problem.targets)
+        assert np.array_equal(master.nu, -problem.loss.gradient(nothing, problem.targets))
         master.prune()
         atoms, weights = master.support()
         assert len(atoms) == len(weights) == master.n_neurons == 0
@@ -273,16 +273,16 @@ def test_bounds_of_pricing_values() -> None:
         master = full_master(problem)
         master.solve(1e-10)
         nu = master.nu
-        at_zero = problem.loss.value(np.zeros_like(problem.y), problem.y)
+        at_zero = problem.data_fit.value_at_zero
         penalty = problem.beta * problem.dimension
         for upper in (0.5 * penalty, penalty, 1.1 * penalty, 10.0 * penalty):
             proof = master.proof(upper)
             assert master.gap(upper) == pytest.approx((master.objective - proof.value) / master.objective)
             # The dual vector of the bound is feasible, and proves it.
             assert proof.scale * upper + proof.excess <= penalty * (1 + 1e-12)
-            moved = np.abs(problem.adjoint(proof.nu) - proof.scale * problem.adjoint(nu)).sum()
+            moved = np.abs(problem.adjoint(proof.nu[:, 0]) - proof.scale * problem.adjoint(nu[:, 0])).sum()
             assert moved <= max(proof.excess, 1e-12 * penalty)
-            value = -problem.loss.conjugate(-proof.nu, problem.y)
+            value = -problem.loss.conjugate(-proof.nu, problem.targets)
             assert proof.value == pytest.approx(value, rel=1e-9, abs=1e-9 * at_zero)
         assert master.proof(penalty).value == pytest.approx(master.objective, rel=1e-8)
         assert master.proof(1.1 * penalty).value < master.objective
@@ -301,12 +301,11 @@ def test_without_time_the_last_solution_is_kept(loss: str) -> None:
     U, V = random_neurons(np.random.default_rng(1), 30, problem)
     added = master.add(both_signs(U, V))
     assert added > 0
-    master.deadline = Deadline(0.0)
-    master.solve(1e-9)
+    with deadline.within(0.0):
+        master.solve(1e-9)
     assert master.objective == before
     assert np.array_equal(master.nu, nu)
     assert np.array_equal(master.weights, np.concatenate([weights, np.zeros(added)]))
-    master.deadline = Deadline()
     master.solve(1e-9)
     assert master.objective < before
 
@@ -425,7 +424,7 @@ def test_dual_vectors_are_pulled_after_proven_rounds_that_did_not_help(proven: b
     class Stalled:
         """A master that does not improve, in which no atom is missing at a dual vector that was pulled."""
 
-        objective, atoms, n_neurons, deadline = 1.0, (), 0, Deadline()
+        objective, atoms, n_neurons = 1.0, (), 0
 
         def __getattr__(self, name: str) -> Any:
             def called(*args: Any) -> Any:

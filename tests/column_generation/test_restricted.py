@@ -39,7 +39,7 @@ class Problem:
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """The definition, column by column."""
         if self.outputs is None:
-            return self.F @ weights
+            return (self.F @ weights)[:, None]
         prediction = np.zeros_like(self.y)
         for j, output in enumerate(self.outputs):
             prediction[:, output] += weights[j] * self.F[:, j]
@@ -51,7 +51,7 @@ class Problem:
     def correlations(self, nu: np.ndarray) -> np.ndarray:
         """Return the product of every column with the dual vector of its output."""
         if self.outputs is None:
-            return self.F.T @ nu
+            return self.F.T @ nu[:, 0]
         return np.array([self.F[:, j] @ nu[:, output] for j, output in enumerate(self.outputs)])
 
     @property
@@ -87,9 +87,9 @@ def draw(loss: str | Loss, n: int, k: int, kind: str = "normal", seed: int = 0, 
     if loss.coupled:
         y = np.eye(n_outputs)[rng.integers(0, n_outputs, size=n)]
     elif loss.labels:
-        y = rng.choice([-1.0, 1.0], size=n)
+        y = rng.choice([-1.0, 1.0], size=(n, 1))
     else:
-        y = rng.standard_normal(n) * 10.0 ** rng.uniform(-1.0, 1.0)
+        y = rng.standard_normal((n, 1)) * 10.0 ** rng.uniform(-1.0, 1.0)
     return Problem(F, loss, y, penalties, outputs)
 
 
@@ -114,7 +114,7 @@ def reference(problem: Problem) -> np.ndarray:
     """Weights by CVXPY."""
     weights = cp.Variable(len(problem.c), nonneg=True)
     if problem.outputs is None:
-        prediction = problem.F @ weights
+        prediction = cp.reshape(problem.F @ weights, problem.y.shape, order="C")
     else:
         onto = np.eye(problem.y.shape[1])[problem.outputs]
         prediction = problem.F @ cp.diag(weights) @ onto
@@ -198,7 +198,7 @@ def test_targets_of_zero(loss: str) -> None:
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "hinge", "squared_hinge", "logistic"])
 def test_one_column_by_hand(loss: str) -> None:
-    problem = Problem(np.array([[2.0]]), get_loss(loss), np.array([1.0]), np.array([0.5]))
+    problem = Problem(np.array([[2.0]]), get_loss(loss), np.array([[1.0]]), np.array([0.5]))
     weight = {
         # 2 * 2 (1 - 2a) = 0.5; slopes 2 > 0.5 up to the kink at 2a = 1; 2 expit(-2a) = 0.5.
         "squared": 7 / 16,

@@ -78,9 +78,15 @@ def test_weights_are_repeated_rows_of_the_restricted_problem(loss: str, shape: t
     rng = np.random.default_rng([n, k])
     F, penalties = rng.standard_normal(shape), rng.uniform(0.1, 0.5, k)
     w = rng.integers(1, 4, n).astype(float)
-    labels = rng.choice([-1.0, 1.0], n)
+    labels = rng.choice([-1.0, 1.0], (n, 1))
     coupled = get_loss(loss).coupled
-    y = np.eye(3)[rng.integers(0, 3, n)] if coupled else labels if get_loss(loss).labels else rng.standard_normal(n)
+    y = (
+        np.eye(3)[rng.integers(0, 3, n)]
+        if coupled
+        else labels
+        if get_loss(loss).labels
+        else rng.standard_normal((n, 1))
+    )
     outputs = rng.integers(0, 3, k) if coupled else None
     fit = DataFit(get_loss(loss), y, w)
     rows = np.repeat(np.arange(n), w.astype(int))
@@ -92,12 +98,12 @@ def test_weights_are_repeated_rows_of_the_restricted_problem(loss: str, shape: t
     # The dual vector belongs to the weighted sum.
     assert one.lower_bound == pytest.approx(fit.dual_value(one.nu), rel=1e-12)
     products = F.T @ one.nu
-    assert np.all((products if outputs is None else products[np.arange(k), outputs]) <= penalties * (1 + 1e-12))
+    assert np.all((products[:, 0] if outputs is None else products[np.arange(k), outputs]) <= penalties * (1 + 1e-12))
 
 
 def test_weighted_columns_that_grow() -> None:
     rng = np.random.default_rng(0)
-    F, y, w = rng.standard_normal((40, 9)), rng.standard_normal(40), rng.uniform(0.1, 3.0, 40)
+    F, y, w = rng.standard_normal((40, 9)), rng.standard_normal((40, 1)), rng.uniform(0.1, 3.0, 40)
     fit, penalties = DataFit(Squared(), y, w), np.full(9, 0.3)
     growing = GrowingColumns(fit)
     growing.add(F[:, :4])

@@ -30,6 +30,7 @@ from qsdp import (
     beta_max,
     solve_relaxation,
 )
+from qsdp._utils.deadline import left
 from qsdp.datasets import load_bundled
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
@@ -302,13 +303,13 @@ def test_groups_by_their_splits() -> None:
 def rows_of_grams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Note of every Gram matrix that is computed the number of samples."""
     rows: list[int] = []
-    original = QuadraticMap.gram
+    original = QuadraticMap.pair_sums
 
     def counted(self: QuadraticMap, targets: np.ndarray, *options: Any, **named: Any) -> Any:
         rows.append(self.n_rows)
         return original(self, targets, *options, **named)
 
-    monkeypatch.setattr(QuadraticMap, "gram", counted)
+    monkeypatch.setattr(QuadraticMap, "pair_sums", counted)
     return rows
 
 
@@ -328,7 +329,7 @@ def test_what_cannot_be_shared_between_folds_is_shared_within(rows_of_grams: lis
 
 def test_shared_gram_matrices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = quick(Regressor).fit(X, REAL)
-    monkeypatch.setattr("qsdp.relaxation.folds._MEMORY", 0)
+    monkeypatch.setattr("qsdp.estimators.folds._MEMORY", 0)
     alone = quick(Regressor).fit(X, REAL)
     np.testing.assert_allclose(shared.scores_, alone.scores_, rtol=1e-9)
     assert shared.result_.relaxation.relative_gap <= 1e-6
@@ -369,7 +370,7 @@ def test_bad_parameters(
     def explode(*_: Any, **__: Any) -> None:
         raise AssertionError("work started")
 
-    monkeypatch.setattr("qsdp.relaxation.folds.path_with", explode)
+    monkeypatch.setattr("qsdp.estimators.folds.path_with", explode)
     model = quick(estimator, **options)
     with pytest.raises(error, match=words):
         model.fit(X, target(estimator))
@@ -383,7 +384,7 @@ def test_training_parts_without_a_class() -> None:
 
 
 def test_an_interrupt_ends_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.relaxation.folds.path_with", lambda *a, **k: (path_with(*a, **k)[0][:2], "interrupted"))
+    monkeypatch.setattr("qsdp.estimators.folds.path_with", lambda *a, **k: (path_with(*a, **k)[0][:2], "interrupted"))
     model = quick(Regressor)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, REAL)
@@ -439,13 +440,13 @@ def test_weights_are_repeated_rows_in_training_and_scores(estimator: type) -> No
 
 def test_gram_matrices_of_weighted_folds_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
-    gram = QuadraticMap.gram
+    gram = QuadraticMap.pair_sums
 
     def counted(self: QuadraticMap, *arguments: Any, **named: Any) -> Any:
         rows.append(self.n_rows)
         return gram(self, *arguments, **named)
 
-    monkeypatch.setattr(QuadraticMap, "gram", counted)
+    monkeypatch.setattr(QuadraticMap, "pair_sums", counted)
     weights = np.random.default_rng(2).uniform(0.1, 3.0, 60)
     model = quick(Regressor).fit(X, REAL, weights)
     assert rows == [20, 20, 20]
@@ -518,13 +519,12 @@ def test_betas_not_solved_in_time_are_not_chosen(evaluate: str, monkeypatch: pyt
 
     def stopping(*arguments: Any, **options: Any) -> Any:
         path, _ = path_with(*arguments, **options)
-        deadline = arguments[4].deadline
-        asked.append(deadline.left)
+        asked.append(left())
         if len(path) == 1:
             return path, None
         return path[:3], "time limit"
 
-    monkeypatch.setattr("qsdp.relaxation.folds.path_with", stopping)
+    monkeypatch.setattr("qsdp.estimators.folds.path_with", stopping)
     model = QuantizedNetworkClassifierCV(
         betas=5, cv=3, evaluate=evaluate, time_limit=60.0, encoding="standard", random_state=0
     )

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, solve_and_sample
 from qsdp._utils import parallel
-from qsdp._utils.deadline import Deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
@@ -35,7 +35,7 @@ def draw(
     rng = np.random.default_rng(seed)
     U, V = random_neurons(rng, m, problem)
     alpha = scale * rng.standard_normal((m, *problem.y.shape[1:]))
-    if shared and problem.vector:
+    if shared and not problem.scalar:
         alpha = alpha * (np.arange(m)[:, None] % problem.n_outputs == np.arange(problem.n_outputs))
     return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
 
@@ -112,17 +112,14 @@ def test_one_triangular_factor_serves_as_all_samples(
 
 
 def test_a_triangular_factor_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Halved(Deadline):
-        """Without a limit, and with no time for half of the work."""
-
-        def share(self, part: float) -> Deadline:
-            return Deadline(0.0) if part == 0.5 else self
+    def ended(*_: object) -> None:
+        raise TimeOver
 
     problem = random_problem(4, 5, 90, beta=0.05)
     network = draw(problem, 20)
     expected = problem.objective(refit(network, problem))
     monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
-    monkeypatch.setattr(sys.modules["qsdp.refinement.refitting"], "Deadline", Halved)
+    monkeypatch.setattr(sys.modules["qsdp.refinement.refitting"], "_triangular_factor", ended)
     refitted = refit(network, problem)
     assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
     assert refitted.n_neurons < 20

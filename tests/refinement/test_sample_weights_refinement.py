@@ -13,7 +13,6 @@ from brute_force import Pinball, random_neurons, random_problem, random_vector_p
 import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp._utils import parallel
-from qsdp._utils.deadline import NEVER
 from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, CrossEntropy, Logistic, Loss
@@ -50,7 +49,7 @@ def network_for(problem: TrainingProblem, m: int, free: bool) -> BilinearNetwork
     alpha[np.arange(m), np.arange(m) * problem.n_outputs // m] = 0.05
     if free:
         alpha += 0.05 * rng.standard_normal(alpha.shape)
-    return BilinearNetwork(U, V, alpha if problem.vector else alpha[:, 0], problem.levels, problem.activation)
+    return BilinearNetwork(U, V, alpha[:, 0] if problem.scalar else alpha, problem.levels, problem.activation)
 
 
 def reweighted(problem: TrainingProblem, loss: Loss) -> TrainingProblem:
@@ -123,7 +122,7 @@ def test_enumeration(loss: str, second_layer: str) -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_starts(loss: str) -> None:
     both = problems(loss)
-    owners = [0, 0, 0, 1, 1, 2] if both[0].vector else [0] * 6
+    owners = [0, 0, 0, 1, 1, 2] if not both[0].scalar else [0] * 6
     starts = {
         "random": lambda problem, rng: random_network(problem, owners, rng),
         "greedy": lambda problem, rng: greedy_network(problem, owners, rng, descent_data(problem)),
@@ -139,7 +138,7 @@ def test_exchanges(loss: str) -> None:
     values = []
     for problem in problems(loss):
         rng = np.random.default_rng(0)
-        run = Run(problem, network_for(problem, 4, free=False), NEVER, rng)
+        run = Run(problem, network_for(problem, 4, free=False), rng)
         for part in run.parts:
             for _ in exchange(part, True, rng):
                 pass
@@ -202,7 +201,7 @@ def test_a_subclass_behaves_like_its_base(loss: str) -> None:
         assert np.array_equal(first.U, second.U)
         assert np.array_equal(first.alpha, second.alpha)
     assert np.array_equal(qsdp.refit(network, problem).alpha, qsdp.refit(network, other).alpha)
-    if not problem.vector:
+    if problem.scalar:
         both = [enumerate_best(reweighted(problem, each), 1, shared=True) for each in (problem.loss, kind())]
         assert np.array_equal(both[0].alpha, both[1].alpha)
 

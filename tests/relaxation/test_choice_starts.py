@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp._utils.deadline import NEVER
 from qsdp.relaxation import selection
 from qsdp.relaxation.selection import _Fold
 
@@ -25,6 +24,6 @@ def test_the_choice_of_beta_starts_from_the_nearest_beta(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(selection, "solve_with", noted)
     for beta in (2.0, 1.0, 0.5, 4.0, 1e9, 8.0, 0.2):
-        fold.predict(beta, NEVER)
+        fold.predict(beta)
     # The zero network, which is optimal for the largest beta, is no start.
     assert starts == [None, 2.0, 1.0, 2.0, 4.0, 4.0, 0.5]

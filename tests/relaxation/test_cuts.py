@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import dijkstra
 
 import qsdp
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp.certificates import certificate_of, guarded
 from qsdp.certificates.proof import root_tree
 from qsdp.relaxation.cuts import CuttingPlanes
@@ -25,9 +25,9 @@ LOSSES = ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge"]
 
 
 def planes_of(problem: qsdp.TrainingProblem, rounds: int) -> CuttingPlanes:
-    planes = CuttingPlanes(Instance.of(problem), NEVER, np.random.default_rng(0))
+    planes = CuttingPlanes(Instance.of(problem), np.random.default_rng(0))
     for _ in range(rounds):
-        planes.improve(NEVER)
+        planes.improve()
     return planes
 
 
@@ -130,9 +130,9 @@ def test_without_violated_cuts_the_relaxation_remains(monkeypatch: pytest.Monkey
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 12))
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.05)
-    planes = CuttingPlanes(Instance.of(problem), NEVER, rng)
+    planes = CuttingPlanes(Instance.of(problem), rng)
     while not planes.exhausted:
-        planes.improve(NEVER)
+        planes.improve()
     assert planes.best is not None
     assert len(planes.best.weights) == 0
     assert planes.best.value == pytest.approx(qsdp.solve_relaxation(problem, tol=1e-7).lower_bound, rel=1e-5)
@@ -184,7 +184,8 @@ def test_a_deadline_ends_a_round() -> None:
     planes = planes_of(problem, 1)
     before = planes.best
     assert before is not None
-    planes.improve(Deadline(0.0))
+    with deadline.within(0.0):
+        planes.improve()
     assert planes.best is not None
     assert planes.best.value >= before.value
     assert not planes.exhausted

@@ -59,7 +59,7 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(form):
     value = built.problem.solve(**ACCURATE)
     Z, V, W = (block[0] for block in built.blocks())
     nu, (z,) = built.duals()
-    prediction = built.variables["yhat"].value
+    nu, prediction = nu[:, 0], built.variables["yhat"].value
     np.testing.assert_allclose(prediction, 2 * np.einsum("ij,jk,ik->i", problem.X, Z, problem.X), atol=1e-6)
     assert value == pytest.approx(problem.relaxed_objective(Z, float(built.variables["rho"].value)), rel=1e-6)
     # nu is minus the gradient of the loss, and Diag(z) +- X' diag(nu) X is positive semidefinite (up to

@@ -16,7 +16,7 @@ import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp.losses import CrossEntropy, Huber, Loss, get_loss
 from qsdp.relaxation.formulations import formulate
-from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.instance import Instance, Reduction
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 
@@ -85,7 +85,7 @@ def test_normalised_objective(
     loss_size = problem.loss.value(np.full(problem.y.shape, largest + 1.0) * -np.sign(problem.y), problem.y)
     assert problem.objective(original) == pytest.approx(expected, rel=1e-11, abs=1e-12 * loss_size)
     np.testing.assert_allclose(
-        original.predict(problem.X), units.prediction * prediction, rtol=1e-12, atol=1e-13 * largest
+        problem.outputs(original), units.prediction * prediction, rtol=1e-12, atol=1e-13 * largest
     )
 
     Z, rho = rng.standard_normal((C, N, N)), rng.uniform(0, 2, C)
@@ -103,7 +103,7 @@ def test_normalised_objective(
         assert math.frexp(unit)[0] == 0.5
     if loss.labels:
         assert units.prediction == 1.0
-        np.testing.assert_array_equal(normal.target, problem.y)
+        np.testing.assert_array_equal(normal.target, problem.targets)
 
 
 def sizes(problem: TrainingProblem, q: np.ndarray) -> np.ndarray:
@@ -118,7 +118,7 @@ def test_cross_entropy_targets_are_never_scaled() -> None:
     normal, units = Instance.of(problem).normalised()
     assert units.prediction == units.value == 1.0
     assert normal.loss == CrossEntropy()
-    np.testing.assert_array_equal(normal.target, problem.y)
+    np.testing.assert_array_equal(normal.target, problem.targets)
 
 
 @pytest.mark.parametrize("activation", [None, "quadratic", "relu_like", "linear_quadratic", (0.0, 1.0, 0.0)])
@@ -238,12 +238,10 @@ VARIANTS = [
 @pytest.mark.parametrize("n_outputs", [0, 3])
 def test_reduced_problems_have_the_same_optimal_value(n_outputs: int, kind: str, options: dict[str, Any]) -> None:
     vector = tall_problem(5, 3, kind, n_outputs, beta=0.4, **options)
-    assert GramReduction.pays(Instance.of(vector))
-    targets_ = vector.y if n_outputs else vector.y[:, None]
-    first = vector.output(0) if n_outputs else vector
-    reduction = GramReduction(Instance.of(first).normalised()[0], targets_)
+    assert Reduction.pays(Instance.of(vector))
+    reduction = Reduction(Instance.of(vector.output(0)).normalised()[0], vector.targets)
     for k in range(vector.n_outputs):
-        problem = vector.output(k) if n_outputs else vector
+        problem = vector.output(k)
         normal, units = Instance.of(problem).normalised()
         reduced = reduction.reduced(normal, units, k)
         p = problem.size * (problem.size + 1) // 2
@@ -258,7 +256,7 @@ def test_reduced_problems_have_the_same_optimal_value(n_outputs: int, kind: str,
         F[:, first_ != second] *= 2.0
         residual = normal.target - F @ np.linalg.lstsq(F, normal.target, rcond=1e-9)[0]
         value = small.problem.solve(**ACCURATE)
-        assert value + residual @ residual == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        assert value + np.vdot(residual, residual) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 @FUZZ
@@ -274,34 +272,36 @@ def test_lifted_duals_have_the_same_matrix_and_complementary_residuals(
     seed: int, d: int, kind: str, n_outputs: int, options: dict[str, Any], beta: float
 ) -> None:
     vector = tall_problem(seed, d, kind, n_outputs, beta=beta, **options)
-    first = vector.output(0) if n_outputs else vector
-    targets_ = vector.y if n_outputs else vector.y[:, None]
-    reduction = GramReduction(Instance.of(first).normalised()[0], targets_)
+    reduction = Reduction(Instance.of(vector.output(0)).normalised()[0], vector.targets)
     k = vector.n_outputs - 1
-    normal, units = Instance.of(vector.output(k) if n_outputs else vector).normalised()
+    normal, units = Instance.of(vector.output(k)).normalised()
     reduced = reduction.reduced(normal, units, k)
     rng = np.random.default_rng(seed)
-    nu = 2.0 * reduced.target + rng.standard_normal(reduced.map.n_rows)
+    nu = 2.0 * reduced.target + rng.standard_normal((reduced.map.n_rows, 1))
     lifted = reduction.lift_dual(nu, reduced, normal)
     assert lifted.shape == normal.target.shape
-    M = reduced.map.adjoint(nu)
-    np.testing.assert_allclose(normal.map.adjoint(lifted), M, rtol=0, atol=1e-10 * (1 + np.abs(M).max()))
+    M = reduced.map.adjoint(nu[:, 0])
+    np.testing.assert_allclose(normal.map.adjoint(lifted[:, 0]), M, rtol=0, atol=1e-10 * (1 + np.abs(M).max()))
     # The maps agree up to a rotation of the rows, so norms of predictions and products with targets do.
     S = rng.standard_normal((vector.size, vector.size))
     one, other = normal.map.forward(S), reduced.map.forward(S)
     assert one @ one == pytest.approx(other @ other, rel=1e-9)
-    assert one @ normal.target == pytest.approx(other @ reduced.target, rel=1e-9, abs=1e-9 * np.linalg.norm(one))
+    assert one @ normal.target[:, 0] == pytest.approx(
+        other @ reduced.target[:, 0], rel=1e-9, abs=1e-9 * np.linalg.norm(one)
+    )
     # -l*(-nu) loses only what the reduction took off: the squared norm off the range.
     gain = -normal.loss.conjugate(-lifted, normal.target) + reduced.loss.conjugate(-nu, reduced.target)
     assert gain == pytest.approx(
-        normal.target @ normal.target - reduced.target @ reduced.target, rel=1e-8, abs=1e-8 * (1 + nu @ nu)
+        np.vdot(normal.target, normal.target) - np.vdot(reduced.target, reduced.target),
+        rel=1e-8,
+        abs=1e-8 * (1 + np.vdot(nu, nu)),
     )
 
 
 def test_explicit_rows_are_adjoint_too() -> None:
     problem = tall_problem(1, 3, "full", beta=0.1, activation="relu_like")
     normal, units = Instance.of(problem).normalised()
-    reduced = GramReduction(normal, problem.y[:, None]).reduced(normal, units, 0)
+    reduced = Reduction(normal, problem.targets).reduced(normal, units, 0)
     rng = np.random.default_rng(0)
     S, nu = rng.standard_normal((4, 4)), rng.standard_normal(reduced.map.n_rows)
     assert reduced.map.forward(S) @ nu == pytest.approx(np.vdot(S, reduced.map.adjoint(nu)), rel=1e-12)
@@ -310,10 +310,10 @@ def test_explicit_rows_are_adjoint_too() -> None:
 
 @pytest.mark.parametrize(("loss", "pays"), [("squared", True), ("huber", False), ("absolute", False)])
 def test_only_the_squared_loss_on_many_rows_is_reduced(loss: str, pays: bool) -> None:
-    assert GramReduction.pays(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
-    assert not GramReduction.pays(Instance.of(random_problem(0, 3, 6, loss=loss)))
+    assert Reduction.pays(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
+    assert not Reduction.pays(Instance.of(random_problem(0, 3, 6, loss=loss)))
     lifted = TrainingProblem(np.ones((7, 3)), np.ones(7), beta=1.0, loss=loss, activation="relu_like")
-    assert not GramReduction.pays(Instance.of(lifted)), "10 rows for N = 4"
+    assert not Reduction.pays(Instance.of(lifted)), "10 rows for N = 4"
 
 
 @pytest.mark.parametrize("kind", ["full", "deficient", "few"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
@@ -34,16 +34,15 @@ def data(n: int, d: int, loss: str, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-8, **limits) -> tuple[RawSolution, list[Progress]]:
     told: list[Progress] = []
     given_callback = limits.pop("callback", None)
-    deadline = Deadline(limits.pop("time_limit", math.inf))
+    seconds = limits.pop("time_limit", math.inf)
 
     def callback(progress: Progress) -> object:
         told.append(progress)
         return given_callback(progress) if given_callback else None
 
     instance = Instance.of(problem).normalised()[0]
-    return solve_interior(
-        instance, Limits(tol, limits.pop("max_iter", 100), deadline=deadline, callback=callback)
-    ), told
+    with deadline.within(seconds):
+        return solve_interior(instance, Limits(tol, limits.pop("max_iter", 100), callback=callback)), told
 
 
 def solved(problem: qsdp.TrainingProblem, tol: float = 1e-8) -> Relaxation:

@@ -63,7 +63,7 @@ def test_both_ways_of_a_squared_loss_have_the_same_optimum(monkeypatch):
     problem = qsdp.TrainingProblem(rng.standard_normal((80, 10)), rng.standard_normal(80), beta=1.0)
     found = []
     for factored in (True, False):
-        monkeypatch.setattr("qsdp.relaxation.solvers.interior.setup.takes_factor", lambda n, N, way=factored: way)
+        monkeypatch.setattr("qsdp.relaxation.solvers.interior.setup.takes_factor", lambda data, way=factored: way)
         found.append(qsdp.solve_relaxation(problem, solver="interior", tol=1e-9))
     assert all(relaxation.status == "optimal" for relaxation in found)
     assert max(one.lower_bound for one in found) <= min(one.objective for one in found)
@@ -71,8 +71,11 @@ def test_both_ways_of_a_squared_loss_have_the_same_optimum(monkeypatch):
 
 
 def test_a_factor_is_taken_where_it_saves():
-    assert not takes_factor(5000, 100), "fewer samples than entries"
-    assert not takes_factor(2000, 60), "hardly more: p = 1830"
-    assert takes_factor(4000, 60)
-    assert takes_factor(60_000, 31)
-    assert takes_factor(12_000, 150), "the samples' own system is too large"
+    def data(n, N):
+        return QuadraticMap(np.broadcast_to(1.0, (n, N)))
+
+    assert not takes_factor(data(5000, 100)), "fewer samples than entries"
+    assert not takes_factor(data(2000, 60)), "hardly more: p = 1830"
+    assert takes_factor(data(4000, 60))
+    assert takes_factor(data(60_000, 31))
+    assert takes_factor(data(12_000, 150)), "the samples' own system is too large"

@@ -1,5 +1,6 @@
 """The interior-point method at every stop, and on data that degenerate."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ from brute_force import global_optimum
 from test_interior import data, raw_solution
 
 import qsdp
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Incumbent, Limits
 from qsdp.relaxation.instance import Instance
@@ -78,9 +79,9 @@ def test_iterates_are_certified_where_someone_may_see_them(monkeypatch):
     offer = Incumbent.offer_dual
     monkeypatch.setattr(Incumbent, "offer_dual", lambda *args: offered.append(1) or offer(*args))
     counts = []
-    for deadline, callback in ((NEVER, None), (Deadline(1e6), None), (NEVER, lambda progress: None)):
-        limits = Limits(1e-6, 100, deadline=deadline, callback=callback)
-        raw = solve_interior(Instance.of(problem).normalised()[0], limits)
+    for seconds, callback in ((math.inf, None), (1e6, None), (math.inf, lambda progress: None)):
+        with deadline.within(seconds):
+            raw = solve_interior(Instance.of(problem).normalised()[0], Limits(1e-6, 100, callback=callback))
         assert_certified(problem, raw)
         counts.append((raw.iterations, len(offered)))
         offered.clear()

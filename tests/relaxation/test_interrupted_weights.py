@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ def test_path(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(60), beta=1.0, loss="huber")
     interrupts = 0
 
-    def step(ascent: Ascent, over: Any) -> bool:
+    def step(ascent: Ascent) -> bool:
         nonlocal interrupts
         interrupts += 1
         raise KeyboardInterrupt

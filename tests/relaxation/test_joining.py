@@ -1,14 +1,16 @@
 """The best of several solves of a relaxation, and of the point and the gradient of a network."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import qsdp
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import sample_from
+from qsdp.relaxation import solve as solving
 from qsdp.relaxation.backends import choose_backend, low_rank_first
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.bounds import best_dual_bound, instance_bound
@@ -79,7 +81,7 @@ class TestNetworks:
         problem = problem_of(**KINDS[kind])
         network = polished(problem)
         Z, V = point_of(network, problem)
-        np.testing.assert_allclose(problem.relaxed_predictions(Z), problem.predictions(network), atol=1e-10)
+        np.testing.assert_allclose(problem.relaxed_predictions(Z), problem.outputs(network), atol=1e-10)
         for block, diagonal in zip(Z, V, strict=True):
             assert np.linalg.eigvalsh(diagonal + block)[0] >= -1e-12
             assert np.linalg.eigvalsh(diagonal - block)[0] >= -1e-12
@@ -102,7 +104,7 @@ class TestNetworks:
         problem = problem_of(**KINDS[kind])
         early = stopped(problem)
         options = TrainingOptions(n_neurons=60, beta=problem.beta, loss=problem.loss, refine="polish")
-        result = sample_from(early, options, np.random.default_rng(0), NEVER)
+        result = sample_from(early, options, np.random.default_rng(0))
         assert result.certificate.objective < early.objective
         assert result.relaxation.objective <= result.certificate.objective * (1.0 + 1e-12)
         assert result.certificate.lower_bound == result.relaxation.lower_bound > early.lower_bound
@@ -116,7 +118,7 @@ def test_a_solved_relaxation_stays_as_it_is():
     problem = problem_of()
     solved = qsdp.solve_relaxation(problem)
     options = TrainingOptions(n_neurons=30, beta=problem.beta, refine="polish")
-    assert sample_from(solved, options, np.random.default_rng(0), NEVER).relaxation is solved
+    assert sample_from(solved, options, np.random.default_rng(0)).relaxation is solved
 
 
 class TestBetterOf:
@@ -144,8 +146,8 @@ class TestBetterOf:
         problem = problem_of()
         found = qsdp.solve_relaxation(problem, tol=1e-8)
         half = 0.5 * found.lower_bound
-        weak = replace(found.dual, nu=0.5 * found.dual.nu, value=half)
-        changed = {"dual": weak, "lower_bound": half, "lower_bounds": np.array([half])}
+        weak = replace(found.bound, nu=0.5 * found.bound.nu, value=half)
+        changed = {"bound": weak, "lower_bound": half, "lower_bounds": np.array([half])}
         point = replace(found, **changed, status="inaccurate", solve_time=1.0)
         zero, at_zero = np.zeros_like(found.Z_stack), problem.data_fit.value_at_zero
         blocks = {"Z_stack": zero, "V_stack": zero, "rho_stack": np.zeros(1)}
@@ -170,7 +172,7 @@ class TestEndOfTime:
         ended = replace(raw, status="time limit")
         found = finish(scaled, ended, solver="low-rank", tol=1e-6, certified=True)
         gradient = -problem.data_fit.gradient(problem.relaxed_predictions(good.Z_stack))
-        if not problem.vector:
+        if problem.scalar:
             # One decomposition with the row sums as weights.
             cheap = instance_bound(Instance.of(problem), [gradient], exhaustive=False).value
             assert found.lower_bound == pytest.approx(cheap, rel=1e-9)
@@ -195,25 +197,35 @@ class TestEndOfTime:
 
 class TestChoiceInTime:
     @staticmethod
-    def of(interior, splitting, deadline, monkeypatch):
+    def of(interior, splitting, monkeypatch):
         counts = {"interior": interior, "splitting": splitting, "low-rank": np.inf}
         monkeypatch.setattr("qsdp.relaxation.backends._operations", lambda backend, *rest: counts[backend.name])
         monkeypatch.setattr("qsdp.relaxation.backends._NEGLIGIBLE", 0.0)
         instance = ScaledProblem.of(problem_of()).instance
-        options = Settings(1e-6, "two-block", None, deadline=deadline)
+        options = Settings(1e-6, "two-block", None)
         return options, instance, choose_backend("auto", instance, options)
 
     def test_the_choice_does_not_depend_on_the_time_left(self, monkeypatch):
-        for deadline in (NEVER, Deadline(1e6), Deadline(1e-9)):
-            # The interior-point method unless splitting, which is uncertain, promises to save most operations.
-            assert self.of(8e9, 1e9, deadline, monkeypatch)[2].name == "interior"
-            assert self.of(32e9, 1e9, deadline, monkeypatch)[2].name == "splitting"
+        for seconds in (math.inf, 1e6, 1e-9):
+            with deadline.within(seconds):
+                # The interior-point method unless splitting, which is uncertain, promises to save most operations.
+                assert self.of(8e9, 1e9, monkeypatch)[2].name == "interior"
+                assert self.of(32e9, 1e9, monkeypatch)[2].name == "splitting"
 
     def test_the_first_try_takes_a_share_of_the_operations_and_of_the_time(self, monkeypatch):
         monkeypatch.setattr("qsdp.relaxation.backends._FIRST_TRY", {"interior": (0.0, 0.1), "splitting": (0.0, 0.1)})
-        options, instance, chosen = self.of(8e9, 1e9, Deadline(1e6), monkeypatch)
-        first = low_rank_first(chosen, instance, options)
-        assert first.effort == pytest.approx(8e8)
-        assert first.deadline.left == pytest.approx(3e5, rel=1e-3)
-        options, instance, chosen = self.of(8e9, 1e9, NEVER, monkeypatch)
-        assert low_rank_first(chosen, instance, options).deadline.time_limit is None
+        options, instance, chosen = self.of(8e9, 1e9, monkeypatch)
+        assert low_rank_first(chosen, instance, options).effort == pytest.approx(8e8)
+        lefts = []
+
+        def attempt(scaled, backend, settings):
+            lefts.append((backend.name, deadline.left()))
+            return attempts(scaled, backend, settings)
+
+        attempts = solving._best_of_attempts
+        monkeypatch.setattr(solving, "_best_of_attempts", attempt)
+        for seconds in (1e6, math.inf):
+            with deadline.within(seconds):
+                solving.solve_with(problem_of(), "auto", options, "tight")
+            assert lefts[0] == ("low-rank", pytest.approx(0.3 * seconds, rel=1e-3))
+            lefts.clear()

@@ -9,7 +9,7 @@ from brute_force import global_optimum
 from torch_devices import DEVICE, needs_torch
 
 import qsdp
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
@@ -33,15 +33,16 @@ def data(n: int, d: int, loss: str, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-6, start=None, **limits) -> tuple[RawSolution, list]:
     told: list[Progress] = []
     stop = limits.pop("callback", None)
-    deadline = Deadline(limits.pop("time_limit", math.inf))
+    seconds = limits.pop("time_limit", math.inf)
 
     def callback(progress: Progress) -> object:
         told.append(progress)
         return stop(progress) if stop else None
 
     instance = Instance.of(problem).normalised()[0]
-    limits = Limits(tol, limits.pop("max_iter", 500), deadline=deadline, callback=callback)
-    return solve_low_rank(instance, limits, start), told
+    limits = Limits(tol, limits.pop("max_iter", 500), callback=callback)
+    with deadline.within(seconds):
+        return solve_low_rank(instance, limits, start), told
 
 
 def solved(problem: qsdp.TrainingProblem, tol: float = 1e-6) -> Relaxation:

@@ -13,7 +13,7 @@ from test_interior import data
 from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES
@@ -22,6 +22,8 @@ from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solve import solve_with
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
@@ -32,8 +34,8 @@ OWN = ("interior", "splitting", "low-rank")
 
 #: Of each, something that it does of the data before it iterates.
 SETUP = {
-    "interior": (QuadraticMap, "gram"),
-    "splitting": (QuadraticMap, "gram"),
+    "interior": (QuadraticMap, "pair_sums"),
+    "splitting": (QuadraticMap, "pair_sums"),
     "low-rank": (sys.modules[solve_low_rank.__module__].ObjectiveData, "__init__"),
 }
 
@@ -85,23 +87,34 @@ def test_the_time_limit_counts_what_precedes_the_first_iteration(solver, outputs
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("solver", OWN)
 def test_after_a_limit_one_cheap_certificate_follows(solver, outputs, monkeypatch):
-    problem, deadline, decompositions = problem_of(outputs), Deadline(1e6), []
+    problem, decompositions = problem_of(outputs), []
     optimum = qsdp.solve_relaxation(problem)
 
     def expire(progress):
         if progress.iteration >= 1:
-            deadline.expire()
+            scope.expire()
 
     decompose = bounds.spectral_bound
     monkeypatch.setattr(bounds, "spectral_bound", lambda *args: decompositions.append(1) or decompose(*args))
-    settings = Settings(1e-9, "two-block", None, deadline=deadline, callback=expire)
-    relaxation = solve_with(problem, solver, settings, "tight")
+    settings = Settings(1e-9, "two-block", None, callback=expire)
+    with deadline.within(1e6) as scope:
+        relaxation = solve_with(problem, solver, settings, "tight")
     assert relaxation.solver_status == "time limit"
     assert relaxation.iterations >= 1
     # One of the solver's dual vector and one of the gradient at its point.
     assert len(decompositions) == 2 * outputs
     assert 0.0 < relaxation.lower_bound <= optimum.objective
     assert optimum.lower_bound <= relaxation.objective < problem.data_fit.value_at_zero
+
+
+def test_the_weights_of_a_certificate_have_no_limit():
+    problem = problem_of(d=30)
+    scaled, raw = ScaledProblem.of(problem), RawSolution(status="stalled")
+    whole = finish(scaled, raw, solver="interior", tol=1e-6)
+    with deadline.within(0.0):
+        after = finish(scaled, raw, solver="interior", tol=1e-6)
+    assert after.lower_bound == whole.lower_bound > 0.0
+    np.testing.assert_array_equal(after.dual.z, whole.dual.z)
 
 
 # -- outputs share what depends on the data alone ---------------------------------------------------------
@@ -119,7 +132,7 @@ def counted(monkeypatch, owner, name) -> list[int]:
 
 
 def test_outputs_share_the_factorisations_of_splitting(monkeypatch):
-    grams, factorisations = counted(monkeypatch, QuadraticMap, "gram"), counted(monkeypatch, GramStep, "prepare")
+    grams, factorisations = counted(monkeypatch, QuadraticMap, "pair_sums"), counted(monkeypatch, GramStep, "prepare")
     counts = []
     for outputs in (1, 5):
         grams.clear()
@@ -131,7 +144,10 @@ def test_outputs_share_the_factorisations_of_splitting(monkeypatch):
 
 
 def test_outputs_share_the_gram_matrix_and_its_factor_of_the_interior_points(monkeypatch):
-    grams, factors = counted(monkeypatch, QuadraticMap, "gram"), counted(monkeypatch, FactorCoordinates, "__init__")
+    grams, factors = (
+        counted(monkeypatch, QuadraticMap, "pair_sums"),
+        counted(monkeypatch, FactorCoordinates, "__init__"),
+    )
     assert qsdp.solve_relaxation(problem_of(5), solver="interior").status == "optimal"
     assert len(grams) == len(factors) == 1
 
@@ -163,8 +179,9 @@ def test_auto_takes_low_rank_where_neither_kernel_nor_gram_matrix_has_room(loss)
 @pytest.mark.parametrize("time_limit", [math.inf, 1e-3])
 def test_auto_on_hundreds_of_inputs(n, d, outputs, expected, time_limit):
     problem = qsdp.TrainingProblem(np.ones((n, d)), np.ones((n, outputs)), beta=1.0)
-    settings = Settings(1e-2, "two-block", None, deadline=Deadline(time_limit))
-    assert choose_backend("auto", Instance.of(problem), settings).name == expected
+    settings = Settings(1e-2, "two-block", None)
+    with deadline.within(time_limit):
+        assert choose_backend("auto", Instance.of(problem), settings).name == expected
 
 
 @pytest.mark.parametrize("loss", ["absolute", "hinge"])

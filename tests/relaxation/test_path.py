@@ -13,13 +13,11 @@ import pytest
 
 import qsdp
 from qsdp import QSDPWarning, RelaxationPath, TrainingProblem, beta_max, relaxation_path, solve_relaxation
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation import largest_beta
 from qsdp.relaxation.backends import BACKENDS
-from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 
 LOSSES = ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy"]
 RNG = np.random.default_rng(0)
@@ -46,13 +44,13 @@ def path() -> RelaxationPath:
 def grams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the Gram matrices that are computed, by their numbers of samples."""
     calls: list[int] = []
-    original = QuadraticMap.gram
+    original = QuadraticMap.pair_sums
 
     def counted(self: QuadraticMap, *arguments: Any) -> Any:
         calls.append(self.n_rows)
         return original(self, *arguments)
 
-    monkeypatch.setattr(QuadraticMap, "gram", counted)
+    monkeypatch.setattr(QuadraticMap, "pair_sums", counted)
     return calls
 
 
@@ -264,51 +262,6 @@ def test_one_gram_matrix_serves_all_betas(solver: str, vector: bool, grams: list
     assert grams == [40]
 
 
-@pytest.mark.parametrize("activation", [None, "relu_like"])
-def test_scaled_gram_matrices_are_those_computed_anew(activation: Any, grams: list[int]) -> None:
-    reductions = Reductions()
-    problem = problem_of(activation=activation)
-    factors = set()
-    for beta in (1e-9, 1e-3, 1.0, 1e4):
-        normal, units = Instance.of(problem.with_beta(beta)).normalised()
-        factors.add(units.weight)
-        targets = normal.target[:, None]
-        gram, products = reductions.gram(normal.map, targets)
-        expected = normal.map.gram(targets)
-        np.testing.assert_array_equal(gram, expected[0])
-        np.testing.assert_array_equal(products, expected[1])
-        # What is handed out may be written to.
-        gram *= 0.0
-        products *= 0.0
-    assert len(factors) > 1
-    assert len(grams) == 5
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"X": X[:30], "y": REAL[:30]},
-        {"X": X + 1e-12, "y": REAL},
-        {"X": X, "y": SIGNS},
-        {"X": X * [1, 1, 1, 2], "y": REAL},
-        {"X": X, "y": REAL, "activation": "relu_like"},
-        {"X": 0.0 * X, "y": REAL},
-        {"X": X, "y": 0.0 * REAL},
-    ],
-    ids=["fewer rows", "other entries", "other targets", "other columns", "lifted", "no data", "no targets"],
-)
-def test_reductions_of_other_data_are_not_used(other: dict[str, Any]) -> None:
-    reductions = Reductions()
-    targets = REAL[:, None]
-    reductions.gram(QuadraticMap(X), targets)
-    problem = TrainingProblem(**other, beta=1.0)
-    for _ in range(2):
-        gram, products = reductions.gram(problem.map, problem.y[:, None])
-        expected = problem.map.gram(problem.y[:, None])
-        np.testing.assert_array_equal(gram, expected[0])
-        np.testing.assert_array_equal(products, expected[1])
-
-
 # -- errors ---------------------------------------------------------------------------------------------------------
 
 
@@ -467,6 +420,8 @@ def test_a_largest_beta_is_valid_and_finite_where_time_is_over(outputs: int) -> 
     problem = TrainingProblem(X, y, beta=1.0)
     proven = beta_max(problem)
     assert largest_beta.useful_beta_max(problem) == proven
-    assert largest_beta.useful_beta_max(problem, Deadline(1e6)) == proven
-    assert proven <= largest_beta.useful_beta_max(problem, Deadline(0.0)) < 2.0 * proven
-    assert largest_beta.useful_beta_max(TrainingProblem(X, np.zeros_like(y), beta=1.0), Deadline(0.0)) == 0.0
+    with deadline.within(1e6):
+        assert largest_beta.useful_beta_max(problem) == proven
+    with deadline.within(0.0):
+        assert proven <= largest_beta.useful_beta_max(problem) < 2.0 * proven
+        assert largest_beta.useful_beta_max(TrainingProblem(X, np.zeros_like(y), beta=1.0)) == 0.0

@@ -272,13 +272,13 @@ def test_bilinear_levels_are_the_binary_problem_at_a_smaller_beta(M: int, loss: 
         random_problem(3, 4, 25, loss, beta=beta, levels=levels) for beta, levels in ((0.7, M + 1), (0.7 / M, 2))
     )
     relaxed = [qsdp.solve_relaxation(one, tol=1e-6) for one in (several, binary)]
-    # The method's iterates round differently unless M is a power of two.
+    # The methods' iterates round differently unless M is a power of two, so bounds are equal to the tolerance.
     assert relaxed[0].objective == pytest.approx(relaxed[1].objective, rel=1e-10)
     assert relaxed[0].lower_bound == pytest.approx(relaxed[1].lower_bound, rel=1e-10)
     proven = [qsdp.column_generation(one, tol=1e-6) for one in (several, binary)]
     assert np.all(np.abs(proven[0].network.U) == M)
     assert proven[0].objective == pytest.approx(proven[1].objective, rel=1e-12)
-    assert proven[0].lower_bound == pytest.approx(proven[1].lower_bound, rel=1e-12)
+    assert proven[0].lower_bound == pytest.approx(proven[1].lower_bound, rel=1e-6)
     # The network of one is M times that of the other, with the same objective and certificate.
     small = proven[1].network
     large = qsdp.BilinearNetwork(M * small.U, M * small.V, small.alpha / M**2, levels=M + 1)

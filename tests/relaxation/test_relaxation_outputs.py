@@ -182,8 +182,8 @@ def test_one_column_is_a_vector_of_length_one(loss: str) -> None:
         return
     problem = random_vector_problem(2, 3, 10, 1, loss, beta=0.05)
     scalar = problem.output(0)
-    assert problem.vector
-    assert not scalar.vector
+    assert not problem.scalar
+    assert scalar.scalar
     relaxation, plain = qsdp.solve_relaxation(problem), qsdp.solve_relaxation(scalar)
     assert relaxation.objective == plain.objective
     assert relaxation.predict(problem.X).shape == (10, 1)
@@ -294,7 +294,7 @@ def test_class_numbers_equal_one_hot_rows() -> None:
     numbers = qsdp.TrainingProblem(X, labels, beta=0.05, loss="cross_entropy")
     one_hot = qsdp.TrainingProblem(X, np.eye(3)[labels], beta=0.05, loss="cross_entropy")
     assert numbers == one_hot
-    assert numbers.vector
+    assert not numbers.scalar
     assert numbers.n_outputs == 3
     np.testing.assert_array_equal(numbers.y, np.eye(3)[labels])
     one, other = (qsdp.solve_and_sample(X, y, 7, 0.05, "cross_entropy", random_state=0) for y in (labels, one_hot.y))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, TrainingProblem
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.selection import FALLBACK, SHARES, START, _Codes, _folds, _ShareSearch, beta_choice, choose_beta
@@ -127,7 +127,8 @@ class Fold:
     """A fold of two classes whose outputs are given for each beta."""
 
     outputs: dict[float, FloatArray]
-    ends: bool = False
+    #: Scope that ends with the prediction.
+    ends: deadline.Deadline | None = None
     seen: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -135,25 +136,26 @@ class Fold:
         self.held_out = TrainingProblem(np.arange(1.0, n + 1.0)[:, None], np.ones(n), beta=1.0)
         self.held_out_rows = np.ones(n)
 
-    def predict(self, beta: float, deadline: Deadline) -> FloatArray:
+    def predict(self, beta: float) -> FloatArray:
         self.seen.append(beta)
-        if self.ends:
-            deadline.expire()
+        if self.ends is not None:
+            self.ends.expire()
         return self.outputs[beta]
 
 
 CODES = _Codes(np.array([-1.0]), np.array([1.0]), one_each=False)
 
 
-def search_of(folds: list[Any], codes: _Codes | None = CODES, deadline: Deadline = NEVER) -> Any:
-    return _ShareSearch(folds, 1.0, codes, deadline)
+def search_of(folds: list[Any], codes: _Codes | None = CODES) -> Any:
+    return _ShareSearch(folds, 1.0, codes)
 
 
 def test_no_fold_begins_when_time_is_over() -> None:
     for ending, expected in ((1, [1, 1, 0, 0]), (None, [1, 1, 1, 1])):
-        folds = [Fold({START: np.ones(3)}, k == ending) for k in range(4)]
-        search = search_of(folds, deadline=Deadline(1e6))
-        search.measure(START)
+        with deadline.within(1e6) as scope:
+            folds = [Fold({START: np.ones((3, 1))}, scope if k == ending else None) for k in range(4)]
+            search = search_of(folds)
+            search.measure(START)
         assert [len(fold.seen) for fold in folds] == expected
         assert search.losses == ({} if ending else {START: 0.0})
 
@@ -161,7 +163,7 @@ def test_no_fold_begins_when_time_is_over() -> None:
 def outputs_with(n_wrong: int, n: int = 100) -> FloatArray:
     """Return outputs of which the last are in the wrong class, or the first where the number is negative."""
     right = np.arange(n) < n - n_wrong if n_wrong >= 0 else np.arange(n) >= -n_wrong
-    return np.where(right, 0.5, -0.5)
+    return np.where(right, 0.5, -0.5)[:, None]
 
 
 @pytest.mark.parametrize(
@@ -181,9 +183,8 @@ def test_smaller_shares_of_clearly_fewer_wrong_classes(wrong: tuple[int, ...], e
     search.measure(START)
     assert search.clearly_fewer_wrong(START) == expected
     assert search_of([fold], codes=None).clearly_fewer_wrong(START) == START
-    over = Deadline(1e6)
-    over.expire()
-    assert search_of([fold], deadline=over).clearly_fewer_wrong(START) == START
+    with deadline.within(0.0):
+        assert search_of([fold]).clearly_fewer_wrong(START) == START
 
 
 @pytest.mark.parametrize(("repetitions", "expected"), [(None, START), (np.full(20, 5.0), 0.01)])
@@ -246,10 +247,10 @@ def test_codes_of_classes() -> None:
 def test_no_time_takes_the_fallback() -> None:
     X = np.random.default_rng(0).normal(size=(40, 3))
     problem = TrainingProblem(X, X[:, 0], beta=1.0)
-    over = Deadline(1e6)
-    over.expire()
+    with deadline.within(0.0):
+        beta = choose_beta(problem)
     # Nor is the largest beta known to the last digit: its bound is from the first iteration.
-    assert 1.0 - 1e-9 < choose_beta(problem, deadline=over) / (FALLBACK * qsdp.beta_max(problem)) < 2.0
+    assert 1.0 - 1e-9 < beta / (FALLBACK * qsdp.beta_max(problem)) < 2.0
 
 
 def test_weights_of_classes_count_no_rows() -> None:

@@ -113,10 +113,11 @@ def test_bound_is_valid_whatever_the_solver_returns(monkeypatch, kind, loss):
 
     def lying(normal, options):
         raw = original(normal, options)
-        vectors = [spoil(np.diag(v), rng) for v in (raw.nu, raw.z[0])]
+        vectors = [spoil(np.diag(v), rng) for v in (raw.nu[:, 0], raw.z[0])]
         nu, z = (None if v is None else np.diagonal(v).copy() for v in vectors)
         matrices = [spoil(block[0], rng) for block in (raw.Z, raw.V, raw.W)]
         Z, V, W, z = (None if part is None else part[None] for part in (*matrices, z))
+        nu = None if nu is None else nu[:, None]
         return RawSolution(Z, V, W, nu, z, status="optimal")
 
     replaced_backend(monkeypatch, lying)
@@ -443,3 +444,17 @@ except KeyboardInterrupt:
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert "interrupted" in run.stdout.splitlines()
+
+
+def test_a_dual_vector_of_one_output_may_have_one_axis(monkeypatch):
+    problem = random_problem(3, 3, 12, beta=0.1)
+    original = BACKENDS["scs"].solve
+
+    def flat(normal, options):
+        raw = original(normal, options)
+        return replace(raw, nu=raw.nu[:, 0])
+
+    expected = qsdp.solve_relaxation(problem, solver="scs")
+    replaced_backend(monkeypatch, flat)
+    found = qsdp.solve_relaxation(problem, solver="scs")
+    assert found.lower_bound == expected.lower_bound

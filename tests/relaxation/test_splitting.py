@@ -13,11 +13,11 @@ from test_interior_stops import assert_certified, problem_of
 from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
+from qsdp._utils import deadline
 from qsdp._utils.arrays import library_of
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.gram import Gram
 from qsdp.lifting import append_constant
-from qsdp.losses import LOSSES, DataFit
-from qsdp.relaxation.evaluation import gram_in_basis
+from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
@@ -38,15 +38,16 @@ def raw_solution(
 ) -> tuple[RawSolution, list[Progress]]:
     told: list[Progress] = []
     given_callback = limits.pop("callback", None)
-    deadline = Deadline(limits.pop("time_limit", math.inf))
+    seconds = limits.pop("time_limit", math.inf)
 
     def callback(progress: Progress) -> object:
         told.append(progress)
         return given_callback(progress) if given_callback else None
 
     instance = Instance.of(problem).normalised()[0]
-    settings_ = Limits(tol, limits.pop("max_iter", 5000), deadline=deadline, callback=callback)
-    return solve_splitting(instance, settings_, step=step, **limits), told
+    settings_ = Limits(tol, limits.pop("max_iter", 5000), callback=callback)
+    with deadline.within(seconds):
+        return solve_splitting(instance, settings_, step=step, **limits), told
 
 
 # -- the step through the data ---------------------------------------------------------------------------
@@ -85,7 +86,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
     size = np.abs(expected).max() + np.abs(q).max()
     steps = []
     for device in (None, DEVICE) if HAS_TORCH else (None,):
-        gram, products = gram_in_basis(replace(Instance.of(problem), fit=DataFit(problem.loss, q)), device=device)
+        gram, products = Gram.of(problem.map, q, device=device).into_basis()
         steps += [
             KernelStep(problem.map, device=device),
             GramStep(problem.map, gram, device=device),
@@ -188,14 +189,14 @@ def test_steps_keep_their_matrices_on_the_device(loss):
 
     X, y = data(60, 4, loss)
     instance = Instance.of(qsdp.TrainingProblem(X, y, beta=0.5, loss=loss))
-    step, evaluation = _make_steps(instance, "gram", np.float32, None, NEVER, DEVICE)
+    step, evaluation = _make_steps(instance, "gram", np.float32, None, DEVICE)
     assert isinstance(step.gram, torch.Tensor)
     assert step.gram.dtype == torch.float32
     if loss == "squared":
         assert evaluation.gram is step.gram
     step.prepare(np.ones(4), 1.0)
     assert isinstance(step._factor, torch.Tensor)
-    kernel, _ = _make_steps(instance, "kernel", np.float32, None, NEVER, DEVICE)
+    kernel, _ = _make_steps(instance, "kernel", np.float32, None, DEVICE)
     kernel.prepare(np.ones(4), 1.0)
     assert isinstance(kernel._factor, torch.Tensor)
 

@@ -99,9 +99,9 @@ def test_other_losses_have_the_bound_of_the_enumerated_optimum(loss: str, seed: 
 def test_entries_at_the_ends_stay_there() -> None:
     problem = random_problem(1, 2, 30, "hinge", beta=0.0)
     instance = Instance.of(problem)
-    nu = problem.y * np.tile([0.0, 1.0, 0.5], 10)
+    nu = problem.targets * np.tile([0.0, 1.0, 0.5], 10)[:, None]
     found = orthogonal_dual(instance, nu)
     assert found is not None
     np.testing.assert_array_equal(found[0::3], 0.0)
-    np.testing.assert_array_equal(found[1::3], problem.y[1::3])
+    np.testing.assert_array_equal(found[1::3], problem.targets[1::3])
     assert np.all(found[2::3] != nu[2::3])

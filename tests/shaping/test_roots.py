@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 
 import qsdp
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
 from qsdp.shaping import GAMMA, roots, smallest_diagonal
@@ -158,7 +158,8 @@ def test_time_limits_are_checked():
 def test_levels_keep_the_given_diagonal_once_time_is_over():
     relaxation = relaxation_of(6, 2)
     Z, V, rho = relaxation.Z, relaxation.V, relaxation.rho
-    kept, unchanged = smallest_diagonal(Z, V, rho, deadline=Deadline(0.0))
+    with deadline.within(0.0):
+        kept, unchanged = smallest_diagonal(Z, V, rho)
     np.testing.assert_array_equal(kept, V)
     assert unchanged == rho
     smaller, _ = smallest_diagonal(Z, V, rho)

@@ -70,5 +70,5 @@ def _problem(loss: str) -> qsdp.TrainingProblem:
 def _network(problem: qsdp.TrainingProblem) -> qsdp.BilinearNetwork:
     rng = np.random.default_rng(1)
     U, V = rng.choice([-1, 1], size=(2, 3, problem.size))
-    alpha = np.full((3, problem.n_outputs), 0.01) if problem.vector else np.full(3, 0.01)
+    alpha = np.full((3, problem.n_outputs), 0.01) if (not problem.scalar) else np.full(3, 0.01)
     return qsdp.BilinearNetwork(U, V, alpha)

@@ -574,5 +574,5 @@ def test_good_activations(value: Any) -> None:
 def test_a_problem_of_one_output_has_no_others() -> None:
     vector = TrainingProblem(X, np.c_[Y, Y, Y], beta=0.1)
     np.testing.assert_array_equal(vector.output(2).y, Y)
-    with pytest.raises(InvalidInputError, match="an output of a vector problem"):
+    with pytest.raises(InvalidInputError, match="the number of an output, 0 to 2"):
         vector.output(3)

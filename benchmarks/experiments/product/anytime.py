@@ -197,7 +197,7 @@ def generated(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, 
 
 
 def networks(problem: qsdp.TrainingProblem, case: dict[str, Any]) -> dict[str, Any]:
-    neurons = (10 if problem.vector else 50) * problem.n_outputs
+    neurons = (50 if problem.scalar else 10) * problem.n_outputs
     options = {"beta": problem.beta, "loss": problem.loss, "refine": "polish", "time_limit": case["limit"]}
 
     def trained(seed: int) -> qsdp.QSDPResult:

@@ -36,8 +36,8 @@ from benchmarks.experiments._data import images, pooled, targets_of, with_consta
 from benchmarks.experiments._process import in_own_process, peak
 from benchmarks.experiments.solvers._peers import class_gaps
 from qsdp.encoding import ThresholdEncoder
+from qsdp.gram import SharedGram
 from qsdp.relaxation.backends import Settings
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solution import join_outputs
 from qsdp.relaxation.solve import solve_with
 
@@ -98,7 +98,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = data(case["data"], case["samples"])
     problem = qsdp.TrainingProblem(X, signs_of(y), beta=1.0)
     largest, relaxation, betas = qsdp.beta_max(problem), None, {}
-    settings = Settings(TOL, "two-block", None, reductions=Reductions())
+    settings = Settings(TOL, "two-block", None, gram=SharedGram())
     for share in case["shares"]:
         own = problem.with_beta(share * largest)
         # Same as `relaxation_path`, which does not report CPU time.

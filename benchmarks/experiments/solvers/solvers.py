@@ -137,7 +137,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     # A first solve loads modules and starts threads, so that no timed solve does.
     solve(qsdp.TrainingProblem(np.eye(5, 3), np.ones(5), beta=0.01), solver, 1e-2)
     tolerance, answer, reached = reach(problem, solver, level, limit, case.get("ladder"))
-    if answer.relaxation is not None and problem.vector:
+    if answer.relaxation is not None and (not problem.scalar):
         row["class_gaps"] = class_gaps(answer.relaxation)
         reached = max(row["class_gaps"]) <= level
     row |= {"tolerance": tolerance, "reached": reached, "status": answer.status, **answer.figures}

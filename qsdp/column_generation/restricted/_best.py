@@ -17,9 +17,9 @@ _PATIENCE = 12
 
 
 def predict(F: FloatArray, weights: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
-    """Return the weighted sum of the columns that feed each output, in the shape of the target."""
+    """Return the weighted sum of the columns that feed each output, of shape (n, C)."""
     if outputs is None:
-        return F @ weights
+        return (F @ weights)[:, None]
     prediction = np.zeros_like(target)
     for output in range(prediction.shape[1]):
         mine = outputs == output
@@ -35,7 +35,7 @@ class RestrictedSolution:
     ----------
     weights : ndarray of shape (k,)
         Non-negative.
-    nu : ndarray in the shape of the target
+    nu : ndarray of shape (n, C)
         Dual vector in the domain of the conjugate with ``columns' nu <= penalties``. It is from the middle of the dual
         optimal set rather than its boundary, with which column generation converges well.
     objective, lower_bound : float
@@ -84,7 +84,7 @@ class Best:
         """Return the product of every column with the dual vector of its output."""
         products = self.F.T @ nu
         if self.outputs is None:
-            return products
+            return products[:, 0]
         chosen: FloatArray = products[np.arange(len(self.outputs)), self.outputs]
         return chosen
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._quadratic import solve_in_basis
@@ -31,7 +30,7 @@ class GrowingColumns:
     Parameters
     ----------
     fit : DataFit
-        Fit with a quadratic loss and a target of shape (n,).
+        Fit of one output with a quadratic loss.
 
     Attributes
     ----------
@@ -68,8 +67,6 @@ class GrowingColumns:
         turned, self.rows = np.linalg.qr(self.rows[:, chosen])
         self.basis = self.basis @ turned
 
-    def solve(
-        self, chosen: npt.NDArray[np.intp] | slice, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
-    ) -> RestrictedSolution:
+    def solve(self, chosen: npt.NDArray[np.intp] | slice, penalties: FloatArray, tol: float) -> RestrictedSolution:
         """Solve the restricted problem of some columns (see `solve_restricted`)."""
-        return solve_in_basis(self.basis, self.rows[:, chosen], self._fit, penalties, tol, deadline)
+        return solve_in_basis(self.basis, self.rows[:, chosen], self._fit, penalties, tol)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
@@ -19,13 +19,13 @@ __all__ = ["solve_in_basis", "solve_quadratic"]
 _FEW_SAMPLES = 3000
 
 
-def solve_quadratic(
-    F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
-) -> RestrictedSolution:
+def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
     n, k = F.shape
     if fit.quadratic and n > 2 * k:
-        return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol, deadline)
-    y, slacks, compliance = fit.target, fit.slacks(), fit.compliance()
+        return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol)
+    # The program has vectors: of n predictions of the one output, and of weights and slacks.
+    y, compliance = fit.target[:, 0], fit.compliance()[:, 0]
+    slacks = [(signs[:, 0], costs[:, 0]) for signs, costs in fit.slacks()]
     diagonals = [sigma for sigma, _ in slacks]
     c = np.concatenate([penalties, *(costs for _, costs in slacks)])
 
@@ -42,7 +42,7 @@ def solve_quadratic(
     x, nu, s = _start(F, fit, c, k)
     for iteration in range(MAX_ITERATIONS):
         mu = float(x @ s) / len(x)
-        if best.update(x[:k], nu, iteration, mu) <= tol or best.stalled or deadline.over:
+        if best.update(x[:k], nu[:, None], iteration, mu) <= tol or best.stalled or deadline.over():
             break
         primal = forward(x) + compliance * nu - y
         dual = c - adjoint(nu) - s
@@ -68,9 +68,7 @@ def solve_quadratic(
     return best.solution()
 
 
-def solve_in_basis(
-    Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float, deadline: Deadline = NEVER
-) -> RestrictedSolution:
+def solve_in_basis(Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
     r"""Solve the problem of the squared loss for columns F with :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, Q orthonormal.
 
     The residual outside the range of Q is constant and orthogonal to every column.
@@ -78,15 +76,15 @@ def solve_in_basis(
     roots, plain = fit.whitened()
     inside = Q.T @ plain.target
     rest = plain.target - Q @ inside
-    constant = float(rest @ rest)
+    constant = float(np.vdot(rest, rest))
     # The constant only lowers the relative gap.
-    small = solve_quadratic(R, replace(plain, target=inside), penalties, tol, deadline)
-    nu = roots * (Q @ small.nu + 2.0 * rest)
+    small = solve_quadratic(R, replace(plain, target=inside), penalties, tol)
+    nu = roots[:, None] * (Q @ small.nu + 2.0 * rest)
     return replace(small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant)
 
 
 def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    y = fit.target
+    y = fit.target[:, 0]
     size = float(np.abs(y).max(initial=0.0)) or 1.0
     row = float(np.abs(F).sum()) / max(1, len(F)) or 1.0
     x = np.full(len(c), size)

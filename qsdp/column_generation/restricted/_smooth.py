@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
@@ -26,7 +26,6 @@ def solve_smooth(
     penalties: FloatArray,
     outputs: npt.NDArray[np.intp] | None,
     tol: float,
-    deadline: Deadline = NEVER,
 ) -> RestrictedSolution:
     k = F.shape[1]
     best = Best(F, fit, penalties, outputs)
@@ -39,7 +38,7 @@ def solve_smooth(
         prediction = best.predict(a)
         gradient = fit.gradient(prediction)
         mu = float(a @ s) / k
-        if best.update(a, -gradient, iteration, mu) <= tol or best.stalled or deadline.over:
+        if best.update(a, -gradient, iteration, mu) <= tol or best.stalled or deadline.over():
             break
         slope = penalties + best.correlations(gradient)
         solve = _newton_system(F, fit.curvature(prediction), outputs, s / a)
@@ -61,11 +60,11 @@ def solve_smooth(
         length = _backtrack(best, a, s, da, ds, min(1.0, reach), sigma * away)
         a, s = a + length * da, s + length * ds
     if best.relative_gap > max(10.0 * tol, _ACCURATE):
-        _follow_path(best, tol, deadline)
+        _follow_path(best, tol)
     return best.solution()
 
 
-def _follow_path(best: Best, tol: float, deadline: Deadline) -> None:
+def _follow_path(best: Best, tol: float) -> None:
     r"""Continue by Newton's method on :math:`f(a) - \mu \sum_j \log a_j` where the primal-dual method cycles.
 
     This is slower, but every step lowers a convex function, so it cannot cycle.
@@ -79,7 +78,7 @@ def _follow_path(best: Best, tol: float, deadline: Deadline) -> None:
     for iteration in range(_PATH_STEPS):
         prediction = best.predict(a)
         gradient = best.fit.gradient(prediction)
-        if best.update(a, -gradient, iteration, mu) <= tol or deadline.over:
+        if best.update(a, -gradient, iteration, mu) <= tol or deadline.over():
             return
         slope = best.penalties + best.correlations(gradient) - mu / a
         solve = _newton_system(best.F, best.fit.curvature(prediction), best.outputs, mu / a**2)
@@ -137,7 +136,7 @@ def _newton_system(
         H = _hessian_of_outputs(F, curvature, outputs)
         H[np.diag_indices(k)] += E
         return cholesky(H)
-    G = F * np.sqrt(curvature.diagonal)[:, None]
+    G = F * np.sqrt(curvature.diagonal)
     if k <= n:
         H = G.T @ G
         H[np.diag_indices(k)] += E

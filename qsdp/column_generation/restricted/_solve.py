@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._quadratic import solve_quadratic
@@ -36,7 +35,6 @@ def solve_restricted(
     *,
     outputs: npt.NDArray[np.intp] | None = None,
     tol: float = 1e-10,
-    deadline: Deadline = NEVER,
 ) -> RestrictedSolution:
     r"""Minimise :math:`L(\sum_j a_j f_j) + \sum_j c_j a_j` over :math:`a \ge 0`.
 
@@ -46,15 +44,13 @@ def solve_restricted(
         The values :math:`f_j` of k neurons on the data. A neuron whose weight may be negative appears twice, with both
         signs.
     fit : DataFit
-        L, with a target of shape (n,), or (n, C) for a coupled loss.
+        L, of one output or of coupled ones.
     penalties : ndarray of shape (k,)
         c, positive.
     outputs : ndarray of shape (k,), optional
-        Output that each column feeds, for targets of shape (n, C).
+        Output that each column feeds, if there are several.
     tol : float, default=1e-10
         Relative duality gap at which to stop. Loose values leave the dual vector well inside the feasible set.
-    deadline : Deadline
-        Checked between iterations; once it is over, the best pair so far is returned.
 
     Raises
     ------
@@ -67,11 +63,11 @@ def solve_restricted(
     quadratic loss become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that
     the problem is one quadratic program. Other losses are linearised in every step. The linear systems are dense and of
     the smaller side, samples or columns. On the problems of column generation, this is much faster than sparse solvers,
-    whose factorisations have no zeros to exploit.
+    whose factorisations have no zeros to exploit. Once a time limit passes, the best pair so far is returned.
     """
     check_solvable(fit.loss)
     # The last iterations divide by almost zero; overflowed values are not used.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if isinstance(fit.loss, PiecewiseQuadratic):
-            return solve_quadratic(columns, fit, penalties, tol, deadline)
-        return solve_smooth(columns, fit, penalties, outputs, tol, deadline)
+            return solve_quadratic(columns, fit, penalties, tol)
+        return solve_smooth(columns, fit, penalties, outputs, tol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["sparsify"]
@@ -14,7 +14,7 @@ __all__ = ["sparsify"]
 _TIME_OVER = 1
 
 
-def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, deadline: Deadline = NEVER) -> FloatArray:
+def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) -> FloatArray:
     r"""Return weights with the same :math:`\sum_j a_j f_j`, no larger cost and linearly independent columns.
 
     Parameters
@@ -22,8 +22,6 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, de
     columns : ndarray of shape (n, k)
     weights, penalties : ndarray of shape (k,)
         Non-negative.
-    deadline : Deadline
-        If it passes first, the weights are returned unchanged.
 
     Returns
     -------
@@ -33,10 +31,10 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, de
     Notes
     -----
     The simplex method finds a vertex of :math:`\{w \ge 0 : \sum_j w_j f_j = \sum_j a_j f_j\}` of least cost. If it
-    fails, the weights are returned unchanged.
+    fails or a time limit passes first, the weights are returned unchanged.
     """
     used = np.flatnonzero(weights > 0.0)
-    if not len(used) or deadline.over:
+    if not len(used) or deadline.over():
         return weights
     F = columns[:, used]
     if F.shape[0] > F.shape[1]:
@@ -58,7 +56,7 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray, de
         options={
             "primal_feasibility_tolerance": 1e-10,
             "dual_feasibility_tolerance": 1e-10,
-            "time_limit": deadline.left,
+            "time_limit": deadline.left(),
         },
     )
     if program.x is None or program.status == _TIME_OVER:

@@ -6,9 +6,9 @@ import importlib.util
 import math
 from dataclasses import replace
 
+from qsdp._utils import deadline
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
-from qsdp.forms import FormMap
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
@@ -38,8 +38,8 @@ _UNCERTAINTY, _MANY = 16.0, 4
 #: The same factor for coarse solves.
 _COARSE_UNCERTAINTY = 1.5
 
-#: Operations from which low rank is tried first, its share of the expected operations, and of a time limit.
-_FIRST_TRY, _FIRST_TRY_TIME = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}, 0.3
+#: Operations from which low rank is tried first, and the fraction of the expected operations that it gets.
+_FIRST_TRY = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}
 
 
 def missing(backend: Backend) -> str | None:
@@ -124,16 +124,16 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
 
     If columns are correlated, as in real data, and beta is not tiny, solutions have low rank, and the low-rank method
     is many times as fast as the others. On columns of noise, it hardly ends. So it is tried with a share of the
-    operations that the chosen method is expected to take, and with a share of the time.
+    operations that the chosen method is expected to take. The caller limits its time.
     """
     cost = _operations(chosen, instance, settings)
     worthwhile, part = _FIRST_TRY.get(chosen.name, (math.inf, 0.0))
-    shared = settings.reductions is not None and instance.fit.quadratic
+    shared = settings.gram is not None and instance.fit.quadratic
     if cost < worthwhile or shared or settings.max_iter is not None:
         return None
     if _refusal(LOW_RANK, instance, settings) is not None:
         return None
-    return replace(settings, effort=part * cost, deadline=settings.deadline.fraction(_FIRST_TRY_TIME))
+    return replace(settings, effort=part * cost)
 
 
 def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
@@ -162,10 +162,10 @@ def _cannot(backend: Backend, loss: Loss) -> str | None:
 def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | None:
     if (reason := _cannot(backend, instance.loss)) is not None:
         return reason
-    if backend.rows and isinstance(instance.map, FormMap):
+    if backend.rows and not instance.map.has_rows:
         return f"solver {backend.name!r} needs the rows of the data, but the problem holds only statistics of them"
     given = {
-        "time_limit": settings.deadline.time_limit is not None and not backend.time_limit,
+        "time_limit": deadline.left() < math.inf and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,
         "start": settings.start is not None and not backend.certified,
         "device": settings.device is not None and not backend.devices,

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp.gram import SharedGram
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["Backend", "Settings"]
@@ -27,15 +26,14 @@ class Settings:
         The solver's own accuracy (relative certified gap for solvers of this package).
     form : {"two-block", "full"}
     max_iter : int or None
-    deadline : Deadline
     callback : callable or None
         Called with a `Progress` in the instance's units; returning True stops the solve. For solvers of this package.
     start : RawSolution or None
         Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
     device : str or None
         Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
-    reductions : Reductions or None
-        Gram matrices shared by solves with the same data, such as those of one path.
+    gram : SharedGram or None
+        Gram matrix of solves with the same data, such as those of one path.
     effort : float
         Floating-point operations after which the low-rank method gives up.
     """
@@ -43,16 +41,15 @@ class Settings:
     tol: float
     form: str
     max_iter: int | None
-    deadline: Deadline = NEVER
     callback: Callable[[Progress], object] | None = None
     start: RawSolution | None = None
     device: str | None = None
-    reductions: Reductions | None = None
+    gram: SharedGram | None = None
     effort: float = math.inf
 
     def limits(self, max_iter: int) -> Limits:
         """Return the limits of a method, with `max_iter` as its default limit on iterations."""
-        return Limits(self.tol, self.max_iter or max_iter, self.deadline, self.callback)
+        return Limits(self.tol, self.max_iter or max_iter, self.callback)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qsdp._utils.deadline import TimeOver
+from qsdp._utils import deadline
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.formulations import formulate
 from qsdp.relaxation.instance import LinearInstance
@@ -37,7 +38,7 @@ def solve_with_cvxpy(
     status, iterations = "time limit", None
     try:
         # Compilation has used part of the time.
-        settings.deadline.check()
+        deadline.check()
         with warnings.catch_warnings():
             # The relaxation itself measures and reports the accuracy.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
@@ -47,7 +48,7 @@ def solve_with_cvxpy(
             formulation.problem.unpack_results(answer, chain, inverse)
         status = str(formulation.problem.status)
         iterations = formulation.problem.solver_stats.num_iters
-    except TimeOver:
+    except deadline.TimeOver:
         pass
     except cp.SolverError as error:
         status = f"failed: {str(error).splitlines()[0]}"
@@ -83,8 +84,9 @@ class ConicOptions:
         options = {**self.defaults, **dict.fromkeys(self.tolerances, settings.tol)}
         if settings.max_iter is not None:
             options[self.max_iter] = settings.max_iter
-        if self.time_limit and (seconds := settings.deadline.time_limit) is not None:
-            options[self.time_limit] = seconds
+        if self.time_limit and deadline.left() < math.inf:
+            # For some solvers, zero is no limit.
+            options[self.time_limit] = max(deadline.left(), 1e-3)
         return {self.group: options} if self.group else options
 
 

@@ -11,13 +11,11 @@ __all__ = ["INTERIOR", "LOW_RANK", "SPLITTING"]
 
 
 def _interior(instance: Instance, settings: Settings) -> RawSolution:
-    return interior.solve_interior(instance, settings.limits(100), settings.start, settings.reductions)
+    return interior.solve_interior(instance, settings.limits(100), settings.start, settings.gram)
 
 
 def _splitting(instance: Instance, settings: Settings) -> RawSolution:
-    return splitting.solve_splitting(
-        instance, settings.limits(20_000), settings.start, settings.reductions, settings.device
-    )
+    return splitting.solve_splitting(instance, settings.limits(20_000), settings.start, settings.gram, settings.device)
 
 
 def _low_rank(instance: Instance, settings: Settings) -> RawSolution:

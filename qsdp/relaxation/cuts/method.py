@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.solvers.interior.cone import (
@@ -45,15 +45,13 @@ class CutState:
     slacks: FloatArray
 
 
-def follow(
-    newton: CutNewton, fit: Fit, state: CutState, dual_radius: float, goal: Callable[[], float], deadline: Deadline
-) -> None:
+def follow(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float, goal: Callable[[], float]) -> None:
     """Follow the central path until the gap, the sum of the products of all pairs, is at most `goal()`.
 
     Raises
     ------
     TimeOver
-        The deadline has passed; the state is the last one reached.
+        A time limit has passed; the state is the last one reached.
     LinAlgError
         Rounding dominates.
     """

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import Deadline, TimeOver
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
@@ -37,7 +37,7 @@ from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior import unfit
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.fits import as_rows, as_target, fit_of
+from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.relaxation.solvers.interior.solve import cold_start
 
@@ -103,8 +103,6 @@ class CuttingPlanes:
     ----------
     instance : Instance
         Instance that `supports` accepts.
-    deadline : Deadline
-        Deadline of the preparations.
     rng : numpy.random.Generator
         Generator for the vectors from which inequalities grow.
 
@@ -115,12 +113,12 @@ class CuttingPlanes:
         Whether no further round will improve the bound.
     """
 
-    def __init__(self, instance: Instance, deadline: Deadline, rng: np.random.Generator) -> None:
+    def __init__(self, instance: Instance, rng: np.random.Generator) -> None:
         self._instance, self._rng = instance, rng
         self._normal, self._units = instance.normalised()
         self.best: CutBound | None = None
         self.exhausted = False
-        self._setup = FactorCache(self._normal, None, deadline).setup(0, self._normal)
+        self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
         self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)
@@ -133,9 +131,9 @@ class CuttingPlanes:
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
         small = length + _NEW + N <= _LARGEST
-        return small and instance.target.ndim == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
+        return small and instance.n_blocks == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
-    def improve(self, deadline: Deadline) -> None:
+    def improve(self) -> None:
         """Solve once more with the inequalities that the last solution violates; keep the better bound."""
         try:
             fresh = self._state is None
@@ -150,7 +148,7 @@ class CuttingPlanes:
             tol, before = _PLAIN if fresh else self._tol, self.best.value if self.best else 0.0
             try:
                 goal = partial(self._share_of_value, tol)
-                follow(newton, self._fit, self._state, self._normal.dual_radius, goal, deadline)
+                follow(newton, self._fit, self._state, self._normal.dual_radius, goal)
             finally:
                 self._offer()
             if self.best is not None and self.best.value <= (1.0 + tol) * before:
@@ -163,7 +161,7 @@ class CuttingPlanes:
     def _start(self) -> CutState | None:
         """Return the first point of the path without cuts; None if the zero network is optimal or all is zero."""
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
-        nu = as_rows(fit.zero_dual)
+        nu = fit.zero_dual.T
         M = newton.adjoint(nu)
         largest = float(np.abs(np.linalg.eigvalsh(M)).max())
         if not (np.isfinite(largest) and self._normal.size * largest > radius):
@@ -177,7 +175,7 @@ class CuttingPlanes:
         state, fit = self._state, self._setup.fit
         assert state is not None
         tau = float(state.z.sum() - state.weights.sum())
-        nu = as_target(self._fit.nu, fit) * min(1.0, self._normal.dual_radius / tau)
+        nu = self._fit.nu.T * min(1.0, self._normal.dual_radius / tau)
         return share * max(0.0, fit.dual_value(fit.project(nu)))
 
     def _cut(self) -> int:
@@ -250,7 +248,7 @@ class CuttingPlanes:
 
 def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:
     """Return the bound that a dual vector proves with these weights and z, raised as needed; None if not finite."""
-    M = instance.map.adjoint(nu)
+    M = instance.map.adjoint(nu[:, 0])
     dual = np.stack([-M, M]) - cuts.matrices(weights)
     diagonal = np.arange(len(z))
     dual[:, diagonal, diagonal] += z
@@ -259,7 +257,7 @@ def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, 
     spectra = np.linalg.eigvalsh(dual)
     size = float(np.abs(spectra).max() + np.abs(z).max())
     z = z + max(0.0, 20.0 * EPS * (len(z) + len(weights)) * size - float(spectra.min()))
-    tau = float(z.sum() - weights.sum()) + entry_rounding(instance.map, nu)
+    tau = float(z.sum() - weights.sum()) + entry_rounding(instance.map, nu[:, 0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
     value = instance.fit.guarded_dual_value(scale * nu)
     return CutBound(value, scale * nu, scale * z, cuts.vectors.astype(np.int8), scale * weights)

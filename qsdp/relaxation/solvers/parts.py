@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp.lifting import DataMap
 from qsdp.relaxation.incumbent import FINAL, STOPS, Limits, Progress, zero_solution
 from qsdp.relaxation.instance import Instance
@@ -46,7 +47,7 @@ def solve_parts(
         def solve_output(k: int, part: Instance, own: Limits) -> RawSolution:
             return solve(k, part, own, _restrict_start(start, instance, kept, k))
 
-        raw = _solve_outputs(small, limits, solve_output) if small.separable else solve_output(0, small, limits)
+        raw = _solve_outputs(small, limits, solve_output)
     return raw if np.all(kept) else _expand(raw, kept)
 
 
@@ -56,7 +57,7 @@ def solve_parts(
 def _solve_outputs(
     instance: Instance, limits: Limits, solve: Callable[[int, Instance, Limits], RawSolution]
 ) -> RawSolution:
-    start, deadline, parts = time.perf_counter(), limits.deadline, instance.parts
+    start, parts = time.perf_counter(), instance.parts
     at_zero = [part.fit.value_at_zero for part in parts]
     solutions: list[RawSolution] = []
     #: Last report of every output that has reported.
@@ -81,17 +82,17 @@ def _solve_outputs(
 
     reason = None
     for k, part in enumerate(parts):
-        if deadline.over:
+        if deadline.over():
             reason = reason or "time limit"
             solutions.append(zero_solution(part, reason))
             continue
-        # Allow two shares of the time left: easy outputs leave their time to later ones.
-        share = deadline.fraction(min(1.0, 2.0 / (len(parts) - k)))
-        own = replace(limits, deadline=share, callback=report_of(k))
+        own = replace(limits, callback=report_of(k))
         if reason is not None:
             # The remaining outputs keep the zero point and its bound.
             own = replace(own, max_iter=0, callback=None)
-        solutions.append(solve(k, part, own))
+        # Allow two shares of the time left: easy outputs leave their time to later ones.
+        with deadline.fraction(min(1.0, 2.0 / (len(parts) - k))):
+            solutions.append(solve(k, part, own))
         if reason is None and solutions[-1].status in FINAL:
             reason = solutions[-1].status
     statuses = {solution.status for solution in solutions} - {"optimal"}
@@ -101,9 +102,11 @@ def _solve_outputs(
 
 
 def _joined(solutions: list[RawSolution], status: str) -> RawSolution:
+    if len(solutions) == 1:
+        return solutions[0]
     Z, V, z = (np.concatenate([getattr(s, name) for s in solutions]) for name in ("Z", "V", "z"))
     zero = next((np.zeros_like(s.nu) for s in solutions if s.nu is not None), None)
-    nu = None if zero is None else np.stack([zero if s.nu is None else s.nu for s in solutions], axis=1)
+    nu = None if zero is None else np.concatenate([zero if s.nu is None else s.nu for s in solutions], axis=1)
     iterations = sum(s.iterations or 0 for s in solutions)
     timings = {"solve": sum(s.timings.get("solve", 0.0) for s in solutions)}
     return RawSolution(Z, V, V, nu, z, status=status, iterations=iterations, timings=timings)
@@ -131,10 +134,9 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
         return None
     if not all(np.all(np.isfinite(array)) for array in (start.Z, start.V, start.nu, start.z)):
         return None
-    blocks = slice(k, k + 1) if instance.separable else slice(None)
-    nu = start.nu[:, k] if instance.separable else start.nu
+    blocks = slice(None) if instance.loss.coupled else slice(k, k + 1)
     Z, V = (M[blocks][:, kept][:, :, kept] for M in (start.Z, start.V))
-    return RawSolution(Z, V, V, nu, start.z[blocks][:, kept])
+    return RawSolution(Z, V, V, start.nu[:, blocks], start.z[blocks][:, kept])
 
 
 def _expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:

@@ -22,13 +22,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import dsyrk, dtrmm
-from scipy.linalg.lapack import dpstrf, dtrtrs
 
-from qsdp._utils.deadline import NEVER, Deadline
-from qsdp._utils.numeric import EPS
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.evaluation import symmetric_basis
+from qsdp.gram import GramFactor, symmetric_basis
+from qsdp.lifting import DataMap
 
 __all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoordinates"]
 
@@ -43,10 +41,10 @@ _CHUNK = 2**21
 
 
 class SampleCoordinates:
-    """The samples as coordinates: F is the data map. Past the deadline a running kernel computation raises TimeOver."""
+    """The samples as coordinates: F is the data map."""
 
-    def __init__(self, data: QuadraticMap, deadline: Deadline = NEVER) -> None:
-        self._map, self._deadline = data, deadline
+    def __init__(self, data: DataMap) -> None:
+        self._map = data = data.samples
         self.length, self.size = data.n_rows, data.size
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
@@ -76,7 +74,7 @@ class SampleCoordinates:
         step = max(16, min(_KERNEL_BLOCK // self.length, -(-self.length // _KERNEL_BLOCKS)))
         buffers = np.empty((2, min(step, self.length) * self.length))
         for start in range(0, self.length, step):
-            self._deadline.check()
+            deadline.check()
             stop = min(start + step, self.length)
             shape = (stop - start, self.length - start)
             blocks = [buffer[: shape[0] * shape[1]].reshape(shape) for buffer in buffers]
@@ -111,7 +109,7 @@ class SampleCoordinates:
         gram = np.zeros((len(first), len(first)), order="F")
         step = max(1, _CHUNK // len(first))
         for start in range(0, self.length, step):
-            self._deadline.check()
+            deadline.check()
             rows = slice(start, start + step)
             X = self._X[rows] @ Q[:d]
             block = X[:, first]
@@ -166,10 +164,6 @@ class MatrixCoordinates:
         self.factors = self._factors
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 
-    def reorder(self, t: FloatArray) -> FloatArray:
-        """Return coordinates rearranged in the order of this object."""
-        return t[self._order]
-
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the coordinates of a matrix."""
         values: FloatArray = T.ravel()[self._upper] * self._factors
@@ -213,23 +207,14 @@ class MatrixCoordinates:
 
 
 class FactorCoordinates:
-    r"""The rows R of a factored Gram matrix, :math:`G = R^T R`, as coordinates. Their number is its rank, at most p.
-
-    A pivoted Cholesky factorisation finds the rank: G is singular if columns of the data are binary
-    (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss equals the loss of the data
-    up to a constant. The Gram matrix is in the orthonormal basis.
-    """
+    r"""The rows R of a factor of the Gram matrix as coordinates, see `GramFactor`."""
 
     def __init__(self, gram: FloatArray, size: int) -> None:
-        self.size = size
-        scale = 1.0 / np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
-        factor, pivots, rank, _ = dpstrf(gram * scale * scale[:, None], lower=1, tol=len(gram) * EPS)
-        order = pivots - 1
-        self.length = int(rank)
-        self._factor = np.asfortranarray(np.tril(factor)[:, :rank] / scale[order, None])
-        self._leading = self._factor[:rank]
+        self.size, self._gram_factor = size, GramFactor(gram)
+        self._factor = self._gram_factor.lower
+        self.length = self._factor.shape[1]
         self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
-        self._entries = MatrixCoordinates(size, order)
+        self._entries = MatrixCoordinates(size, self._gram_factor.order)
         # The rows include the factors of the entries and the factor 1/2 of the kernel, see `plain_kernel`.
         self._scaled = np.asfortranarray(self._factor * (np.sqrt(0.5) * self._entries.factors[:, None]))
         self._full = np.empty((len(gram), len(gram)))
@@ -265,27 +250,15 @@ class FactorCoordinates:
 
     def targets(self, products: FloatArray) -> FloatArray:
         """Return targets that have the given products with the rows, as far as such targets exist."""
-        return self._triangular(self._entries.reorder(products))
+        return self._gram_factor.targets(products)
 
     def coordinates_of(self, M: FloatArray) -> FloatArray:
         """Return the multiplier whose adjoint is M, a matrix in the range of the adjoint."""
-        return self._triangular(self._entries.forward(M))
-
-    def _triangular(self, entries: FloatArray) -> FloatArray:
-        return self._solved(entries[: self.length], transposed=False)
+        return self._gram_factor.multiplier(self._entries.forward(M))
 
     def preimage(self, values: FloatArray) -> FloatArray:
         """Return a matrix that the map takes to `values`."""
-        t = np.zeros(len(self._factor))
-        t[: self.length] = self._solved(values, transposed=True)
-        return self._entries.adjoint(t)
-
-    def _solved(self, values: FloatArray, *, transposed: bool) -> FloatArray:
-        """Solve with the leading triangle, in a direct LAPACK call: wrappers take longer than small systems."""
-        solution, info = dtrtrs(self._leading, values, lower=1, trans=int(transposed))
-        if info > 0:
-            raise np.linalg.LinAlgError("the factor of the Gram matrix is singular")
-        return np.asarray(solution)
+        return self._entries.adjoint(self._gram_factor.preimage(values))
 
 
 #: Linear maps F from symmetric N x N matrices (N is `size`) to `length` numbers. `work` estimates the floating-point

@@ -26,7 +26,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 
-__all__ = ["Fit", "as_rows", "as_target", "fit_of", "unfit"]
+__all__ = ["Fit", "fit_of", "unfit"]
 
 
 def unfit(loss: Loss) -> str | None:
@@ -34,16 +34,6 @@ def unfit(loss: Loss) -> str | None:
     if isinstance(loss, PiecewiseQuadratic) or loss.has_curvature:
         return None
     return "a PiecewiseQuadratic loss or second derivatives (`curvature`)"
-
-
-def as_rows(array: FloatArray) -> FloatArray:
-    """Return predictions, targets or multipliers of a data fit as an array of shape (C, n)."""
-    return array.T if array.ndim == 2 else array[None]
-
-
-def as_target(rows: FloatArray, fit: DataFit) -> FloatArray:
-    """Return rows of shape (C, n) in the shape of the target."""
-    return rows.T if fit.target.ndim == 2 else rows[0]
 
 
 class Fit(ABC):
@@ -120,7 +110,7 @@ class SquaredFit(Fit):
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
         super().__init__(fit, nu)
-        self._target, self._compliance = as_rows(fit.target), as_rows(fit.compliance())
+        self._target, self._compliance = fit.target.T, fit.compliance().T
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return the compliance of the loss."""
@@ -137,7 +127,7 @@ class SlackFit(Fit):
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
         super().__init__(fit, nu)
-        self._target, self._flat = as_rows(fit.target), as_rows(fit.compliance())
+        self._target, self._flat = fit.target.T, fit.compliance().T
         slacks = fit.slacks()
         self._signs, costs = (np.array([pair[i] for pair in slacks]).reshape(-1, *self._target.shape) for i in range(2))
         self._s = costs - self._signs * nu
@@ -205,10 +195,10 @@ class SmoothFit(Fit):
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return the compliance of the loss."""
-        relation = self._fit.linearize(as_target(prediction, self._fit), as_target(self.nu, self._fit))
+        relation = self._fit.linearize(prediction.T, self.nu.T)
         self._distance = relation.distance
-        compliance = as_rows(relation.compliance)
-        self._error = compliance * (self.nu - as_rows(relation.multiplier))
+        compliance = relation.compliance.T
+        self._error = compliance * (self.nu - relation.multiplier.T)
         return compliance
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:

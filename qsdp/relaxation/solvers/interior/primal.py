@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.evaluation import symmetric_basis
+from qsdp.gram import symmetric_basis
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
 from qsdp.relaxation.solvers.interior.newton import Newton, factored, solved

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from qsdp._utils.deadline import Deadline
+import numpy as np
+
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.forms import FormMap
-from qsdp.lifting import QuadraticMap
+from qsdp.gram import Gram, SharedGram
+from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.fits import as_rows, as_target
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
@@ -47,31 +47,31 @@ class NewtonSetup:
 class FactorCache:
     """The coordinates that all outputs share, with a factored Gram matrix if this is cheaper."""
 
-    def __init__(self, instance: Instance, reductions: Reductions | None, deadline: Deadline) -> None:
+    def __init__(self, instance: Instance, shared: SharedGram | None) -> None:
         data = instance.map
         self._factor: FactorCoordinates | None = None
-        if instance.fit.quadratic and (isinstance(data, FormMap) or takes_factor(data.n_rows, data.size)):
-            self._gram, self._products = gram_in_basis(instance, reductions, deadline)
+        if instance.fit.quadratic and takes_factor(data):
+            gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, None)
+            self._gram, self._products = gram.into_basis()
             deadline.check()
             self._factor = FactorCoordinates(self._gram, data.size)
         else:
-            assert isinstance(data, QuadraticMap)
-            self._samples = SampleCoordinates(data, deadline)
+            self._samples = SampleCoordinates(data)
 
     def setup(self, k: int, part: Instance) -> NewtonSetup:
         """Return the Newton system of output k."""
         if self._factor is None:
             newton = self._newton(part)
-            return NewtonSetup(newton, DirectEvaluation(part), part.fit, lambda nu: as_target(nu, part.fit), as_rows)
+            return NewtonSetup(newton, DirectEvaluation(part), part.fit, np.transpose, np.transpose)
         factor, products = self._factor, self._products[:, k]
         targets = factor.targets(products)
         evaluation = GramEvaluation(part, self._gram, products[:, None])
         return NewtonSetup(
             SingleNewton(factor),
             evaluation,
-            DataFit(part.loss, targets),
+            DataFit(part.loss, targets[:, None]),
             lambda nu: factor.preimage(targets - 0.5 * nu[0])[None],
-            lambda nu: factor.coordinates_of(part.map.adjoint(nu))[None],
+            lambda nu: factor.coordinates_of(part.map.adjoint(nu[:, 0]))[None],
         )
 
     def _newton(self, part: Instance) -> Newton:
@@ -85,13 +85,16 @@ class FactorCache:
 # -- operation counts ---------------------------------------------------------------------------------------
 
 
-def takes_factor(n: int, N: int) -> bool:
-    """Return whether a squared loss of n samples and N weights is cheaper with a factor of its Gram matrix.
+def takes_factor(data: DataMap) -> bool:
+    """Return whether a squared loss is cheaper with a factor of the Gram matrix of the data; statistics need it.
 
     The factor has at most p = N(N + 1)/2 rows, but its kernel takes two products of p x p matrices. The kernel of the
     samples costs very little compared with its Cholesky factorisation, so samples are cheaper up to nearly n = 2 p.
     """
+    n, N = data.n_rows, data.size
     p = N * (N + 1) // 2
+    if not data.has_rows:
+        return True
     if n <= p or n > _LARGEST:
         return n > p
     return _factor_step(p) + float(n) * p * p / _ITERATIONS < _samples_step(n, N)
@@ -107,7 +110,7 @@ def operations(instance: Instance, tol: float) -> float:
     # Count decompositions of N x N matrices, and passes over the data.
     step = (60.0 * N**3 + 2.0 * n * N * N) * coupled
     once = 0.0
-    if isinstance(instance.map, FormMap) or (instance.fit.quadratic and takes_factor(n, N)):
+    if instance.fit.quadratic and takes_factor(instance.map):
         once = float(n) * p * p
         step += _factor_step(p)
     elif n > p and not instance.fit.quadratic:

@@ -14,13 +14,13 @@ import numpy as np
 
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import SharedGram
 from qsdp.losses import DataFit
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits, dominating, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.solvers.interior.fits import as_rows, fit_of
+from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
 from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
@@ -47,15 +47,15 @@ _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
 def solve_interior(
-    instance: Instance, limits: Limits, start: RawSolution | None = None, reductions: Reductions | None = None
+    instance: Instance, limits: Limits, start: RawSolution | None = None, shared: SharedGram | None = None
 ) -> RawSolution:
     """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments.
 
-    Gram matrices are reused from `reductions`, which come from solves with the same data.
+    The Gram matrix is that of `shared`, which solves with the same data have in common.
     """
 
     def prepare(small: Instance) -> SolvePart:
-        cache = FactorCache(small, reductions, limits.deadline)
+        cache = FactorCache(small, shared)
         return lambda k, part, own, given: _solve_part(cache, k, part, own, given)
 
     return solve_parts(instance, limits, start, prepare)
@@ -75,7 +75,7 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, give
 def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
     """Follow the path from the zero point, unless it is optimal already, or from the given solution."""
     newton = setup.newton
-    nu = as_rows(setup.fit.zero_dual)
+    nu = setup.fit.zero_dual.T
     M = newton.adjoint(nu)
     radius = float(np.abs(eigenvalues(M)).max())
     largest = part.size * radius

@@ -168,7 +168,6 @@ class _LowRankIteration:
             radius=self._radius,
             accuracy=accuracy,
             most=most,
-            expired=lambda: self._incumbent.deadline.over,
         )
         rounding = _ROUNDING * abs(point.value)
         share = 1.0

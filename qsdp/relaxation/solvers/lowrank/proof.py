@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, stacked
 from qsdp.relaxation.solvers.lowrank.factors import Directions
 from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 
@@ -33,8 +33,7 @@ class CachedEvaluation(DirectEvaluation):
 
     def cache(self, prediction: FloatArray, M: FloatArray) -> None:
         """Set the predictions and the adjoint for all points and dual vectors evaluated until the next call."""
-        shape = self.instance.target.shape
-        self._prediction, self._M = prediction.reshape(shape), M
+        self._prediction, self._M = prediction, M
 
     def _predictions(self, T: FloatArray) -> FloatArray:
         if self._prediction is not None:
@@ -45,11 +44,8 @@ class CachedEvaluation(DirectEvaluation):
         return self.adjoints(nu) if self._M is None else self._M
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of shape (C, N, N) of a dual vector in the shape of the target."""
-        columns = nu.T if nu.ndim == 2 else [nu]
-        matrices = [self._data.exact.adjoint(column) for column in columns]
-        # Stacking a single matrix would take memory for a copy.
-        return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
+        """Return the matrices of shape (C, N, N) of a dual vector of shape (n, C)."""
+        return stacked([self._data.exact.adjoint(column) for column in nu.T])
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:
@@ -57,36 +53,35 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
 
     If the gap exceeds `tol`, better weights are computed.
     """
-    nu = evaluation.nu(point.nu.reshape(evaluation.instance.target.shape))
+    nu = evaluation.nu(point.nu)
     M = evaluation.adjoints(nu)
     evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
     floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
     z, directions, data = np.empty((len(M), M.shape[1])), [], point.objective.data
     for block, matrix in enumerate(M):
-        column = (nu.T if nu.ndim == 2 else nu[None])[block]
         raised = _raised(matrix, np.maximum(point.z[:, block], 0.0), floor)
         roots = np.sqrt(raised)
         if data.few_rows:
-            values, vectors = data.spectrum(column, 1.0 / roots)
+            values, vectors = data.spectrum(nu[:, block], 1.0 / roots)
         else:
             values, vectors = scipy.linalg.eigh(matrix / np.outer(roots, roots), check_finite=False)
         z[block], violating = _corrected(raised, values, vectors)
         directions.append(violating)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
-    if gap > tol and not incumbent.deadline.over:
+    if gap > tol and not deadline.over():
         accuracy = min(_LARGEST_WEIGHT_GAP, _WEIGHT_SHARE * gap)
-        incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy, incumbent.deadline) for matrix in M]))
+        incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy) for matrix in M]))
     return directions
 
 
-def _best_weights(M: FloatArray, accuracy: float, deadline: Deadline) -> FloatArray:
+def _best_weights(M: FloatArray, accuracy: float) -> FloatArray:
     """Return weights of nearly minimal sum with ``Diag(z) +- M`` positive semidefinite.
 
     The multipliers of the rows are such weights only if the point is optimal.
     """
-    z = uninterrupted(grothendieck_bound(M, tol=accuracy, time_limit=deadline.time_limit)).z
+    z = uninterrupted(grothendieck_bound(M, tol=accuracy)).z
     weights: FloatArray = z[: len(M)] + z[len(M) :]
     return weights
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
 from qsdp.relaxation.instance import Instance
@@ -37,7 +35,7 @@ _FEWEST_COLUMNS = 150
 
 def operations(instance: Instance, tol: float) -> float:
     """Return about how many floating-point operations a solve takes; infinity if the method is not meant for it."""
-    if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
+    if instance.size < _FEWEST_COLUMNS or not instance.map.has_rows:
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
@@ -67,16 +65,13 @@ def solve_low_rank(
     """
 
     def prepare(small: Instance) -> SolvePart:
-        assert isinstance(small.map, QuadraticMap)
-        limits.deadline.check()
-        data = ObjectiveData(small.map, small.fit.weights, device)
+        deadline.check()
+        data = ObjectiveData(small.map.samples, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
-            if effort < math.inf:
-                parts = small.n_blocks if small.separable else 1
-                end = data.operations + min(1.0, 2.0 / (parts - k)) * (effort - data.operations)
-                own = replace(own, deadline=Deadline(outer=own.deadline, interrupted=lambda: data.operations >= end))
-            return _solve_part(data, part, own, given)
+            end = data.operations + min(1.0, 2.0 / (len(small.parts) - k)) * (effort - data.operations)
+            with deadline.after(None, interrupted=lambda: data.operations >= end):
+                return _solve_part(data, part, own, given)
 
         return solve
 
@@ -95,8 +90,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: 
                 factors = factors_of(start.V + start.Z, start.V - start.Z, share)
             else:
                 factors = _along_gradient(evaluation, data)
-            target = instance.target.reshape(len(instance.target), -1)
-            objective = Objective(data, replace(instance.fit, target=target), instance.dual_radius)
+            objective = Objective(data, instance.fit, instance.dual_radius)
             status = follow(objective, factors, incumbent, evaluation, limits.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
@@ -105,7 +99,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: 
 
 def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData) -> Factors:
     dual = evaluation.nu(evaluation.instance.zero_dual)
-    M, columns = evaluation.adjoints(dual), dual.T if dual.ndim == 2 else [dual]
+    M, columns = evaluation.adjoints(dual), dual.T
 
     def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         return data.decomposed(M[k], columns[k], scales)

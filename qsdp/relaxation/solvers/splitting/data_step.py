@@ -19,14 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import ArrayLibrary, library_of
-from qsdp._utils.deadline import NEVER, Deadline
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
-from qsdp.forms import FormMap
-from qsdp.fourth_moments import gram_operations
+from qsdp.gram import symmetric_basis, to_matrices, to_vectors
 from qsdp.lifting import DataMap, QuadraticMap
-from qsdp.relaxation.evaluation import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
@@ -81,7 +79,7 @@ class KernelStep:
 
 
 class GramStep:
-    """Data step with the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, see `gram_in_basis`.
+    """Data step with the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, in `symmetric_basis`.
 
     For the squared loss the targets never change, so their products with the samples suffice. The Gram matrix is kept
     as an array of the library, in its given precision.
@@ -136,10 +134,9 @@ class IterativeStep:
         self,
         data: QuadraticMap,
         weights: FloatArray | None = None,
-        deadline: Deadline = NEVER,
         device: str | None = None,
     ) -> None:
-        self.passes, self._deadline = _passes(data, device), deadline
+        self.passes = _passes(data, device)
         self._weights = np.ones(data.n_rows) if weights is None else weights
         self._moments = second_moments(data, weights)
         self._outer: FloatArray = np.ones_like(self._moments)
@@ -180,7 +177,7 @@ class IterativeStep:
         for _ in range(_PRODUCTS):
             if not size > _REDUCTION**2 * start:
                 break
-            self._deadline.check()
+            deadline.check()
             image = self.passes.forward(direction / self._outer)
             weighted = self._weights * image
             curved = float(image @ weighted) + self._ridge * float(np.vdot(direction, direction))
@@ -229,9 +226,9 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     """
     data = instance.map
     side = data.n_rows if step == "kernel" else instance.size * (instance.size + 1) // 2
-    if step == "iterative" or tol < COARSE or side < _LARGE or isinstance(data, FormMap):
+    if step == "iterative" or tol < COARSE or side < _LARGE or not data.has_rows:
         return np.float64
-    return np.float32 if largest_magnitude(data.X) < _LARGEST_SINGLE else np.float64
+    return np.float32 if largest_magnitude(data.samples.X) < _LARGEST_SINGLE else np.float64
 
 
 def _costs(instance: Instance, tol: float) -> dict[str, float]:
@@ -249,9 +246,8 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
         return share * once + _FACTORISATIONS * metric + iterations
 
     # Matrix products are twice as fast as factorisations.
-    once = 0.5 * gram_operations(n, N) if isinstance(instance.map, QuadraticMap) else float(n) * p * p
-    gram = factored("gram", p, once, 0.0, 0.0 if instance.fit.quadratic else pass_over)
-    if isinstance(instance.map, FormMap):
+    gram = factored("gram", p, 0.5 * instance.map.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
+    if not instance.map.has_rows:
         return {"gram": gram}
     costs = {
         "kernel": factored("kernel", n, 0.0, 2.0 * n * n * N, pass_over),
@@ -266,7 +262,7 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
 
 def _passes(data: DataMap, device: str | None) -> Passes:
     # A FormMap has few rows, which stand for statistics; there are passes over them only at the ends of a solve.
-    return data if device is None or isinstance(data, FormMap) else Products(data, np.float64, device)
+    return data if device is None or not data.has_rows else Products(data.samples, np.float64, device)
 
 
 def forward(data: Passes, T: FloatArray) -> FloatArray:

@@ -31,14 +31,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.deadline import Deadline
+from qsdp._utils import deadline
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation, gram_in_basis
+from qsdp.gram import Gram, SharedGram
+from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import (
@@ -87,25 +86,24 @@ def solve_splitting(
     instance: Instance,
     limits: Limits,
     start: RawSolution | None = None,
-    reductions: Reductions | None = None,
+    shared: SharedGram | None = None,
     device: str | None = None,
     *,
     step: str = "auto",
 ) -> RawSolution:
     """Solve a normalised instance by operator splitting, all outputs together, and return the best certified pair.
 
-    `start` is a solution of a neighbouring instance, in the units of this one. Gram matrices are taken from
-    `reductions`. The torch `device` computes the Gram matrix and its products with all outputs, the factorisations of
-    the data step and its passes over the data.
-    See `data_step` for the steps "kernel", "gram" and "iterative".
+    `start` is a solution of a neighbouring instance, in the units of this one. The Gram matrix is
+    that of `shared`. The torch `device` computes the Gram matrix and its products with all outputs, the factorisations
+    of the data step and its passes over the data. See `data_step` for the steps "kernel", "gram" and "iterative".
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
-    spent, deadline = 0.0, limits.deadline
+    spent = 0.0
     try:
         name = choose_step(instance, limits.tol) if step == "auto" else step
         dtype = precision(name, instance, limits.tol)
-        data_step, evaluation = _make_steps(instance, name, dtype, reductions, deadline, device)
+        data_step, evaluation = _make_steps(instance, name, dtype, shared, device)
         if dtype == np.float32:
             limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
         # The search for weights costs little compared with iterations with large systems.
@@ -148,7 +146,7 @@ def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or incumbent.deadline.over:
+        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or deadline.over():
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
@@ -166,18 +164,17 @@ def _make_steps(
     instance: Instance,
     step: str,
     dtype: npt.DTypeLike,
-    reductions: Reductions | None,
-    deadline: Deadline,
+    shared: SharedGram | None,
     device: str | None,
 ) -> tuple[DataStep, Evaluation]:
     """Return the data step of the given name, and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
-    if isinstance(data, QuadraticMap) and step == "kernel":
-        return KernelStep(data, weights, dtype, device), DirectEvaluation(instance)
-    if isinstance(data, QuadraticMap) and step == "iterative":
-        return IterativeStep(data, weights, deadline, device), DirectEvaluation(instance)
-    gram, products = gram_in_basis(instance, reductions, deadline, dtype, device)
+    if step == "kernel":
+        return KernelStep(data.samples, weights, dtype, device), DirectEvaluation(instance)
+    if step == "iterative":
+        return IterativeStep(data.samples, weights, device), DirectEvaluation(instance)
+    gram, products = (shared or Gram).of(data, instance.target, weights, dtype, device).into_basis()
     if not instance.fit.quadratic:
         return GramStep(data, gram, None, weights, device), DirectEvaluation(instance)
     made = GramStep(data, gram, products, None, device)
@@ -197,7 +194,7 @@ class _Iteration:
         self._instance, self._data, self._step = instance, instance.map, step
         self._evaluation = evaluation
         self._squared = instance.fit.quadratic
-        self._target = instance.target if instance.target.ndim == 2 else instance.target[:, None]
+        self._target = instance.target
         #: Sample weights that broadcast with predictions (n, C). They weight both the loss and the penalty.
         self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
         self._roots = np.sqrt(self._weights)
@@ -230,8 +227,9 @@ class _Iteration:
         z *= instance.dual_radius / (float(z.sum()) or 1.0)
         radii = np.array([_radius(matrix) for matrix in M])
         ray = self._evaluation.point(M)
-        radius = np.array([radii.sum()]) if instance.loss.coupled else radii
-        costs = instance.dual_radius * radius
+        # Coupled outputs have one value together.
+        radius, mine = ([radii.sum()], [0]) if instance.loss.coupled else (radii, own)
+        costs = instance.dual_radius * np.asarray(radius)
         scales = ray.best(costs)
         if not self._squared:
             trials = 4.0 ** np.arange(-20, 8)
@@ -239,8 +237,8 @@ class _Iteration:
             scales = trials[values.argmin(axis=0)]
         rs = scales * radii
         r = float(rs[own].mean())
-        at_zero = float(ray.values(np.zeros(len(costs)))[0 if instance.loss.coupled else own].sum())
-        along = float((ray.values(scales) + scales * costs)[0 if instance.loss.coupled else own].sum())
+        at_zero = float(ray.values(np.zeros(len(costs)))[mine].sum())
+        along = float((ray.values(scales) + scales * costs)[mine].sum())
         if not along < at_zero:
             # No decrease along the gradient. The objective at zero bounds the optimal r: guess a tenth of this bound.
             r = 0.1 * at_zero / ((instance.dual_radius or 1.0) * len(own))
@@ -254,7 +252,7 @@ class _Iteration:
         self._T = 2.0 * start.Z
         r = 2.0 * float(np.diagonal(start.V, axis1=1, axis2=2).mean())
         if start.nu is not None and start.z is not None:
-            nu = np.reshape(start.nu, self._target.shape)
+            nu = start.nu
             weights = start.z * (self._instance.dual_radius / np.maximum(start.z.sum(axis=1, keepdims=True), 1e-300))
             M = np.stack([self._data.adjoint(column) for column in nu.T])
             diagonal = np.stack([np.diag(row) for row in weights])
@@ -322,9 +320,7 @@ class _Iteration:
 
     def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the copy of the predictions and its multiplier; the weights of loss and penalty cancel."""
-        target = self._instance.target
-        mine = target[:, self._active] if target.ndim == 2 else target
-        p = self._instance.loss.prox(moved.reshape(mine.shape), mine, 1.0 / self._w).reshape(moved.shape)
+        p = self._instance.loss.prox(moved, self._target[:, self._active], 1.0 / self._w)
         return p, moved - p
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> bool:
@@ -340,11 +336,10 @@ class _Iteration:
     def offer(self, incumbent: Incumbent) -> None:
         """Offer the point in the cones, and the dual vector of the data step."""
         incumbent.offer_point(self.A / self._outer, self.B / self._outer)
-        shape = self._instance.target.shape
         if not self._squared:
-            incumbent.offer_dual((-self._w * self._weights * self._u).reshape(shape), self._z)
+            incumbent.offer_dual(-self._w * self._weights * self._u, self._z)
         elif self._predictions is not None:
-            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions.reshape(shape)), self._z)
+            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions), self._z)
         elif isinstance(self._evaluation, GramEvaluation):
             incumbent.offer_dual(self._T / self._outer, self._z)
 

@@ -15,7 +15,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.collections import RowChunks, Rows, is_collection
 from qsdp.statistics.dask_statistics import statistics_of_chunks
 
-__all__ = ["SAMPLE", "rows_here", "train_on_blocks"]
+__all__ = ["SAMPLE", "rows_here", "train_on_collections"]
 
 #: Rows of the sample for encoding, beta, polishing and losses other than squared, and its seed.
 SAMPLE, _SEED = 20_000, 0
@@ -24,32 +24,34 @@ SAMPLE, _SEED = 20_000, 0
 def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Return data, targets and weights unchanged, or those of a sample of Dask collections, with options to train.
 
-    The options are all blocks and how many of their rows each row of the sample represents. With `missing`, entries of
+    The options are all chunks and how many of their rows each row of the sample represents. With `missing`, entries of
     X may be missing.
     """
     if not is_collection(X):
         if is_collection(y):
             raise InvalidTypeError(f"X must be a Dask collection, as y is; got {type(X).__name__}")
         return X, y, sample_weight, {}
-    blocks = RowChunks(X, y, sample_weight)
-    rows, n_samples = blocks.sample(SAMPLE, _SEED, missing=missing)
-    return rows.X, rows.y, rows.weights, {"blocks": blocks, "stands_for": n_samples / len(rows)}
+    chunks = RowChunks(X, y, sample_weight)
+    rows, n_samples = chunks.sample(SAMPLE, _SEED, missing=missing)
+    return rows.X, rows.y, rows.weights, {"chunks": chunks, "stands_for": n_samples / len(rows)}
 
 
-def train_on_blocks(estimator: Any, blocks: RowChunks, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
+def train_on_collections(
+    estimator: Any, chunks: RowChunks, few: TrainingProblem, options: TrainingOptions
+) -> QSDPResult:
     """Train on the statistics of all rows with a squared loss, otherwise on few rows, and certify on all rows.
 
     The estimator has learned everything except its network from a sample of the rows, whose problem is `few`.
     """
-    encode = _BlockEncoder(estimator)
+    encode = _ChunkEncoder(estimator)
     if few.loss.quadratic:
-        return run_on_statistics(statistics_of_chunks(blocks, encode, options.device), few, options)
-    return run_on_batches(few, partial(blocks.stream, encode), options)
+        return run_on_statistics(statistics_of_chunks(chunks, encode, options.device), few, options)
+    return run_on_batches(few, partial(chunks.stream, encode), options)
 
 
 @dataclass(frozen=True, eq=False)
-class _BlockEncoder:
-    """Computes the inputs, targets and weights for training from the rows of a block.
+class _ChunkEncoder:
+    """Computes the inputs, targets and weights for training from the rows of a chunk.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class _BlockEncoder:
     estimator: Any
 
     def __call__(self, number: int, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, ...]:
-        """Return inputs, targets and weights of the rows of positive weight; `number` is that of the block."""
+        """Return inputs, targets and weights of the rows of positive weight; `number` is that of the chunk."""
         del number
         rows, estimator = Rows.of(X, y, sample_weight), self.estimator
         if not len(rows):

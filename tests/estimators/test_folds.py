@@ -10,8 +10,9 @@ import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
 import qsdp
+from qsdp.estimators.folds import plan_paths
 from qsdp.exceptions import InvalidInputError
-from qsdp.relaxation import plan_paths, relaxation_path
+from qsdp.relaxation import relaxation_path
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -39,6 +40,19 @@ def test_paths_of_folds_are_those_of_the_training_parts(loss: str, splitter: Any
         np.testing.assert_allclose(path.objective, expected.objective, rtol=2e-6)
         assert np.all(path.lower_bound <= expected.objective * (1 + 1e-12))
     np.testing.assert_allclose(whole.solve().objective, relaxation_path(problem, 3).objective, rtol=2e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_folds_whose_units_differ(weighted: bool) -> None:
+    # Powers of two near the sizes of rows, targets and weights differ between the training parts.
+    sizes = np.repeat([1.0, 30.0, 1000.0], 20)
+    weights = sizes**2 if weighted else None
+    problem = qsdp.TrainingProblem(X * sizes[:, None] ** 0.2, Y * sizes, beta=1.0, sample_weight=weights)
+    _, folds = plan_paths(problem, splits_of(KFold(3)), 3)
+    for fold in folds:
+        np.testing.assert_allclose(
+            fold.solve().objective, relaxation_path(fold.problem, fold.betas).objective, rtol=2e-6
+        )
 
 
 def test_a_plan_is_solved_elsewhere() -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.deadline import NEVER, Deadline
+from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.lifting import QuadraticMap
+from qsdp.gram import Gram, SharedGram
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import Settings, check_solver
-from qsdp.relaxation.instance import GramReduction, Instance
+from qsdp.relaxation.instance import Instance, Reduction
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.path import (
     FRACTION,
@@ -24,7 +25,6 @@ from qsdp.relaxation.path import (
     geometric,
     path_with,
 )
-from qsdp.relaxation.reductions import Reductions
 from qsdp.relaxation.shortfall import warn_of_gaps
 
 __all__ = ["PathPlan", "Split", "plan_paths"]
@@ -54,7 +54,7 @@ class PathPlan:
     betas: FloatArray
     solver: str
     tol: float
-    _reductions: Reductions | None = field(default=None, repr=False)
+    _gram: SharedGram | None = field(default=None, repr=False)
     device: str | None = None
 
     def only(self, index: int) -> PathPlan:
@@ -66,7 +66,6 @@ class PathPlan:
         n_jobs: int | None = None,
         bar: ProgressBar = NO_BAR,
         *,
-        deadline: Deadline = NEVER,
         quiet: bool = False,
     ) -> RelaxationPath:
         """Return the relaxations for the betas solved in time, from the largest down, and at least one.
@@ -79,13 +78,10 @@ class PathPlan:
             Processes; see `solve_relaxation`.
         bar : ProgressBar, optional
             Bar that shows how many betas are solved.
-        deadline : Deadline
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than requested.
         """
-        settings = Settings(
-            self.tol, "two-block", None, deadline=deadline, reductions=self._reductions, device=self.device
-        )
+        settings = Settings(self.tol, "two-block", None, gram=self._gram, device=self.device)
         path, stopped = path_with(
             self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
         )
@@ -103,7 +99,6 @@ def plan_paths(
     *,
     solver: str = "auto",
     tol: float = 1e-6,
-    deadline: Deadline = NEVER,
     device: str | None = None,
 ) -> tuple[PathPlan, list[PathPlan]]:
     """Plan the path of all data and the paths of the training sets of all folds, for the same betas.
@@ -120,8 +115,6 @@ def plan_paths(
         See `relaxation_path`; a grid is computed for all data.
     solver, tol
         See `relaxation_path`.
-    deadline : Deadline
-        Deadline of the plan; a share of the time left is for `beta_max`.
     device : str, optional
         See `relaxation_path`.
 
@@ -135,19 +128,17 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    limit = deadline.fraction(0.3)
-    grid = geometric(useful_beta_max(problem, limit), FRACTION, chosen) if isinstance(chosen, int) else chosen
-    known_of_folds, known = _shared_reductions(problem, splits, device)
-    folds = [
-        PathPlan(problem.take(train), grid, solver, tol, reductions, device)
-        for (train, _), reductions in zip(splits, known_of_folds, strict=True)
-    ]
-    return PathPlan(problem, grid, solver, tol, known, device), folds
+    with deadline.fraction(0.3):
+        grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
+    training = [problem.take(train) for train, _ in splits]
+    of_folds, of_all = _shared_grams(problem, training, splits, device)
+    folds = [PathPlan(part, grid, solver, tol, gram, device) for part, gram in zip(training, of_folds, strict=True)]
+    return PathPlan(problem, grid, solver, tol, of_all, device), folds
 
 
-def _shared_reductions(
-    problem: TrainingProblem, splits: Sequence[Split], device: str | None
-) -> tuple[list[Reductions | None], Reductions | None]:
+def _shared_grams(
+    problem: TrainingProblem, training: Sequence[TrainingProblem], splits: Sequence[Split], device: str | None
+) -> tuple[list[SharedGram | None], SharedGram | None]:
     """Return the Gram matrices of all training sets and of all data, if one pass over the data gives them.
 
     The Gram matrix of a training set is the sum of the Gram matrices of the other folds' held-out rows. Nothing
@@ -156,30 +147,28 @@ def _shared_reductions(
     p = problem.size * (problem.size + 1) // 2
     smallest = min(len(train) for train, _ in splits)
     pays = problem.data_fit.quadratic and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
-    if not (pays and GramReduction.pays(Instance.of(problem)) and _divide(splits, problem.n_samples)):
+    if not (pays and Reduction.pays(Instance.of(problem)) and _divide(splits, problem.n_samples)):
         return [None] * len(splits), None
-    instance = Instance.of(problem).normalised()[0]
-    samples = instance.map
-    assert isinstance(samples, QuadraticMap)
+    instance, units = Instance.of(problem).normalised()
 
-    def part(rows: npt.NDArray[np.intp]) -> tuple[QuadraticMap, FloatArray, FloatArray | None]:
-        """Return map, targets of shape (k, C) and weights of some samples."""
-        fit = instance.fit.rows(rows)
-        data = replace(samples, X=samples.X[rows])
-        return data, fit.target if fit.target.ndim == 2 else fit.target[:, None], fit.weights
+    def gram(rows: npt.NDArray[np.intp]) -> Gram:
+        part = replace(instance, map=instance.map.samples.take(rows), fit=instance.fit.rows(rows))
+        return Gram.of(part.map, part.target, part.fit.weights, device=device)
 
-    def reductions(rows: npt.NDArray[np.intp], left_out: int | None = None) -> Reductions:
-        data, targets, weights = part(rows)
-        return Reductions.of(data, targets, *total(left_out), weights)
+    def in_units_of(part: TrainingProblem, total: Gram) -> SharedGram:
+        """Return a Gram matrix in the units of the normalised instance of a training set, powers of two."""
+        own, its = Instance.of(part).normalised()
+        target = units.prediction / its.prediction
+        weight = (units.value / its.value) / target**2
+        size = target * its.weight / units.weight
+        changed = total.in_units(size * total.scale, target=target, weight=weight)
+        # The rows of the two maps may be in different units as well.
+        return SharedGram(replace(changed, scale=own.map.scale))
 
-    parts = (part(test) for _, test in splits)
-    blocks = [data.gram(targets, weights, device=device) for data, targets, weights in parts]
-
-    def total(left_out: int | None) -> tuple[FloatArray, FloatArray]:
-        kept = [block for k, block in enumerate(blocks) if k != left_out]
-        return np.sum([gram for gram, _ in kept], axis=0), np.sum([products for _, products in kept], axis=0)
-
-    return [reductions(train, k) for k, (train, _) in enumerate(splits)], reductions(np.arange(problem.n_samples))
+    held_out = [gram(test) for _, test in splits]
+    others = [reduce(Gram.__add__, held_out[:k] + held_out[k + 1 :]) for k in range(len(splits))]
+    of_folds: list[SharedGram | None] = [in_units_of(part, total) for part, total in zip(training, others, strict=True)]
+    return of_folds, SharedGram(reduce(Gram.__add__, held_out))
 
 
 def _divide(splits: Sequence[Split], n: int) -> bool:

@@ -1,0 +1,339 @@
+r"""The Gram matrix of a data map: all that a squared loss needs of its samples.
+
+The entry of the pairs (a, b) and (c, d) of columns is :math:`\sum_i w_i x_{ia} x_{ib} x_{ic} x_{id}`, for any order of
+the four columns. So of the :math:`p^2` entries, p = N(N + 1)/2, only about :math:`N^4/24` are distinct, a third of the
+entries of a triangle. They are computed as products of the pairs whose larger column lies in a group of columns with
+all pairs that begin in that group or later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dpstrf, dtrtrs
+
+from qsdp._utils import deadline
+from qsdp._utils.arrays import library_of
+from qsdp._utils.numeric import EPS
+from qsdp._utils.parallel import LARGE_FLOATS
+from qsdp._utils.validation import FloatArray
+
+__all__ = [
+    "Gram",
+    "GramFactor",
+    "SharedGram",
+    "pair_operations",
+    "pair_places",
+    "pair_sums",
+    "pairs_of",
+    "symmetric_basis",
+    "to_matrices",
+    "to_vectors",
+]
+
+#: Columns of a group. With more columns, more entries are computed twice; with fewer, products are too narrow.
+_COLUMNS = 16
+
+#: Up to this size there is one group; beyond it, two are faster.
+_ONE_GROUP = 24
+
+#: Minimum number of rows of a batch: each batch updates all sums.
+_LEAST_ROWS = 2048
+
+
+class _Data(Protocol):
+    """What a Gram matrix needs of a data map."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def scale(self) -> float: ...
+
+    def pair_sums(self, weights: FloatArray | None, dtype: Any, device: str | None) -> FloatArray: ...
+
+    def adjoint(self, nu: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    r"""Sums over the samples of products of two entries of :math:`\mathcal{X}_i`, and of entries and targets.
+
+    With rows :math:`F_i`, the upper triangles of :math:`\mathcal{X}_i`, and :math:`s` the upper triangle of a symmetric
+    matrix S whose entries off the diagonal count twice,
+
+    .. math:: \sum_i w_i (\langle \mathcal{X}_i, S \rangle - y_i)^2 = s^T G s - 2 s^T h + \sum_i w_i y_i^2 .
+
+    Attributes
+    ----------
+    size : int
+        Side N of the matrices.
+    scale : float
+        Common factor of the data map in whose units it is, see `in_units`.
+    matrix : ndarray of shape (p, p)
+        :math:`G = F^T W F`, p = N(N + 1)/2.
+    products : ndarray of shape (p, C)
+        :math:`h = F^T W Y`.
+    """
+
+    size: int
+    scale: float
+    matrix: FloatArray
+    products: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        data: _Data,
+        targets: FloatArray,
+        weights: FloatArray | None = None,
+        dtype: Any = np.float64,
+        device: str | None = None,
+    ) -> Gram:
+        """Return the Gram matrix of a data map with targets of shape (n, C) and sample weights.
+
+        Parameters
+        ----------
+        data : QuadraticMap or FormMap
+        targets : ndarray of shape (n, C)
+        weights : ndarray of shape (n,), optional
+            None gives every sample weight one.
+        dtype : data type
+            Data type of the matrix.
+        device : str, optional
+            Torch device on which its products run; None means NumPy.
+
+        Raises
+        ------
+        TimeOver
+            A time limit passed between chunks of rows.
+        """
+        weighted = targets if weights is None else weights[:, None] * targets
+        matrix, pairs = data.pair_sums(weights, dtype, device), pairs_of(data.size)
+        products = np.stack([data.adjoint(column)[pairs] for column in weighted.T], axis=1)
+        return cls(data.size, data.scale, matrix, products)
+
+    def __add__(self, other: Gram) -> Gram:
+        return Gram(self.size, self.scale, self.matrix + other.matrix, self.products + other.products)
+
+    def in_units(self, scale: float, dtype: Any = np.float64, *, target: float = 1.0, weight: float = 1.0) -> Gram:
+        """Return a copy for the map with this common factor, and for targets and weights times these factors.
+
+        Nothing is rounded if the factors and the ratio of the scales are powers of two.
+        """
+        ratio = scale / self.scale
+        matrix = np.multiply(self.matrix, weight * ratio**2, dtype=dtype, casting="same_kind")
+        return Gram(self.size, scale, matrix, (weight * target * ratio) * self.products)
+
+    def into_basis(self) -> tuple[FloatArray, FloatArray]:
+        """Return matrix and products in `symmetric_basis`; the matrix is overwritten, since it may fill the memory."""
+        _, _, factors = symmetric_basis(self.size)
+        matrix = self.matrix
+        matrix *= factors
+        matrix *= factors[:, None]
+        return matrix, self.products * factors[:, None]
+
+
+class SharedGram:
+    """The Gram matrix of problems with the same data and targets, such as those of a path, computed at first need.
+
+    Their normalised instances differ by a power of two in the data map.
+    """
+
+    def __init__(self, known: Gram | None = None) -> None:
+        self._known = known
+
+    def of(self, data: _Data, targets: FloatArray, weights: FloatArray | None, dtype: Any, device: str | None) -> Gram:
+        """Return `Gram.of` these arguments, in arrays that the caller may overwrite."""
+        known = self._known
+        # A solver may drop columns of zeros; the sums of folds have them.
+        if known is None or known.size != data.size or not np.can_cast(dtype, known.matrix.dtype):
+            known = self._known = Gram.of(data, targets, weights, dtype, device)
+        return known.in_units(data.scale, dtype)
+
+
+class GramFactor:
+    r"""Rows R with :math:`G = R^T R`, in `symmetric_basis`; their number is the rank of G, at most p.
+
+    A pivoted Cholesky factorisation finds the rank: G is singular if columns of the data are binary
+    (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss equals the loss of the data
+    up to a constant.
+
+    Attributes
+    ----------
+    order : ndarray of shape (p,)
+        Order of the coordinates in which R is upper trapezoidal.
+    lower : ndarray of shape (p, rank)
+        Transpose of R in this order.
+    """
+
+    def __init__(self, matrix: FloatArray) -> None:
+        scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
+        factor, pivots, rank, _ = dpstrf(matrix * scale * scale[:, None], lower=1, tol=len(matrix) * EPS)
+        self.order: npt.NDArray[np.intp] = pivots - 1
+        self.lower: FloatArray = np.asfortranarray(np.tril(factor)[:, :rank] / scale[self.order, None])
+        self._leading = self.lower[:rank]
+
+    def targets(self, products: FloatArray) -> FloatArray:
+        """Return targets that have the given products with the rows, as far as such targets exist."""
+        return self.multiplier(products[self.order])
+
+    def multiplier(self, ordered: FloatArray) -> FloatArray:
+        """Return values q of the rows such that R'q has these coordinates, in the order of the factor."""
+        return self._solved(ordered[: len(self._leading)], transposed=False)
+
+    def preimage(self, values: FloatArray) -> FloatArray:
+        """Return coordinates, in the order of the factor, that R takes to `values`."""
+        ordered = np.zeros(len(self.lower))
+        ordered[: len(self._leading)] = self._solved(values, transposed=True)
+        return ordered
+
+    def _solved(self, values: FloatArray, *, transposed: bool) -> FloatArray:
+        """Solve with the leading triangle, in a direct LAPACK call: wrappers take longer than small systems."""
+        solution, info = dtrtrs(self._leading, values, lower=1, trans=int(transposed))
+        if info > 0:
+            raise np.linalg.LinAlgError("the factor of the Gram matrix is singular")
+        return np.asarray(solution)
+
+
+@lru_cache(maxsize=8)
+def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
+    """Return the p rows, columns and factors of an orthonormal basis of symmetric matrices, as read-only arrays."""
+    first, second = pairs_of(size)
+    factors = np.where(first == second, 1.0, np.sqrt(2.0))
+    factors.flags.writeable = False
+    return first, second, factors
+
+
+def to_vectors(T: FloatArray) -> FloatArray:
+    """Return coordinates of shape (p, C) of symmetric matrices of shape (C, N, N)."""
+    first, second, factors = symmetric_basis(T.shape[-1])
+    vectors: FloatArray = (T[:, first, second] * factors).T
+    return vectors
+
+
+def to_matrices(t: FloatArray, size: int) -> FloatArray:
+    """Return the symmetric matrices of shape (C, N, N) of coordinates of shape (p, C)."""
+    first, second, factors = symmetric_basis(size)
+    T = np.empty((t.shape[1], size, size))
+    T[:, first, second] = t.T / factors
+    T[:, second, first] = T[:, first, second]
+    return T
+
+
+# -- products of four columns ---------------------------------------------------------------------------------
+
+
+def pair_operations(n: int, size: int) -> float:
+    """Return the approximate number of floating-point operations of `pair_sums` for n rows."""
+    counts = [_counts(size, group) for group in _groups(size)]
+    return 2.0 * n * sum(ending * beginning for ending, beginning in counts)
+
+
+def pair_sums(
+    X: FloatArray, weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
+) -> FloatArray:
+    r"""Return :math:`F^T W F` of shape (p, p) for rows :math:`F_i` of all products of two entries of a row of X.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, N)
+    weights : ndarray of shape (n,), optional
+        Positive weights of the rows; None gives every row weight one.
+    dtype : data type
+        Data type of the result and of the products of batches of rows, which are summed in double precision.
+    device : str, optional
+        Device of torch on which the products run; None means NumPy.
+
+    Raises
+    ------
+    TimeOver
+        A time limit passed between batches of rows.
+
+    Notes
+    -----
+    Pairs are in the order of `numpy.triu_indices`.
+    """
+    n, size = X.shape
+    starts, groups = _pair_starts(size), _groups(size)
+    library = library_of(device, dtype)
+    sums = [library.zeros(_counts(size, group)) for group in groups]
+    step = max(_LEAST_ROWS, LARGE_FLOATS // int(starts[-1]))
+    for begin in range(0, n, step):
+        rows = slice(begin, begin + step)
+        x = library.take(np.ascontiguousarray(X[rows].T, dtype=dtype))
+        weighted = x if weights is None else library.take(x * library.take(weights[rows]))
+        pairs = library.joined([x[a:] * x[a] for a in range(size)])
+        for group, total in zip(groups, sums, strict=True):
+            deadline.check()
+            if len(groups) == 1:
+                ending = pairs if weights is None else library.joined([x[a:] * weighted[a] for a in range(size)])
+            else:
+                ending = library.joined([weighted[: b + 1] * x[b] for b in group])
+            total += ending @ pairs[starts[group.start] :].T
+    totals = [library.give(total) for total in sums]
+    return totals[0].astype(dtype, copy=False) if len(groups) == 1 else _expanded(totals, size, dtype)
+
+
+def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
+    """Return all entries of the Gram matrix, given the distinct ones."""
+    starts = _pair_starts(size)
+    gram = np.empty((starts[-1], starts[-1]), dtype=dtype)
+    place = pair_places(size)
+    for group, total in zip(_groups(size), sums, strict=True):
+        origin, first = starts[group.start], group.start * (group.start + 1) // 2
+        for b in group:
+            # Products of the pairs (a, b), a <= b, with the pairs that begin at b or later.
+            own = total[b * (b + 1) // 2 - first :][: b + 1]
+            with_b = own[:, place[b:, b:] - origin]
+            later = own[:, starts[b + 1] - origin :]
+            for a in range(b + 1):
+                row = starts[a] + b - a
+                gram[row : starts[a + 1], starts[b] : starts[b + 1]] = with_b[a]
+                gram[row, starts[b + 1] :] = later[a]
+    for a in range(1, size):
+        rows = slice(starts[a], starts[a + 1])
+        gram[rows, : starts[a]] = gram[: starts[a], rows].T
+    return gram
+
+
+@lru_cache(maxsize=8)
+def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return cached, read-only `numpy.triu_indices`, since that takes as long as a small Gram matrix."""
+    pairs = np.triu_indices(size)
+    for numbers in pairs:
+        numbers.flags.writeable = False
+    return pairs
+
+
+@lru_cache(maxsize=8)
+def pair_places(size: int) -> npt.NDArray[np.intp]:
+    """Return read-only places (size, size) of pairs in the order of `numpy.triu_indices`, for both orders of a pair."""
+    numbers = np.arange(size)
+    low, high = np.minimum.outer(numbers, numbers), np.maximum.outer(numbers, numbers)
+    places: npt.NDArray[np.intp] = _pair_starts(size)[low] + high - low
+    places.flags.writeable = False
+    return places
+
+
+def _groups(size: int) -> list[range]:
+    columns = size if size <= _ONE_GROUP else _COLUMNS
+    return [range(start, min(start + columns, size)) for start in range(0, size, columns)]
+
+
+def _counts(size: int, group: range) -> tuple[int, int]:
+    """Return the number of pairs that end in a group, and the number of pairs that begin there or later."""
+    left = size - group.start
+    return sum(group) + len(group), left * (left + 1) // 2
+
+
+@lru_cache(maxsize=8)
+def _pair_starts(size: int) -> npt.NDArray[np.intp]:
+    """Return the read-only places of the pairs (a, a), followed by the number of pairs."""
+    starts: npt.NDArray[np.intp] = np.concatenate([[0], np.cumsum(size - np.arange(size))])
+    starts.flags.writeable = False
+    return starts
