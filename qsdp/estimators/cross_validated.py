@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,10 +39,9 @@ from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValid
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
-from qsdp.relaxation import Relaxation
 from qsdp.statistics.collections import Rows, is_collection
 
-__all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV", "RelaxationOutputs"]
+__all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
 #: Factor on the tolerance for the paths of the folds: scores of neighbouring betas differ by more than that.
 _COARSER = 10.0
@@ -265,22 +264,6 @@ def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> di
     }
 
 
-@dataclass(frozen=True)
-class RelaxationOutputs:
-    """A relaxation with the interface of a network, used to score relaxations."""
-
-    relaxation: Relaxation
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the prediction at one sample: () or (C,)."""
-        return self.relaxation.problem.output_shape
-
-    def outputs(self, X: FloatArray, n_jobs: int | None = None) -> FloatArray:
-        """Return the predictions of the relaxation, of shape (n, C)."""
-        return self.relaxation.outputs(X)
-
-
 class _HeldOut(NamedTuple):
     """The held-out rows of a fold, and their scorer."""
 
@@ -304,7 +287,7 @@ def _fold_scores(
                 with deadline.fraction(1.0 / (len(path) - done)):
                     member.network_ = sample_from(relaxation, member._options(), copy.deepcopy(rng)).network
             else:
-                member.network_ = RelaxationOutputs(relaxation)
+                member.network_ = relaxation
             if is_classifier(member):
                 member.calibration_ = member._calibration(relaxation.problem)
             scores[fold.betas == relaxation.problem.beta] = held_out.scorer(member, held_out.X, held_out.y)

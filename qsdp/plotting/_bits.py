@@ -11,7 +11,6 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state
-from qsdp.estimators.cross_validated import RelaxationOutputs
 from qsdp.exceptions import InvalidInputError
 from qsdp.plotting._canvas import (
     GREY,
@@ -143,7 +142,7 @@ class BitsDisplay(Display):
                 scores.append([float(drawn.resample(m, rng, levels=level).score(X, y)) for _ in range(draws)])
                 bits.append(drawn.network_.n_bits)
             curves["binary" if level == 2 and len(wanted) == 1 else f"{level} levels"] = bits, scores
-        drawn.network_ = RelaxationOutputs(estimator.result_.relaxation)
+        drawn.network_ = estimator.result_.relaxation
         display = cls(
             curves=curves,
             score_name="accuracy" if is_classifier(estimator) else "R²",

@@ -10,6 +10,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import Gap, relative
+from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
@@ -114,10 +115,15 @@ class Relaxation(Summarized, Gap):
         r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""
         return self.problem.squeezed(self.outputs(check_matrix("X", X, n_columns=self.problem.n_features)))
 
-    def outputs(self, X: FloatArray) -> FloatArray:
-        """Return `predict` for checked data, always of shape (n, C)."""
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the prediction at one sample: () or (C,)."""
+        return self.problem.output_shape
+
+    def outputs(self, X: FloatArray, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` for checked data, always of shape (n, C), using `n_jobs` threads, like a network."""
         scaled = quadratic_map((self.problem.levels - 1.0) * X, self.problem.activation)
-        return np.stack([2.0 * scaled.forward(Z) for Z in self.Z_stack], axis=1)
+        return np.stack([2.0 * scaled.forward(Z, count_jobs(n_jobs)) for Z in self.Z_stack], axis=1)
 
     def with_levels(self, levels: int) -> Relaxation:
         r"""Return a feasible point and a bound for the problem with another number of levels, without a solve.

@@ -30,7 +30,6 @@ from qsdp.bench.uci.trained import (
 )
 from qsdp.certificates import Certificate
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
-from qsdp.estimators.cross_validated import RelaxationOutputs
 from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max
 from qsdp.relaxation.path import geometric
@@ -99,7 +98,7 @@ class RelaxationClassifierCV(WideClassifierCV):
     """Classifier that predicts by the relaxation itself, a quadratic function with real coefficients."""
 
     def _output(self, X: Any) -> FloatArray:
-        outputs = RelaxationOutputs(self.result_.relaxation).outputs(self._inputs(np.asarray(X, dtype=np.float64)))
+        outputs = self.result_.relaxation.outputs(self._inputs(np.asarray(X, dtype=np.float64)))
         return self.target_scaling_.decode(outputs)
 
 
