@@ -196,7 +196,7 @@ def test_scores_that_are_not_finite(estimator: type) -> None:
         quick(estimator, scoring=lambda model, X, y: np.nan).fit(X, y)
 
     def partly(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-        return float("nan") if model.network_.relaxation.problem.beta > 1.0 else 0.5
+        return float("nan") if model.network_.problem.beta > 1.0 else 0.5
 
     assert quick(estimator, scoring=partly).fit(X, y).beta_ == 0.01
 
