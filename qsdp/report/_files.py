@@ -122,9 +122,7 @@ def _network_sections(network: Network) -> Iterator[Section]:
 
 def _terms_section(network: Network) -> Section:
     """Return the largest coefficients of the quadratic function."""
-    form = network.to_quadratic_form()
-    d = form.n_inputs
-    S, s, s0 = form.S.reshape(-1, d, d), form.s.reshape(-1, d), form.s0.reshape(-1)
+    d, (S, s, s0) = network.n_inputs, network.to_quadratic_form().parts
     rows, columns = np.triu_indices(d)
     products = S[:, rows, columns] * np.where(rows == columns, 1.0, 2.0)
     names = ["constant", *(f"x{j}" for j in range(d))]
