@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, check_choice, check_numbers, check_real
+from qsdp._utils.validation import LARGEST, SMALLEST, FloatArray, check_choice, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["ACTIVATIONS", "BILINEAR", "PolynomialActivation", "activation_name", "get_activation"]
@@ -91,7 +91,7 @@ class PolynomialActivation:
         if not callable(function):
             raise InvalidTypeError(f"function must be callable; got {type(function).__name__}")
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-        if not (1e-100 <= half <= 1e100 and half >= 1e-12 * abs(middle)):
+        if not (SMALLEST <= half <= LARGEST and half >= 1e-12 * abs(middle)):
             raise InvalidInputError(f"interval is too wide, too narrow or too far from zero; got {interval!r}")
         nodes, weights = np.polynomial.legendre.leggauss(100)
         points = np.concatenate([0.5 * (nodes - 1.0), 0.5 * (nodes + 1.0)])

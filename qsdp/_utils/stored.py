@@ -9,7 +9,7 @@ from typing import Any
 
 from qsdp.exceptions import StorageError
 
-__all__ = ["Checks", "checked", "is_list", "is_number", "is_positive", "is_text"]
+__all__ = ["Checks", "checked", "is_activation", "is_count", "is_list", "is_number", "is_positive", "is_text"]
 
 Checks = Mapping[str, Callable[[Any], bool]]
 
@@ -37,6 +37,16 @@ def is_positive(value: Any) -> bool:
 def is_text(value: Any) -> bool:
     """Return whether the value is text that can be printed: without lone surrogates."""
     return type(value) is str and not re.search("[\ud800-\udfff]", value)
+
+
+def is_count(value: Any) -> bool:
+    """Return whether the value is a positive integer."""
+    return type(value) is int and value > 0
+
+
+def is_activation(value: Any) -> bool:
+    """Return whether the value stands for an activation: three numbers, or None; names might change their meaning."""
+    return value is None or (is_list(value) and len(value) == 3 and all(map(is_number, value)) and any(value))
 
 
 def is_list(value: Any) -> bool:

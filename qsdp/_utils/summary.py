@@ -150,9 +150,9 @@ def format_bits(bits: int) -> str:
     return f"{bits:,} bits ({amount:.4g} {units[0]})"
 
 
-def format_share(share: float) -> str:
-    """Return a share as a percentage."""
-    return f"{100.0 * share:.1f} %"
+def format_share(share: float, digits: str = ".1f") -> str:
+    """Return a share as a percentage, with digits as a format specifies."""
+    return f"{100.0 * share:{digits}} %"
 
 
 def format_count(n_neurons: int, n_inputs: int, n_outputs: int) -> str:

@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 #: Magnitudes whose squares, products and sums stay representable in double precision.
-_SMALLEST, LARGEST = 1e-100, 1e100
+SMALLEST, LARGEST = 1e-100, 1e100
 
 #: The argument of `check_random_state`.
 RandomState = int | np.random.Generator | np.random.RandomState | None
@@ -177,9 +177,9 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None
 
 def check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
     largest = float(max(array.max(), -array.min()))
-    if largest and not _SMALLEST <= largest <= LARGEST:
+    if largest and not SMALLEST <= largest <= LARGEST:
         raise InvalidInputError(
-            f"{name} must be zero or have its largest magnitude within {_SMALLEST:g} .. {LARGEST:g}, "
+            f"{name} must be zero or have its largest magnitude within {SMALLEST:g} .. {LARGEST:g}, "
             f"so that squares stay representable; got {largest:g}: {remedy}"
         )
 

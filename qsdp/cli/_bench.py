@@ -57,7 +57,7 @@ def bench(
     for failure in failures:
         say(failure, "red")
     if results.interrupted:
-        raise typer.Exit(130)
+        raise KeyboardInterrupt
     if failures:
         raise typer.Exit(1)
 

@@ -16,7 +16,7 @@ from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli import _flags as flags
 from qsdp.cli._fit_streamed import fit_streamed, score_of
 from qsdp.cli._reports import first_names, print_facts, print_figures, score_figures, time_figure
-from qsdp.cli._streams import destination, interrupts, say, stage
+from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.encoding.fitting import AUTO
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
 from qsdp.exceptions import InvalidInputError
@@ -144,8 +144,7 @@ def fit(
     where = str(path) if saved else "no: training was interrupted; --keep-partial saves what there is"
     report_fit(file, rows, training, drop or [], model, result, scores, where)
     if received:
-        say("Interrupted", "red")
-        raise typer.Exit(130)
+        raise KeyboardInterrupt
 
 
 def report_fit(

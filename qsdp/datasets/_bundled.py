@@ -10,6 +10,7 @@ import numpy as np
 
 from qsdp._utils.validation import check_choice
 from qsdp.datasets._dataset import Dataset, Task
+from qsdp.datasets._fetch import declarations
 
 
 @dataclass(frozen=True)
@@ -25,54 +26,7 @@ class BundledSpec:
 
 
 SPECS: Mapping[str, BundledSpec] = MappingProxyType(
-    {
-        "breast-cancer-wisconsin": BundledSpec(
-            "load_breast_cancer",
-            569,
-            30,
-            "binary",
-            "malignant (+1) or benign (-1) tumours from 30 measures of cell nuclei",
-            "W. H. Wolberg, W. N. Street, O. L. Mangasarian. Breast Cancer Wisconsin (Diagnostic). "
-            "UCI Machine Learning Repository, 1995. CC BY 4.0.",
-        ),
-        "diabetes": BundledSpec(
-            "load_diabetes",
-            442,
-            10,
-            "regression",
-            "disease progression after one year from 10 scaled baseline measures",
-            "B. Efron, T. Hastie, I. Johnstone, R. Tibshirani. Least angle regression. Annals of "
-            "Statistics 32(2), 407-499, 2004. No licence stated. The columns are centred and "
-            "scaled to a sum of squares of 1.",
-        ),
-        "iris": BundledSpec(
-            "load_iris",
-            150,
-            4,
-            "multiclass",
-            "three species of iris from 4 lengths and widths",
-            "R. A. Fisher. The use of multiple measurements in taxonomic problems. Annals of Eugenics "
-            "7(2), 179-188, 1936. UCI Machine Learning Repository, CC BY 4.0.",
-        ),
-        "wine": BundledSpec(
-            "load_wine",
-            178,
-            13,
-            "multiclass",
-            "three cultivars of wine from 13 chemical measures",
-            "M. Forina et al., Institute of Pharmaceutical and Food Analysis and Technologies, Genoa. Wine. "
-            "UCI Machine Learning Repository. CC BY 4.0.",
-        ),
-        "digits": BundledSpec(
-            "load_digits",
-            1797,
-            64,
-            "multiclass",
-            "handwritten digits as 8 x 8 images with values from 0 to 16",
-            "E. Alpaydin, C. Kaynak. Optical Recognition of Handwritten Digits (its test set). "
-            "UCI Machine Learning Repository, 1998. CC BY 4.0.",
-        ),
-    }
+    {name: BundledSpec(**entry) for name, entry in declarations("bundled").items()}
 )
 
 

@@ -1,22 +1,40 @@
-"""Raw files, read from ``QSDP_DATA`` or downloaded into a cache, with verified checksums."""
+"""Declarations of the sets, and their raw files, read from ``QSDP_DATA`` or downloaded into a cache, and verified."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import logging
 import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp.exceptions import DatasetError
 
 DATA_VARIABLE = "QSDP_DATA"
 UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+
+def declarations(source: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of ``catalogue.json`` by the names of the sets, with tuples for lists and files as `RawFile`.
+
+    The `source` is "bundled", "uci" or "images".
+    """
+
+    def as_declared(entry: dict[str, Any]) -> Any:
+        entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
+        return RawFile(**entry) if "sha256" in entry else entry
+
+    text = files("qsdp.datasets").joinpath("catalogue.json").read_text("utf-8")
+    entries: dict[str, dict[str, Any]] = json.loads(text, object_hook=as_declared)[source]
+    return entries
 
 
 @dataclass(frozen=True)

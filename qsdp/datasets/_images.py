@@ -7,19 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import check_choice
 from qsdp.datasets._dataset import Dataset
-from qsdp.datasets._fetch import RawFile, read_unpacked
+from qsdp.datasets._fetch import RawFile, declarations, read_unpacked
 from qsdp.exceptions import DatasetError
 
 Images = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
-
-_CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 
 @dataclass(frozen=True)
@@ -43,97 +41,13 @@ class ImageSpec:
     licence: str
 
 
-_MNIST_MIRRORS = (
-    "https://ossci-datasets.s3.amazonaws.com/mnist",
-    "https://storage.googleapis.com/cvdf-datasets/mnist",
-    "http://yann.lecun.com/exdb/mnist",
-)
-_FASHION_MIRRORS = (
-    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion",
-    "https://storage.googleapis.com/tensorflow/tf-keras-datasets",
-    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-)
-
-
-def _part(folder: str, prefix: str, n: int, mirrors: tuple[str, ...], *sha256: str) -> ImagePart:
-    """Return a part, given the checksums of images and labels, each packed and unpacked."""
-    images, labels = (
-        RawFile(f"{folder}/{name}", name, packed, unpacked, mirrors)
-        for name, packed, unpacked in (
-            (f"{prefix}-images-idx3-ubyte.gz", *sha256[:2]),
-            (f"{prefix}-labels-idx1-ubyte.gz", *sha256[2:]),
-        )
-    )
-    return ImagePart(images, labels, (n, 28, 28))
+def _spec(entry: dict[str, Any]) -> ImageSpec:
+    parts = {part: ImagePart(**fields) for part, fields in entry.pop("parts").items()}
+    return ImageSpec(parts=parts, **entry)
 
 
 SPECS: Mapping[str, ImageSpec] = MappingProxyType(
-    {
-        "mnist": ImageSpec(
-            parts={
-                "train": _part(
-                    "mnist",
-                    "train",
-                    60_000,
-                    _MNIST_MIRRORS,
-                    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-                    "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-                    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-                    "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-                ),
-                "test": _part(
-                    "mnist",
-                    "t10k",
-                    10_000,
-                    _MNIST_MIRRORS,
-                    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-                    "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-                    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-                    "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-                ),
-            },
-            classes=tuple("0123456789"),
-            title="handwritten digits as 28 x 28 images with values from 0 to 255",
-            origin="LeCun",
-            citation=(
-                "Y. LeCun, L. Bottou, Y. Bengio, P. Haffner. Gradient-based learning applied to document "
-                "recognition. Proceedings of the IEEE 86(11), 2278-2324, 1998."
-            ),
-            licence="none stated by the authors, usually given as CC BY-SA 3.0",
-        ),
-        "fashion-mnist": ImageSpec(
-            parts={
-                "train": _part(
-                    "fashion_mnist",
-                    "train",
-                    60_000,
-                    _FASHION_MIRRORS,
-                    "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-                    "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-                    "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-                    "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-                ),
-                "test": _part(
-                    "fashion_mnist",
-                    "t10k",
-                    10_000,
-                    _FASHION_MIRRORS,
-                    "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-                    "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-                    "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-                    "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-                ),
-            },
-            classes=_CLOTHES,
-            title="ten kinds of clothing as 28 x 28 images with values from 0 to 255",
-            origin="Zalando",
-            citation=(
-                "H. Xiao, K. Rasul, R. Vollgraf. Fashion-MNIST: a novel image dataset for benchmarking machine "
-                "learning algorithms. arXiv:1708.07747, 2017."
-            ),
-            licence="MIT, Zalando SE",
-        ),
-    }
+    {name: _spec(entry) for name, entry in declarations("images").items()}
 )
 
 

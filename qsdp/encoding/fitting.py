@@ -33,8 +33,8 @@ CUT = 3.0
 #: Numbers beyond this multiple of the outlier margin (594 standard deviations) do not set the units if cut.
 _EXTREME = 100.0
 
-#: Candidate numbers of thresholds per column, and the default.
-_THRESHOLDS, _UNASKED = (5, 20), 3
+#: Candidate numbers of thresholds per column.
+_THRESHOLDS = (5, 20)
 
 #: Maximum number of all thresholds, and maximum product of samples, outputs and squared inputs: time for accuracy.
 _MOST_BITS, _MOST_PRODUCTS = 240, 6e8
@@ -61,7 +61,7 @@ class EncodingRule:
     def recommended(cls, encoding: str, n_columns: int) -> EncodingRule:
         """Return the rule that estimators and the command line use for tables of `n_columns` columns."""
         most = _MOST_BITS // max(n_columns, 1)
-        return cls(encoding=encoding, n_thresholds=min(max(most, 1), _UNASKED), cut=CUT)
+        return cls(encoding=encoding, n_thresholds=min(max(most, 1), cls.n_thresholds), cut=CUT)
 
     @classmethod
     def finer(cls, standard: Encoding, inputs: FloatArray, n_outputs: int, n_distinct: int) -> list[EncodingRule]:

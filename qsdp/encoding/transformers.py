@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,12 @@ class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of the encoders, which learn an `Encoding` from rows of positive weight."""
 
     n_features_in_: int
+    #: Fields of the rule that are not parameters.
+    _fixed: ClassVar[dict[str, Any]] = {}
+
+    def _keep(self, arguments: dict[str, Any]) -> None:
+        """Store the arguments of a constructor unchanged, as scikit-learn requires."""
+        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn the encoding of the columns of X, shape (n, d), with row weights (n,) >= 0 if given; y is ignored.
@@ -73,9 +80,24 @@ class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(_check_feature_names_in(self, input_features), dtype=object)
 
     def _rule(self) -> EncodingRule:
-        raise NotImplementedError
+        """Return the rule of the checked parameters."""
+        given = {**self._fixed, **self.get_params(deep=False)}
+        return EncodingRule(**{field.name: given[field.name] for field in fields(EncodingRule) if field.name in given})
 
     def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
+        """Return the columns as numbers or symbols; after fitting, those not in use unchanged."""
+        raw, names = self._raw_columns(X, fitting), self._names().tolist()
+        if fitting:
+            symbolic = dict(enumerate(self._symbolic(raw, names)))
+        else:
+            columns = self.encoding_.columns
+            symbolic = {position: columns[position].categories is not None for position in self.encoding_.used}
+        for position, is_symbols in symbolic.items():
+            raw[position] = (as_symbols if is_symbols else as_numbers)(raw[position], names[position])
+        return raw
+
+    def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
+        """Return which columns hold symbols."""
         raise NotImplementedError
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
@@ -148,33 +170,21 @@ class ThresholdEncoder(_Encoder):
            [1, 1]], dtype=int8)
     """
 
+    _fixed: ClassVar[dict[str, Any]] = {"encoding": "thresholds"}
+
     def __init__(
         self,
-        n_thresholds: int = 3,
+        n_thresholds: int = EncodingRule.n_thresholds,
         *,
-        strategy: str = "quantile",
-        bits: str = "binary",
-        missing: str = "indicator",
+        strategy: str = EncodingRule.strategy,
+        bits: str = EncodingRule.bits,
+        missing: str = EncodingRule.missing,
         dtype: Any = np.float64,
     ) -> None:
-        self.n_thresholds = n_thresholds
-        self.strategy = strategy
-        self.bits = bits
-        self.missing = missing
-        self.dtype = dtype
+        self._keep(locals())
 
-    def _rule(self) -> EncodingRule:
-        return EncodingRule(
-            encoding="thresholds",
-            n_thresholds=self.n_thresholds,
-            strategy=self.strategy,
-            bits=self.bits,
-            missing=self.missing,
-        )
-
-    def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
-        raw = self._raw_columns(X, fitting)
-        return [as_numbers(column, name) for column, name in zip(raw, self._names(), strict=True)]
+    def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
+        return np.zeros(len(raw), dtype=np.bool_)
 
 
 class TableEncoder(_Encoder):
@@ -238,40 +248,23 @@ class TableEncoder(_Encoder):
 
     def __init__(
         self,
-        encoding: str = "both",
+        encoding: str = EncodingRule.encoding,
         *,
-        n_thresholds: int = 3,
-        strategy: str = "quantile",
-        bits: str = "binary",
-        missing: str = "indicator",
+        n_thresholds: int = EncodingRule.n_thresholds,
+        strategy: str = EncodingRule.strategy,
+        bits: str = EncodingRule.bits,
+        missing: str = EncodingRule.missing,
         categorical_features: Any = "from_dtype",
-        max_categories: int = 50,
+        max_categories: int = EncodingRule.max_categories,
         handle_unknown: str = "warn",
-        cut: float | None = None,
+        cut: float | None = EncodingRule.cut,
         dtype: Any = np.float64,
     ) -> None:
-        self.encoding = encoding
-        self.n_thresholds = n_thresholds
-        self.strategy = strategy
-        self.bits = bits
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.max_categories = max_categories
-        self.handle_unknown = handle_unknown
-        self.cut = cut
-        self.dtype = dtype
+        self._keep(locals())
 
     def _rule(self) -> EncodingRule:
         check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
-        return EncodingRule(
-            encoding=self.encoding,
-            n_thresholds=self.n_thresholds,
-            strategy=self.strategy,
-            bits=self.bits,
-            missing=self.missing,
-            max_categories=self.max_categories,
-            cut=self.cut,
-        )
+        return super()._rule()
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the inputs of the network, shape (n, width).
@@ -293,18 +286,6 @@ class TableEncoder(_Encoder):
                 raise InvalidInputError(message)
             warn(message)
         return self.encoding_.encode(table, self.dtype)
-
-    def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
-        raw = self._raw_columns(X, fitting)
-        names = self._names().tolist()
-        if fitting:
-            symbolic = self._symbolic(raw, names)
-            return [(as_symbols if s else as_numbers)(c, n) for c, n, s in zip(raw, names, symbolic, strict=True)]
-        read = list(raw)
-        for position in self.encoding_.used:
-            is_symbols = self.encoding_.columns[position].categories is not None
-            read[position] = (as_symbols if is_symbols else as_numbers)(raw[position], names[position])
-        return read
 
     def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
         if isinstance(self.categorical_features, str):

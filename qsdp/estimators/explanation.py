@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.validation import FloatArray, check_integer
+from qsdp._utils.validation import FloatArray
+from qsdp.encoding.steps import identity, through_steps
 from qsdp.estimators.targets import TargetScaling
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.networks import BilinearNetwork, Effects, QuadraticForm
+from qsdp.networks.quadratic_form import check_digits
 from qsdp.pipeline import QSDPResult
 
 __all__ = ["Explained", "class_outputs", "explained_form"]
@@ -107,7 +108,7 @@ class Explained:
             Terms whose coefficient is at most this in magnitude are left out.
         """
         check_is_fitted(self)
-        digits = check_integer("digits", digits, minimum=1, maximum=17)
+        digits = check_digits(digits)
         form = self._form(self.target_scaling_)
         inputs = _describe(self.encoder_, self._names(names), form.n_inputs)
         center, scale = (np.array([getattr(one, field) for one in inputs]) for field in ("center", "scale"))
@@ -211,27 +212,11 @@ class _Input:
 
 def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
     """Return descriptions of the inputs that an encoder computes from named columns."""
-    if encoder is None:
-        return [_Input(name, j) for j, name in enumerate(names)]
-    moments = _affine_map(encoder, n_inputs)
-    if moments is not None:
-        centers, scales = (part.tolist() for part in moments)
-        return [_Input(name, j, centers[j], scales[j]) for j, name in enumerate(names)]
-    encoding = getattr(encoder, "encoding_", encoder)
-    if hasattr(encoding, "expressions"):
-        expressions = encoding.renamed(names).expressions
-        return [_Input(one.name, one.position, one.center, one.scale, one.is_bit) for one in expressions]
-    return _named_by_encoder(encoder, names, n_inputs)
-
-
-def _affine_map(encoder: Any, n_inputs: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return centers and scales of a scaler of scikit-learn, or None for other encoders."""
-    if isinstance(encoder, StandardScaler):
-        centers = encoder.mean_ if encoder.with_mean else np.zeros(n_inputs)
-        return centers, encoder.scale_ if encoder.with_std else np.ones(n_inputs)
-    if isinstance(encoder, MinMaxScaler) and not encoder.clip:
-        return -encoder.min_ / encoder.scale_, 1.0 / encoder.scale_
-    return None
+    try:
+        expressions = through_steps(identity(names), [encoder]).expressions
+    except ExportError:
+        return _named_by_encoder(encoder, names, n_inputs)
+    return [_Input(one.name, one.position, one.center, one.scale, one.is_bit) for one in expressions]
 
 
 def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:

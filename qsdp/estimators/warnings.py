@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.pipeline import QSDPResult
 from qsdp.relaxation.shortfall import LARGE_SCALE_RATIO, ratio_of_scales
@@ -24,7 +25,7 @@ def warn_of_gap(result: QSDPResult) -> None:
     if result.refine == "none":
         remedies.insert(0, "refine='polish'")
     warn(
-        f"the certified gap is {100 * gap:.0f} % of the objective: the network may be far from the best one; "
+        f"the certified gap is {format_share(gap, '.0f')} of the objective: the network may be far from the best one; "
         f"{', '.join(remedies[:-1])} or {remedies[-1]} makes it smaller"
     )
 

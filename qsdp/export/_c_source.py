@@ -117,8 +117,6 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
                 bias=tables.entry("bias", network.bias, "k", str(types["total"])),
             ),
         ]
-    if network.n_outputs == 1:
-        return [project, templates.SHARED.substitute(types, product=product, result=_scaled_sum(model, tables))]
     size, result = tables.entry("size", network.sizes.tolist(), "k"), _scaled_sum(model, tables)
     return [project, templates.GROUPED.substitute(types, product=product, size=size, result=result)]
 

@@ -75,23 +75,6 @@ static ${projection} project(const ${x} *x, ${position} at)
 }
 """)
 
-#: Evaluate neurons that share a second-layer weight, for one output.
-SHARED = Template("""\
-static void evaluate(const ${x} *x, ${total} *output)
-{
-    ${position} at = 0;
-    ${counter} j;
-    ${total} sum = 0;
-
-    for (j = 0; j < ${m}; j++, at = (${position})(at + ${stride})) {
-        const ${projection} left = project(x, at);
-
-        sum = (${total})(sum + ${product});
-    }
-    output[0] = (${total})(${result});
-}
-""")
-
 #: Evaluate neurons that share second-layer weights, output by output.
 GROUPED = Template("""\
 static void evaluate(const ${x} *x, ${total} *output)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -151,30 +152,21 @@ def column_scales(
     """
     encoding = description.encoding
     assert encoding is not None
-    names = [column.name for column in encoding.columns]
-    if not isinstance(given, (Mapping, type(None))):
-        raise InvalidTypeError(f"scales must map names of columns to numbers; got {given!r:.60}")
-    given = given or {}
-    if unknown := [name for name in given if name not in names]:
-        raise InvalidInputError(f"scales must be those of columns, {names!r:.60}; got {unknown[0]!r:.60}")
+    by_user = _checked_scales(given, [column.name for column in encoding.columns])
     scales: Scales = []
     for position, column in enumerate(encoding.columns):
-        own = [place for place, one in enumerate(encoding.expressions) if one.position == position]
-        if not own or column.categories is not None:
-            if own and len(column.categories or ()) > most:
-                raise ExportError(f"column {column.name!r} has more than {most} categories")
+        inputs = [pair for pair in zip(encoding.expressions, limits, strict=True) if pair[0].position == position]
+        if inputs and len(column.categories or ()) > most:
+            raise ExportError(f"column {column.name!r} has more than {most} categories")
+        if not inputs or column.categories is not None:
             scales.append(None)
             continue
-        spans = [span for place in own if (span := limits[place]) is not None]
-        thresholds = [Fraction(threshold_of(one)) for one in encoding.expressions if _divides(one, position)]
-        if column.name in given:
-            scale = Fraction(check_real(f"scales[{column.name!r}]", given[column.name], strict=True))
-        else:
-            scale = _power_of_ten(column, spans, thresholds, most)
-        steps = [int((high - low) * scale) for low, high in spans if high > low]
-        if (steps and not _FEWEST_STEPS <= min(steps) <= max(steps) <= _MOST_STEPS) or any(
-            abs(value) * scale > most for value in [*thresholds, *(end for span in spans for end in span)]
-        ):
+        entries = _Entries(
+            [span for _, span in inputs if span is not None],
+            [Fraction(threshold_of(one)) for one, _ in inputs if one.kind == "above"],
+        )
+        scale = by_user.get(column.name) or entries.power_of_ten(Fraction(column.fill or 0.0), most)
+        if not entries.fit(scale, most):
             raise ExportError(
                 f"column {column.name!r}: fixed-point numbers up to {most} with scale {float(scale):g} cannot hold it; "
                 f"between its limits there must be from {_FEWEST_STEPS} to {_MOST_STEPS} steps"
@@ -183,22 +175,50 @@ def column_scales(
     return scales
 
 
-def _power_of_ten(
-    column: InputColumn, spans: list[tuple[Fraction, Fraction]], thresholds: list[Fraction], most: int
-) -> Fraction:
-    width = max((high - low for low, high in spans), default=Fraction(0))
-    fill = Fraction(column.fill or 0.0)
-    ends = [end for span in spans for end in span]
-    # A column of zeros fits with any scale.
-    largest = max(map(abs, [fill, *thresholds, *ends])) or Fraction(1)
-    exponents = [_most_digits(_STEPS, width)] if width else []
-    if thresholds:
-        finest = max(-int(Decimal(repr(float(t))).normalize().as_tuple().exponent) for t in thresholds)
-        exponents.append(max(finest + 1, 0))
-    exponent = max(exponents, default=0)
-    if width:
-        exponent = min(exponent, _most_digits(_FINE_STEPS, width))
-    return Fraction(10) ** min(exponent, _most_digits(most, largest))
+def _checked_scales(given: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, Fraction]:
+    if not isinstance(given, (Mapping, type(None))):
+        raise InvalidTypeError(f"scales must map names of columns to numbers; got {given!r:.60}")
+    given = given or {}
+    if unknown := [name for name in given if name not in names]:
+        raise InvalidInputError(f"scales must be those of columns, {names!r:.60}; got {unknown[0]!r:.60}")
+    return {name: Fraction(check_real(f"scales[{name!r}]", scale, strict=True)) for name, scale in given.items()}
+
+
+class _Entries(NamedTuple):
+    """What the fixed-point numbers of a column must represent: the limits of its inputs, and its thresholds."""
+
+    limits: list[tuple[Fraction, Fraction]]
+    thresholds: list[Fraction]
+
+    @property
+    def widths(self) -> list[Fraction]:
+        """Positive distances between limits."""
+        return [high - low for low, high in self.limits if high > low]
+
+    @property
+    def largest(self) -> Fraction:
+        """Largest magnitude of a limit or threshold."""
+        return max(map(abs, [*self.thresholds, *chain(*self.limits)]), default=Fraction(0))
+
+    def fit(self, scale: Fraction, most: int) -> bool:
+        """Return whether no number exceeds `most`, and no limits are too near to or too far from each other."""
+        steps = [int(width * scale) for width in self.widths]
+        return self.largest * scale <= most and all(_FEWEST_STEPS <= one <= _MOST_STEPS for one in steps)
+
+    def power_of_ten(self, fill: Fraction, most: int) -> Fraction:
+        """Return the default scale of a column in which missing entries are replaced by `fill`."""
+        wanted = [max(_decimals(one) + 1, 0) for one in self.thresholds]
+        # A column of zeros fits with any scale.
+        allowed = [_most_digits(most, max(abs(fill), self.largest) or Fraction(1))]
+        if self.widths:
+            wanted.append(_most_digits(_STEPS, max(self.widths)))
+            allowed.append(_most_digits(_FINE_STEPS, max(self.widths)))
+        return Fraction(10) ** min(max(wanted, default=0), *allowed)
+
+
+def _decimals(number: Fraction) -> int:
+    """Return the number of decimals of the nearest float; negative for multiples of ten."""
+    return -int(Decimal(repr(float(number))).normalize().as_tuple().exponent)
 
 
 def _most_digits(most: int, size: Fraction) -> int:
@@ -311,10 +331,6 @@ def threshold_of(one: Expression) -> float:
     return float(one.value)
 
 
-def _divides(one: Expression, position: int) -> bool:
-    return one.kind == "above" and one.position == position
-
-
 def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
     """Return the largest fixed-point number that is not above a threshold.
 
@@ -338,7 +354,7 @@ def fixed_fills(
             continue
         fill = min(max(round(Fraction(column.fill) * scale), -most), most)
         for one in expressions:
-            if _divides(one, position):
+            if one.kind == "above" and one.position == position:
                 threshold = threshold_of(one)
                 last = _below_threshold(threshold, scale, most)
                 fill = max(fill, last + 1) if column.fill > threshold else min(fill, last)

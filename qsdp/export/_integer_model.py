@@ -31,13 +31,13 @@ from qsdp.export._integer_network import IntegerNetwork, integer_network
 from qsdp.export._layout import LAYOUTS, Layout, layouts
 from qsdp.export._model import ModelDescription, describe
 
-__all__ = ["INPUT_RANGE", "IntegerModel", "checked_range", "integer_model"]
+__all__ = ["DIGITS", "INPUT_RANGE", "IntegerModel", "checked_range", "integer_model"]
 
 #: Default range of the inputs of a network alone.
 INPUT_RANGE = (-(2**15), 2**15 - 1)
 
 #: Numbers of bits of rounded quantities, tried in this order until all sums fit.
-_DIGITS = range(15, 5, -1)
+DIGITS = range(15, 5, -1)
 
 #: Largest multiple of a common unit for which bits and the constant column stay exact.
 _MOST_UNITS = 2**12
@@ -197,7 +197,7 @@ def integer_model(
     if found is not None:
         return found
     raise ExportError(
-        f"the sums do not fit into the {width} bits of width with {_DIGITS[-1]} digits: take a larger width, a smaller "
+        f"the sums do not fit into the {width} bits of width with {DIGITS[-1]} digits: take a larger width, a smaller "
         "input_range or fewer neurons"
     )
 
@@ -212,7 +212,7 @@ def _fitting(
 ) -> IntegerModel | None:
     """Return the smaller of the layouts that fit, each with the most digits possible; None if none fits."""
     candidates: dict[str, IntegerModel] = {}
-    for digits in _DIGITS:
+    for digits in DIGITS:
         inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits, given[1])
         network = _network(description, inputs, given, digits)
         every = [one for one in layouts(network) if layout in {"auto", one.name}]

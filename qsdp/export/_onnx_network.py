@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,9 +71,8 @@ def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DT
         rest = kappa**2 * S[:, d:, d:].sum(axis=(1, 2)) + bias
         return _add_form(graph, x, quadratic, linear, rest, types), types.sums
     sides = [network.left] if network.is_square else [network.left, network.right]
-    shifts = [kappa * side[:, d:].sum(axis=1) for side in sides]
-    outputs = _add_neurons(graph, x, [side[:, :d] for side in sides], shifts, gain, network.alpha, bias, types)
-    return outputs, types.sums
+    factors = [_Affine(side[:, :d], kappa * side[:, d:].sum(axis=1), gain) for side in sides]
+    return _add_neurons(graph, x, factors, network.alpha, bias, types), types.sums
 
 
 def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.NDArray[Any], layout: str) -> str:
@@ -109,7 +108,8 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
     rest = description.offset + (c - a * kappa**2) * ((signs[0] * signs[-1]) @ alpha)
     if not isinstance(network, BilinearNetwork):
         rest = rest + description.factor * network.bias
-    return _add_neurons(graph, x, [side[:, order] for side in sides], shifts, 1, a * alpha, rest, _DOUBLE)
+    factors = [_Affine(side[:, order], shift) for side, shift in zip(sides, shifts, strict=True)]
+    return _add_neurons(graph, x, factors, a * alpha, rest, _DOUBLE)
 
 
 def _add_form(
@@ -135,26 +135,32 @@ def _add_form(
     return graph.add("Add", sums, s0.astype(types.sums)) if np.any(s0) else sums
 
 
+class _Affine(NamedTuple):
+    r"""Affine functions of the inputs, :math:`g\, w_j^T x + h_j`."""
+
+    weights: npt.NDArray[Any]
+    shift: npt.NDArray[Any]
+    gain: int = 1
+
+
 def _add_neurons(
     graph: Graph,
     x: str,
-    sides: list[npt.NDArray[Any]],
-    shifts: list[npt.NDArray[Any]],
-    gain: int,
+    factors: list[_Affine],
     alpha: npt.NDArray[Any],
     rest: npt.NDArray[Any],
     types: Types,
 ) -> str:
-    r"""Add :math:`\sum_j A_{jk} (g\, w_j^T x + h_j)(g\, w_j'^T x + h_j') + B_k` for C outputs; one side is a square."""
-    factors = []
-    for weights, shift in zip(sides, shifts, strict=True):
+    r"""Add :math:`\sum_j A_{jk} p_j(x) p_j'(x) + B_k` for C outputs and two affine factors; a single one is squared."""
+    projections = []
+    for weights, shift, gain in factors:
         own = _add_product(graph, x, weights.T, types.inputs, types.projections)
         if gain != 1:
             own = graph.add("Mul", own, np.array(gain, types.projections))
         if np.any(shift):
             own = graph.add("Add", own, shift.astype(types.projections))
-        factors.append(graph.cast(own, types.projections, types.sums))
-    products = graph.add("Mul", factors[0], factors[-1])
+        projections.append(graph.cast(own, types.projections, types.sums))
+    products = graph.add("Mul", projections[0], projections[-1])
     sums = _add_product(graph, products, alpha, types.sums, types.sums)
     return graph.add("Add", sums, rest.astype(types.sums)) if np.any(rest) else sums
 

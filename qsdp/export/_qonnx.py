@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.exceptions import ExportError
-from qsdp.export._integer_model import checked_range
+from qsdp.export._integer_model import DIGITS, checked_range
 from qsdp.export._integer_network import EXACT
 from qsdp.export._model import describe
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
@@ -23,9 +23,6 @@ _DOMAIN = "qonnx.custom_op.general"
 
 #: Integers below this limit are exact in single precision, and so are their sums in any order.
 _LIMIT = 2**24
-
-#: Bits of second-layer weights that are not multiples of the smallest one, and of units below it.
-_DIGITS = range(15, 5, -1)
 
 _RANGE = (-128, 127)
 
@@ -145,9 +142,9 @@ def _units(weights: FloatArray) -> list[float]:
     sizes = np.abs(weights[weights != 0.0])
     smallest, largest = float(sizes.min(initial=np.inf)), float(sizes.max(initial=0.0))
     ratios = sizes / smallest
-    if largest > 2 ** _DIGITS[0] * smallest or np.any(np.abs(ratios - np.rint(ratios)) > EXACT * ratios):
-        return [largest / (2**digits - 1) for digits in _DIGITS]
-    return [(smallest if sizes.size else 1.0) / 2**digits for digits in range(_DIGITS[0])]
+    if largest > 2 ** DIGITS[0] * smallest or np.any(np.abs(ratios - np.rint(ratios)) > EXACT * ratios):
+        return [largest / (2**digits - 1) for digits in DIGITS]
+    return [(smallest if sizes.size else 1.0) / 2**digits for digits in range(DIGITS[0])]
 
 
 def _rounded(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp.encoding.steps import identity, through_steps
 from qsdp.exceptions import ExportError, MissingPackageError
 from qsdp.export._model import ModelDescription, describe
 from qsdp.export._onnx_graph import ML_OPSET, OPSET, Graph, tensor_of, tensor_type
@@ -18,7 +19,6 @@ from qsdp.export._onnx_table import (
     add_table,
     holds_text,
 )
-from qsdp.export._steps import identity, through_steps
 
 __all__ = ["register_skl2onnx"]
 

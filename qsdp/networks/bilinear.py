@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,18 +12,19 @@ import numpy.typing as npt
 
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import count_jobs
-from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_choice, check_matrix, read_only
+from qsdp._utils.summary import Summary, format_bits, format_count
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.neuron_set import KIND as SET_KIND
 from qsdp.networks.neuron_set import pack_set, set_bits
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
-from qsdp.networks.quadratic_form import QuadraticForm, form_of_neurons
+from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
 from qsdp.networks.storage import pack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
+    LARGEST_WEIGHT,
     bits_of,
     check_alpha,
     check_weights,
@@ -41,7 +40,7 @@ KIND = "bilinear-network"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BilinearNetwork(Summarized, ReadOnlyArrays):
+class BilinearNetwork(NeuronFunction):
     r"""Two-layer network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X} v_j` with quantized weights.
 
     For the bilinear activation, :math:`\mathcal{X} = x x^T`, so :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`.
@@ -117,21 +116,6 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         return int(self.U.shape[1]) - self.lifted
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the value at one sample: () or (C,)."""
-        return self.alpha.shape[1:]
-
-    @property
-    def output_weights(self) -> FloatArray:
-        """Second-layer weights of shape (m, C), also for a scalar network."""
-        return self.alpha.reshape(self.n_neurons, -1)
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs C; 1 for a scalar network."""
-        return math.prod(self.output_shape)
-
-    @property
     def shared_alpha(self) -> bool:
         """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
         return shared_columns(self.output_weights) is not None
@@ -177,18 +161,8 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         S: FloatArray = squeezed(self.forms, self.output_shape)
         return S
 
-    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return the outputs of the network.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_inputs)
-        n_jobs : int, optional
-            Number of threads, as in joblib; None means one. It does not change the outputs.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, C)
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar network.
 
         Notes
         -----
@@ -197,11 +171,6 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         the larger of `quadratic_form` and these few neurons as floats, this takes about 32 MiB per thread, for any n
         and m.
         """
-        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
-        return values
-
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return `predict` with the shape (n, C), also for a scalar network."""
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
         if is_narrow(self):
@@ -235,10 +204,6 @@ class BilinearNetwork(Summarized, ReadOnlyArrays):
         matrices = np.rint(form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
         scales = np.abs(alpha).max(axis=0, initial=0.0)
         return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.output_shape)
-
-    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return the formula of the network as text, one for each output; see `QuadraticForm.to_expression`."""
-        return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
 
     def to_polynomial(self, method: str = "auto") -> PolynomialNetwork:
         """Return the same function as a standard network with polynomial activation; see `to_polynomial`."""
@@ -302,7 +267,7 @@ def is_narrow(network: BilinearNetwork) -> bool:
 def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return the header and the arrays of the file of a network."""
     arrays = {
-        name: pack_levels(weights, network.levels, network.lifted)
+        name: pack_levels(weights, network.levels - 1, lifted=network.lifted)
         for name, weights in (("U", network.U), ("V", network.V))
     }
     return network_header(network), {**arrays, **pack_alpha(network.alpha)}
@@ -401,7 +366,7 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
     activation = network.activation
     if not network.one_parity:
         M, Q, activation = 2 * M, 2 * Q, PolynomialActivation(a / 4.0, b / 2.0, c)
-        if M > 127:
+        if M > LARGEST_WEIGHT:
             raise InvalidInputError(f"weights of both parities must be at most 63 in magnitude; got {M // 2}")
     U, V, alpha = Q, Q, network.output_weights
     if activation.lifted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,14 +13,15 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import count_jobs
-from qsdp._utils.summary import Summarized, Summary, format_bits
-from qsdp._utils.validation import FloatArray, IntArray, ReadOnlyArrays, check_matrix, read_only
-from qsdp.activations import PolynomialActivation
+from qsdp._utils.stored import Checks, checked, is_activation, is_count
+from qsdp._utils.summary import Summary, first_few, format_bits
+from qsdp._utils.validation import FloatArray, IntArray, check_matrix, read_only
+from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, fold, parameter_of, unfold
-from qsdp.networks.quadratic_form import QuadraticForm
+from qsdp.networks.quadratic_form import QuadraticForm, QuadraticFunction
 from qsdp.networks.storage import MOST_INPUTS, write_archive
-from qsdp.networks.weights import FLOAT_BITS, check_count, check_fields, stored_activation
+from qsdp.networks.weights import FLOAT_BITS
 from qsdp.problem import quadratic_map
 
 __all__ = ["KIND", "IntegerForm", "integer_form_from_archive"]
@@ -29,8 +29,11 @@ __all__ = ["KIND", "IntegerForm", "integer_form_from_archive"]
 KIND = "integer-form"
 
 
+_HEADER: Checks = {"n_inputs": is_count, "vector": lambda value: type(value) is bool, "activation": is_activation}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class IntegerForm(Summarized, ReadOnlyArrays):
+class IntegerForm(QuadraticFunction):
     r"""Function :math:`f_k(x) = s_k \langle \mathcal{X}, T_k \rangle` with symmetric integer matrices.
 
     `BilinearNetwork.to_integer_form` returns such a form. If the neurons of output k have
@@ -70,11 +73,6 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         return int(self.matrices.shape[-1]) - (self.activation is not None and self.activation.lifted)
 
     @property
-    def n_outputs(self) -> int:
-        """Number of outputs C; 1 for a scalar function."""
-        return len(self.matrices)
-
-    @property
     def bits(self) -> tuple[int, ...]:
         """Number of bits per entry of each output's matrix, set by the entry of largest magnitude."""
         return tuple((2 * int(np.abs(matrix).max())).bit_length() for matrix in self.matrices)
@@ -89,15 +87,6 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         """Return the function as ``x' S x + s' x + s0``."""
         S = self.scales[:, None, None] * self.matrices
         return QuadraticForm.of_lift(squeezed(S, self.output_shape), self.activation)
-
-    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return the formula as text, one for each output; see `QuadraticForm.to_expression`."""
-        return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
-
-    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return outputs of shape (n,) or (n, C) for data of shape (n, n_inputs), using `n_jobs` threads."""
-        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
-        return values
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar function."""
@@ -126,7 +115,7 @@ class IntegerForm(Summarized, ReadOnlyArrays):
         rows = [
             ("inputs", str(self.n_inputs)),
             ("outputs", str(self.n_outputs)),
-            ("bits of an entry", ", ".join(map(str, self.bits[:8])) + ", …" * (len(self.bits) > 8)),
+            ("bits of an entry", first_few([str(bits) for bits in self.bits])),
             ("storage", format_bits(self.n_bits)),
         ]
         return Summary("IntegerForm", rows)
@@ -134,17 +123,17 @@ class IntegerForm(Summarized, ReadOnlyArrays):
 
 def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> IntegerForm:
     """Return the form described by a header and arrays; any mismatch is an error."""
-    check_fields(header, {"n_inputs", "vector", "activation"})
+    fields = checked("header", header, _HEADER)
     if set(arrays) != {"integers", "codes", "scales"}:
         raise StorageError(f"arrays {sorted(arrays)} are not those of an integer form")
-    activation, vector = stored_activation(header), header["vector"]
-    D = check_count(header, "n_inputs") + (activation is not None and activation.lifted)
+    activation, vector = get_activation(fields["activation"]), fields["vector"]
+    D = fields["n_inputs"] + (activation is not None and activation.lifted)
     if D > MOST_INPUTS:
-        raise StorageError(f"n_inputs {header['n_inputs']} is more than a file may have")
+        raise StorageError(f"n_inputs {fields['n_inputs']} is more than a file may have")
     scales, integers, codes = arrays["scales"], arrays["integers"], arrays["codes"]
     if scales.dtype != np.float64 or scales.shape != (scales.size,) or not np.all(np.isfinite(scales)):
         raise StorageError("scales must be finite numbers, one for each output")
-    if not scales.size or type(vector) is not bool or (len(scales) > 1 and not vector):
+    if not scales.size or (len(scales) > 1 and not vector):
         raise StorageError("its header does not say how many outputs there are")
     if codes.dtype != np.uint8 or codes.shape != scales.shape:
         raise StorageError(f"codes of shape {codes.shape} do not describe {len(scales)} matrices")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,22 +13,21 @@ import numpy.typing as npt
 
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks
-from qsdp._utils.summary import Summarized, Summary, format_bits, format_count
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_numbers, own, read_only
+from qsdp._utils.stored import Checks, checked, is_activation, is_count
+from qsdp._utils.summary import Summary, format_bits, format_count
+from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.quadratic_form import QuadraticForm
-from qsdp.networks.storage import pack_numbers, unpack_numbers, write_archive
+from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm
+from qsdp.networks.storage import pack_levels, unpack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
+    LARGEST_WEIGHT,
     bits_of,
     check_alpha,
-    check_count,
-    check_fields,
     check_integers,
     count_floats,
     pack_alpha,
-    stored_activation,
     unpack_alpha,
 )
 from qsdp.problem import TrainingProblem
@@ -41,8 +39,17 @@ KIND = "polynomial-network"
 QUADRATIC = PolynomialActivation(1.0, 0.0, 0.0)
 
 
+_HEADER: Checks = {
+    "n_neurons": is_count,
+    "n_inputs": is_count,
+    "largest_weight": lambda value: is_count(value) and value <= LARGEST_WEIGHT,
+    "one_parity": lambda value: type(value) is bool,
+    "activation": lambda value: value is not None and is_activation(value),
+}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialNetwork(Summarized, ReadOnlyArrays):
+class PolynomialNetwork(NeuronFunction):
     r"""Two-layer network :math:`f(x) = \sum_j \alpha_j \sigma(x^T q_j) + \mathrm{bias}` with integer weights.
 
     Parameters
@@ -102,21 +109,6 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         return int(self.Q.shape[1])
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the value at one sample: () or (C,)."""
-        return self.alpha.shape[1:]
-
-    @property
-    def output_weights(self) -> FloatArray:
-        """Second-layer weights of shape (m, C), also for a scalar network."""
-        return self.alpha.reshape(self.n_neurons, -1)
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs C; 1 for a scalar network."""
-        return math.prod(self.output_shape)
-
-    @property
     def largest_weight(self) -> int:
         """Largest magnitude M of a first-layer weight, at least 1."""
         return max(1, int(np.abs(self.Q.astype(np.int16)).max()))
@@ -151,10 +143,6 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         s0 = c * columns.sum(axis=1) + self.bias
         return QuadraticForm(*(squeezed(part, self.output_shape) for part in (S, s, s0)))
 
-    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return outputs of shape (n,) or (n, C) for data of shape (n, d), using `n_jobs` threads as in joblib."""
-        return self._form.predict(X, n_jobs=n_jobs)
-
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar network."""
         return self._form.outputs(X, n_jobs=n_jobs)
@@ -169,10 +157,6 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
         """Return the network as an explicit quadratic function."""
         return self._form
 
-    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
-        """Return the formula of the network as text, one for each output; see `QuadraticForm.to_expression`."""
-        return self._form.to_expression(names, digits=digits, threshold=threshold)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to `path` as packed bits with a strict header, readable by `qsdp.load_network`."""
         header: dict[str, Any] = {
@@ -182,10 +166,8 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
             "one_parity": self.one_parity,
             "activation": list(self.activation.coefficients),
         }
-        shifted = self.Q.astype(np.int16) + self.largest_weight
-        numbers = (shifted // 2 if self.one_parity else shifted).astype(np.uint8)
-        Q, bias = pack_numbers(numbers, self.n_values), np.atleast_1d(self.bias)
-        write_archive(path, KIND, header, {"Q": Q, "bias": bias, **pack_alpha(self.alpha)})
+        Q = pack_levels(self.Q, self.largest_weight, step=1 + self.one_parity)
+        write_archive(path, KIND, header, {"Q": Q, "bias": np.atleast_1d(self.bias), **pack_alpha(self.alpha)})
 
     def __repr__(self) -> str:
         return (
@@ -206,20 +188,13 @@ class PolynomialNetwork(Summarized, ReadOnlyArrays):
 
 def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:
     """Return the network described by a header and arrays; any mismatch is an error."""
-    check_fields(header, {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"})
-    m, d, M = (check_count(header, name) for name in ("n_neurons", "n_inputs", "largest_weight"))
-    if M > 127 or type(header["one_parity"]) is not bool:
-        raise StorageError("its weights are of an unknown type")
-    step = 2 if header["one_parity"] else 1
-    numbers = unpack_numbers(arrays["Q"], (m, d), 2 * M // step + 1)
-    Q = step * numbers.astype(np.int16) - M
+    fields = checked("header", header, _HEADER)
+    m, d, M = (fields[name] for name in ("n_neurons", "n_inputs", "largest_weight"))
+    Q = unpack_levels(arrays["Q"], (m, d), M, step=1 + fields["one_parity"])
     alpha, bias = unpack_alpha(arrays, m, {"Q", "bias"}), arrays["bias"]
     if bias.dtype != np.float64 or bias.shape != (math.prod(alpha.shape[1:]),):
         raise StorageError(f"bias of shape {bias.shape} does not belong to the outputs")
-    activation = stored_activation(header)
-    if activation is None:
-        raise StorageError("it has no activation")
-    return PolynomialNetwork(Q.astype(np.int8), alpha, activation, squeezed(bias, alpha.shape[1:]))
+    return PolynomialNetwork(Q, alpha, fields["activation"], squeezed(bias, alpha.shape[1:]))
 
 
 def merged_network(
@@ -249,9 +224,11 @@ def merged_network(
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
     array = check_integers("Q", Q)
-    wrong = (array < -127) | (array > 127)
+    wrong = (array < -LARGEST_WEIGHT) | (array > LARGEST_WEIGHT)
     if array.dtype != np.int8:
         wrong |= array != np.rint(array)
     if np.any(wrong):
-        raise InvalidInputError(f"Q must have integer entries in -127 .. 127; found {array[wrong][0]:g}")
+        raise InvalidInputError(
+            f"Q must have integer entries in -{LARGEST_WEIGHT} .. {LARGEST_WEIGHT}; found {array[wrong][0]:g}"
+        )
     return read_only(array.astype(np.int8, copy=True))

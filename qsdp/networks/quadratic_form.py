@@ -1,8 +1,9 @@
-"""Explicit quadratic functions: every network of this package computes one."""
+"""Quadratic functions: the base classes of networks, and the explicit form that every network has."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +27,77 @@ from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
 
-__all__ = ["QuadraticForm", "form_of_neurons"]
+__all__ = ["NeuronFunction", "QuadraticForm", "QuadraticFunction", "check_digits", "form_of_neurons"]
 
 #: Most terms of a formula that a summary writes out.
 _TERMS = 6
 
 
+class QuadraticFunction(Summarized, ReadOnlyArrays):
+    """Quadratic function of d variables with values of shape () or (C,)."""
+
+    @property
+    @abstractmethod
+    def n_inputs(self) -> int:
+        """Number of inputs: the number of columns that `predict` expects."""
+
+    @property
+    @abstractmethod
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value at one sample: () or (C,)."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs C; 1 for a scalar function."""
+        return math.prod(self.output_shape)
+
+    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the values of the function.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_inputs)
+        n_jobs : int, optional
+            Number of threads, as in joblib; None means one. It does not change the values.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, C)
+        """
+        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
+        return values
+
+    @abstractmethod
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar function."""
+
+    @abstractmethod
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the function as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""
+
+    def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
+        """Return the formula as text, or a list with one for each output; see `QuadraticForm.to_expression`."""
+        return self.to_quadratic_form().to_expression(names, digits=digits, threshold=threshold)
+
+
+class NeuronFunction(QuadraticFunction):
+    """Quadratic function computed by m neurons, with second-layer weights `alpha` of shape (m,) or (m, C)."""
+
+    alpha: FloatArray
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the value at one sample: () or (C,)."""
+        return self.alpha.shape[1:]
+
+    @property
+    def output_weights(self) -> FloatArray:
+        """Second-layer weights of shape (m, C), also for a scalar network."""
+        return self.alpha.reshape(len(self.alpha), -1)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class QuadraticForm(Summarized, ReadOnlyArrays):
+class QuadraticForm(QuadraticFunction):
     r"""Quadratic function :math:`f(x) = x^T S x + s^T x + s_0`, or C such functions.
 
     Parameters
@@ -92,20 +156,10 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         return self.s0.shape
 
     @property
-    def n_outputs(self) -> int:
-        """Number of outputs C; 1 for a scalar function."""
-        return math.prod(self.output_shape)
-
-    @property
     def parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Arrays S, s and s0 of shape (C, d, d), (C, d) and (C,), also for a scalar function."""
         C, d = self.n_outputs, self.n_inputs
         return self.S.reshape(C, d, d), self.s.reshape(C, d), self.s0.reshape(C)
-
-    def predict(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return outputs of shape (n,) or (n, C) for data of shape (n, d), using `n_jobs` threads as in joblib."""
-        values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
-        return values
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar function."""
@@ -172,7 +226,7 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
         threshold : float, default=0
             Terms whose coefficients are at most this in magnitude are omitted.
         """
-        digits = check_integer("digits", digits, minimum=1, maximum=17)
+        digits = check_digits(digits)
         threshold = check_real("threshold", threshold)
         names = [f"x{j + 1}" for j in range(self.n_inputs)] if names is None else list(names)
         if len(names) != self.n_inputs:
@@ -193,6 +247,11 @@ class QuadraticForm(Summarized, ReadOnlyArrays):
 
     def __repr__(self) -> str:
         return f"QuadraticForm(n_inputs={self.n_inputs}{outputs_text(self.output_shape)})"
+
+
+def check_digits(digits: object) -> int:
+    """Return a number of significant digits; 17 tell all floats apart."""
+    return check_integer("digits", digits, minimum=1, maximum=17)
 
 
 def form_of_neurons(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: FloatArray) -> FloatArray:

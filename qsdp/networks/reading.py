@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from qsdp.activations import PolynomialActivation
+from qsdp._utils.stored import Checks, checked, is_activation, is_count
+from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.bilinear import KIND, BilinearNetwork
 from qsdp.networks.integer_form import KIND as INTEGER_KIND
@@ -17,10 +18,12 @@ from qsdp.networks.neuron_set import unpack_set
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import polynomial_from_archive
 from qsdp.networks.storage import MODEL_KIND, read_archive, unpack_levels
-from qsdp.networks.weights import check_count, check_fields, stored_activation, unpack_alpha
+from qsdp.networks.weights import unpack_alpha
 from qsdp.problem import check_levels
 
 __all__ = ["NETWORK_KINDS", "load_network", "network_from_archive"]
+
+_HEADER: Checks = {"n_neurons": is_count, "n_inputs": is_count, "levels": is_count, "activation": is_activation}
 
 
 def load_network(path: str | os.PathLike[str]) -> Any:
@@ -46,7 +49,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
     """Return the network described by a header and arrays; any mismatch is an error."""
     m, d, levels, activation, lifted = _read_header(header)
-    U, V = (unpack_levels(arrays[name], (m, d), levels, lifted) for name in ("U", "V"))
+    U, V = (unpack_levels(arrays[name], (m, d), levels - 1, lifted=lifted) for name in ("U", "V"))
     return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
 
 
@@ -58,10 +61,15 @@ def _set_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
 
 def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActivation | None, bool]:
     """Return a header's numbers of neurons, inputs and levels, its activation, and whether that is lifted."""
-    check_fields(header, {"n_neurons", "n_inputs", "levels", "activation"})
-    m, d, levels = (check_count(header, name) for name in ("n_neurons", "n_inputs", "levels"))
-    activation = stored_activation(header)
-    return m, d, check_levels(levels), activation, activation is not None and activation.lifted
+    fields = checked("header", header, _HEADER)
+    activation = get_activation(fields["activation"])
+    return (
+        fields["n_neurons"],
+        fields["n_inputs"],
+        check_levels(fields["levels"]),
+        activation,
+        activation is not None and activation.lifted,
+    )
 
 
 #: Readers by the kind of file that `load_network` reads, except tabular models.

@@ -26,10 +26,8 @@ __all__ = [
     "MOST_INPUTS",
     "bits_of_integers",
     "pack_levels",
-    "pack_numbers",
     "read_archive",
     "unpack_levels",
-    "unpack_numbers",
     "write_archive",
 ]
 
@@ -103,20 +101,7 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     return kind, header, arrays
 
 
-def pack_numbers(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
-    """Pack numbers 0 .. n_values - 1 of shape (m, d) into ceil(log2(n_values)) bits each, one row per neuron.
-
-    The most significant bit comes first, and rows are padded with zeros to whole bytes.
-    """
-    return np.packbits(_to_bits(numbers, n_values), axis=1)
-
-
-def unpack_numbers(packed: npt.NDArray[Any], shape: tuple[int, int], n_values: int) -> npt.NDArray[np.uint8]:
-    """Return the numbers of the given shape that `pack_numbers` packed."""
-    return _from_bits(_unpacked(packed, shape[0], shape[1] * (n_values - 1).bit_length()), shape, n_values)
-
-
-def bits_of_integers(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+def bits_of_integers(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:
     """Return the lowest `width` bits of integers along a new last axis, the most significant bit first."""
     bits = np.empty((*numbers.shape, width), dtype=np.uint8)
     for k in range(width):
@@ -124,39 +109,32 @@ def bits_of_integers(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[
     return bits
 
 
-def pack_levels(weights: npt.NDArray[np.int8], levels: int, lifted: bool = False) -> npt.NDArray[np.uint8]:
-    """Pack weights -M, -M + 2, ..., M of shape (m, D) into bits; the last weight of a lifted neuron takes one bit."""
-    main = weights[:, :-1] if lifted else weights
-    bits = _to_bits(((main.astype(np.int16) + (levels - 1)) // 2).astype(np.uint8), levels)
-    return np.packbits(np.hstack([bits, weights[:, -1:] > 0]) if lifted else bits, axis=1)
+def pack_levels(
+    weights: npt.NDArray[np.int8], largest: int, *, step: int = 2, lifted: bool = False
+) -> npt.NDArray[np.uint8]:
+    """Pack weights -M, -M + step, ..., M of shape (m, D) into as few bits each as distinguish them, a row per neuron.
+
+    The most significant bit comes first, and rows are padded with zeros to whole bytes. The last weight of a lifted
+    neuron takes one bit.
+    """
+    main = weights[:, : weights.shape[1] - lifted]
+    bits = bits_of_integers((main.astype(np.int16) + largest) // step, (2 * largest // step).bit_length())
+    return np.packbits(np.hstack([bits.reshape(len(bits), -1), weights[:, main.shape[1] :] > 0]), axis=1)
 
 
 def unpack_levels(
-    packed: npt.NDArray[Any], shape: tuple[int, int], levels: int, lifted: bool = False
+    packed: npt.NDArray[Any], shape: tuple[int, int], largest: int, *, step: int = 2, lifted: bool = False
 ) -> npt.NDArray[np.int8]:
     """Return the weights that `pack_levels` packed; `shape` does not include the lifted entry."""
-    m, d = shape
-    used = d * (levels - 1).bit_length()
-    bits = _unpacked(packed, m, used + lifted)
-    weights = (2 * _from_bits(bits[:, :used], shape, levels).astype(np.int16) - (levels - 1)).astype(np.int8)
-    if not lifted:
-        return weights
-    return np.hstack([weights, 2 * bits[:, -1:].astype(np.int8) - np.int8(1)]).astype(np.int8)
-
-
-def _to_bits(numbers: npt.NDArray[np.uint8], n_values: int) -> npt.NDArray[np.uint8]:
-    width = (n_values - 1).bit_length()
-    return np.unpackbits(numbers[:, :, None], axis=2)[:, :, 8 - width :].reshape(len(numbers), -1)
-
-
-def _from_bits(bits: npt.NDArray[np.uint8], shape: tuple[int, int], n_values: int) -> npt.NDArray[np.uint8]:
-    width = (n_values - 1).bit_length()
-    padded = np.zeros((*shape, 8), dtype=np.uint8)
-    padded[:, :, 8 - width :] = bits.reshape(*shape, width)
-    numbers = np.packbits(padded, axis=2)[:, :, 0]
-    if np.any(numbers >= n_values):
-        raise StorageError(f"packed weights have values beyond the {n_values} allowed")
-    return numbers
+    (m, d), most = shape, 2 * largest // step
+    width = most.bit_length()
+    bits = _unpacked(packed, m, d * width + lifted)
+    powers = (1 << np.arange(width)[::-1]).astype(np.uint8)
+    numbers = bits[:, : d * width].reshape(m, d, width) @ powers
+    if np.any(numbers > most):
+        raise StorageError(f"packed weights have values beyond the {most + 1} allowed")
+    signs = 2 * bits[:, d * width :].astype(np.int8) - 1
+    return np.hstack([(step * numbers.astype(np.int16) - largest).astype(np.int8), signs], dtype=np.int8)
 
 
 def _unpacked(packed: npt.NDArray[Any], m: int, used: int) -> npt.NDArray[np.uint8]:

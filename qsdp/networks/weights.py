@@ -9,48 +9,26 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_matrix, check_targets, own, read_only
-from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 
 __all__ = [
     "FLOAT_BITS",
+    "LARGEST_WEIGHT",
     "bits_of",
     "check_alpha",
-    "check_count",
-    "check_fields",
     "check_integers",
     "check_weights",
     "count_floats",
     "owners_of",
     "pack_alpha",
     "shared_columns",
-    "stored_activation",
     "unpack_alpha",
 ]
 
 FLOAT_BITS = 64
 
-
-def check_fields(header: dict[str, Any], expected: set[str]) -> None:
-    """Raise unless a header has exactly the expected fields."""
-    for verb, names in (("lacks", expected - set(header)), ("has an unknown", set(header) - expected)):
-        if names:
-            raise StorageError(f"its header {verb} field: {', '.join(sorted(names))[:60]}")
-
-
-def stored_activation(header: dict[str, Any]) -> PolynomialActivation | None:
-    """Return a header's activation, three numbers or null; names are refused because their meaning might change."""
-    if header["activation"] is not None and not isinstance(header["activation"], list):
-        raise StorageError(f"activation {header['activation']!r:.60} is not a list of three numbers")
-    return get_activation(header["activation"])
-
-
-def check_count(header: dict[str, Any], name: str) -> int:
-    """Return a header's positive integer."""
-    value = header[name]
-    if type(value) is not int or value < 1:
-        raise StorageError(f"{name} {value!r} is not a positive integer")
-    return value
+#: Largest magnitude of a first-layer weight, an 8-bit integer.
+LARGEST_WEIGHT = 127
 
 
 def bits_of(n_values: int) -> int:

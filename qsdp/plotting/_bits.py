@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state
 from qsdp.estimators.cross_validated import RelaxationOutputs
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.plotting._canvas import (
     GREY,
     Display,
-    check_axes,
     check_sizes,
     curve_style,
     draw_mean_and_range,
+    last_step,
     legend,
     scale_of,
 )
@@ -126,12 +126,9 @@ class BitsDisplay(Display):
         BitsDisplay
             The reference line is the score of the relaxation, the limit for many neurons.
         """
-        check_axes(ax)
-        if hasattr(estimator, "steps"):
-            before, estimator = estimator[:-1], estimator[-1]
-            X = before.transform(X) if before.steps else X
-        if not hasattr(estimator, "resample"):
-            raise InvalidTypeError(f"estimator must be a quantized network estimator of qsdp; got {estimator!r}")
+        cls.check_axes(ax)
+        before, estimator = last_step(estimator, "resample")
+        X = X if before is None else before.transform(X)
         check_is_fitted(estimator)
         counts = check_sizes(sizes, estimator.result_.problem.n_outputs)
         draws = check_integer("n_draws", n_draws, minimum=1)
@@ -177,7 +174,7 @@ class BitsDisplay(Display):
         **line_kw
             Passed to ``Axes.plot``.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         groups = networks if isinstance(networks, Mapping) else {"networks": networks}
         curves = {}
         for name, group in groups.items():

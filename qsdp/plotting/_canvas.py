@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 AnyDisplay = TypeVar("AnyDisplay", bound="Display")
-AnyPair = TypeVar("AnyPair", bound="PairDisplay")
 
 #: Palette of Okabe and Ito without its yellow, which is hard to see on white; the colours also differ in lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -34,45 +32,52 @@ GREY = "#666666"
 class Display(ABC):
     """Base class of displays with one pair of axes."""
 
-    ax_: Axes
+    #: An array of them for several pairs of axes.
+    ax_: Any
     figure_: Figure | SubFigure
+    #: Number of pairs of axes side by side, and width and height of a new figure.
+    _n_axes: ClassVar[int] = 1
+    _size: tuple[float, float] | None = None
 
-    def plot(self: AnyDisplay, ax: Axes | None = None, **style: Any) -> AnyDisplay:
+    def plot(self: AnyDisplay, ax: Any = None, **style: Any) -> AnyDisplay:
         """Draw on the given axes, or on those of a new figure, and return the display."""
-        self.ax_, self.figure_ = axes_to_draw_on(ax)
-        self.ax_.grid(True, color="#B0B0B0", linewidth=0.5, alpha=0.5)
-        self.ax_.set_axisbelow(True)
-        self.ax_.spines[["top", "right"]].set_visible(False)
+        self.check_axes(ax)
+        if ax is None:
+            _, ax = require_matplotlib().subplots(1, self._n_axes, figsize=self._size, layout="constrained")
+        if self._n_axes == 1:
+            self.ax_, self.figure_ = ax, ax.figure
+            draw_grid(ax)
+        else:
+            self.ax_ = np.array(list(ax), dtype=object)
+            self.figure_ = self.ax_[0].figure
         self._draw(self.ax_, style)
         return self
 
+    @classmethod
+    def check_axes(cls, ax: Any) -> None:
+        """Raise unless `ax` is None or the axes that the display needs, and matplotlib is installed."""
+        require_matplotlib()
+        from matplotlib.axes import Axes
+
+        if ax is None:
+            return
+        listed = [ax] if cls._n_axes == 1 or not np.iterable(ax) else list(ax)
+        if len(listed) != cls._n_axes:
+            raise InvalidTypeError(f"ax must be two matplotlib axes or None; got {len(listed)}")
+        for one in listed:
+            if not isinstance(one, Axes):
+                raise InvalidTypeError(f"ax must be matplotlib axes or None; got {type(one).__name__}")
+
     @abstractmethod
-    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         """Draw on empty axes."""
 
 
-class PairDisplay(ABC):
+class PairDisplay(Display):
     """Base class of displays with two pairs of axes side by side."""
 
-    ax_: npt.NDArray[Any]
-    figure_: Figure | SubFigure
-    #: Width and height of a new figure.
+    _n_axes = 2
     _size = (8.4, 4.0)
-
-    def plot(self: AnyPair, ax: Sequence[Axes] | None = None, **image_kw: Any) -> AnyPair:
-        """Draw on the two given axes, or on those of a new figure, and return the display."""
-        check_pair(ax)
-        if ax is None:
-            _, ax = require_matplotlib().subplots(1, 2, figsize=self._size, layout="constrained")
-        assert ax is not None
-        self.ax_ = np.array(list(ax), dtype=object)
-        self.figure_ = self.ax_[0].figure
-        self._draw(image_kw)
-        return self
-
-    @abstractmethod
-    def _draw(self, style: dict[str, Any]) -> None:
-        """Draw on empty axes."""
 
 
 def require_matplotlib() -> Any:
@@ -84,34 +89,11 @@ def require_matplotlib() -> Any:
     return plt
 
 
-def check_axes(ax: object) -> None:
-    """Raise unless `ax` is None or axes of matplotlib, and matplotlib is installed."""
-    require_matplotlib()
-    from matplotlib.axes import Axes
-
-    if ax is not None and not isinstance(ax, Axes):
-        raise InvalidTypeError(f"ax must be matplotlib axes or None; got {type(ax).__name__}")
-
-
-def check_pair(ax: Any) -> None:
-    """Raise unless `ax` is None or two axes."""
-    check_axes(None)
-    if ax is None:
-        return
-    pair = list(ax) if np.iterable(ax) else [ax]
-    if len(pair) != 2:
-        raise InvalidTypeError(f"ax must be two matplotlib axes or None; got {len(pair)}")
-    for one in pair:
-        check_axes(one)
-
-
-def axes_to_draw_on(ax: Axes | None) -> tuple[Axes, Figure | SubFigure]:
-    """Return the given axes, or those of a new figure, and their figure."""
-    check_axes(ax)
-    if ax is None:
-        _, ax = require_matplotlib().subplots(layout="constrained")
-    assert ax is not None
-    return ax, ax.figure
+def draw_grid(ax: Axes, axis: str = "both") -> None:
+    """Draw a light grid behind the data, and no frame above and to the right of it."""
+    ax.grid(True, axis=axis, color="#B0B0B0", linewidth=0.5, alpha=0.5)  # type: ignore[arg-type]
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def scale_of(*values: Any) -> str:
@@ -143,6 +125,16 @@ def check_instance(name: str, value: object, kind: type) -> None:
     """Raise unless a value is an instance of a class of this package."""
     if not isinstance(value, kind):
         raise InvalidTypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}")
+
+
+def last_step(estimator: Any, method: str) -> tuple[Any, Any]:
+    """Return the steps before the last one of a pipeline, None if there are none, and the estimator of this package."""
+    before = None
+    if hasattr(estimator, "steps"):
+        before, estimator = estimator[:-1] if len(estimator) > 1 else None, estimator[-1]
+    if not hasattr(estimator, method):
+        raise InvalidTypeError(f"estimator must be a quantized network estimator of qsdp; got {estimator!r}")
+    return before, estimator
 
 
 def check_sizes(sizes: Sequence[int] | None, least: int) -> list[int]:

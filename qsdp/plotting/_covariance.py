@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.pipeline import QSDPResult
-from qsdp.plotting._canvas import PairDisplay, check_instance, check_pair, output_blocks
+from qsdp.plotting._canvas import PairDisplay, check_instance, output_blocks
 from qsdp.relaxation import Relaxation
 from qsdp.shaping import SignCovariance
 
@@ -53,7 +53,7 @@ class CovarianceDisplay(PairDisplay):
         cls, result: QSDPResult, *, output: int = 0, ax: Sequence[Axes] | None = None, **image_kw: Any
     ) -> CovarianceDisplay:
         """Plot the covariance of one output of a result, with the parameters of `from_relaxation`."""
-        check_pair(ax)
+        cls.check_axes(ax)
         check_instance("result", result, QSDPResult)
         return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **image_kw)
 
@@ -78,17 +78,17 @@ class CovarianceDisplay(PairDisplay):
         **image_kw
             Passed to ``Axes.imshow`` for both images.
         """
-        check_pair(ax)
+        cls.check_axes(ax)
         V, Z, one = output_blocks(relaxation, covariance, output)
         assert one is not None
         before = np.block([[V, Z], [Z.T, V]])
         titles = r"$[[V, Z], [Z^T, W]] / \rho$", f"$Q$, {one.method}, $c$ = {one.constant:.3g}"
         return cls(before=before, after=one.Q, titles=titles).plot(ax, **image_kw)
 
-    def _draw(self, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Sequence[Axes], style: dict[str, Any]) -> None:
         style = {"cmap": "RdBu_r", "vmin": -1.0, "vmax": 1.0, "interpolation": "nearest", **style}
         self.images_ = []
-        for axes, matrix, title in zip(self.ax_, (self.before, self.after), self.titles, strict=True):
+        for axes, matrix, title in zip(ax, (self.before, self.after), self.titles, strict=True):
             N = len(matrix) // 2
             self.images_.append(axes.imshow(matrix, **style))
             axes.axhline(N - 0.5, color="black", linewidth=0.8)
@@ -96,4 +96,4 @@ class CovarianceDisplay(PairDisplay):
             middles = [0.5 * (N - 1), N + 0.5 * (N - 1)]
             axes.set(xticks=middles, yticks=middles, xticklabels=["u", "v"], yticklabels=["u", "v"], title=title)
             axes.tick_params(length=0)
-        self.colorbar_ = self.figure_.colorbar(self.images_[0], ax=list(self.ax_), shrink=0.8)
+        self.colorbar_ = self.figure_.colorbar(self.images_[0], ax=list(ax), shrink=0.8)

@@ -11,7 +11,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.column_generation import ColumnGenerationResult
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.plotting._canvas import COLOURS, Display, check_axes, check_instance, legend, scale_of
+from qsdp.plotting._canvas import COLOURS, Display, check_instance, legend, scale_of
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.relaxation.backends import BACKENDS
@@ -79,7 +79,7 @@ class GapDisplay(Display):
         **line_kw
             Passed to ``Axes.plot`` for every line.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         groups = records if isinstance(records, Mapping) else {"": records}
         return cls(curves={name: _curve(group) for name, group in groups.items()}).plot(ax, **line_kw)
 
@@ -106,7 +106,7 @@ class GapDisplay(Display):
         **options
             Options such as `tol` and `time_limit`, passed to `qsdp.solve_relaxation`.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         own = ["auto", *(name for name, backend in BACKENDS.items() if backend.certified)]
         names = [check_choice("solvers", name, own) for name in ([solvers] if isinstance(solvers, str) else solvers)]
         records: dict[str, list[Any]] = {name: [] for name in names}
@@ -125,7 +125,7 @@ class GapDisplay(Display):
         **line_kw
             Passed to ``Axes.plot`` for every line.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         check_instance("result", result, ColumnGenerationResult)
         parts = [list(rounds) for _, rounds in groupby(result.history, lambda one: one.output)]
         names = ["column generation"] if len(parts) < 2 else [f"output {k}" for k in range(len(parts))]

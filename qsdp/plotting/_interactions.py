@@ -10,9 +10,8 @@ import numpy as np
 
 from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray, check_integer
-from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import Effects
-from qsdp.plotting._canvas import COLOURS, PairDisplay, check_instance, check_pair
+from qsdp.plotting._canvas import COLOURS, PairDisplay, check_instance, draw_grid, last_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +85,7 @@ class InteractionDisplay(PairDisplay):
         **image_kw
             Passed to ``Axes.imshow`` for the interactions.
         """
-        check_pair(ax)
+        cls.check_axes(ax)
         return cls(effects=effects, output=output, n_columns=n_columns).plot(ax, **image_kw)
 
     @classmethod
@@ -116,37 +115,33 @@ class InteractionDisplay(PairDisplay):
         output, n_columns, ax, **image_kw
             See `from_effects`.
         """
-        check_pair(ax)
-        if hasattr(estimator, "steps"):
-            before, estimator = estimator[:-1], estimator[-1]
-            X = X if X is None or not before.steps else before.transform(X)
+        cls.check_axes(ax)
+        before, estimator = last_step(estimator, "effects")
+        if before is not None:
+            X = X if X is None else before.transform(X)
             named = all(hasattr(step, "get_feature_names_out") for _, step in before.steps)
             if names is None and named and hasattr(before, "feature_names_in_"):
                 names = before.get_feature_names_out()
-        if not hasattr(estimator, "effects"):
-            raise InvalidTypeError(f"estimator must be a quantized network estimator of qsdp; got {estimator!r}")
         effects = estimator.effects(X, sample_weight=sample_weight, names=names)
         return cls.from_effects(effects, output=output, n_columns=n_columns, ax=ax, **image_kw)
 
-    def _draw(self, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Sequence[Axes], style: dict[str, Any]) -> None:
         one = self.effects.output(self.output)
         importances = one.importances
         shown = np.argsort(-importances, kind="stable")[: self.n_columns]
         self.columns_ = [one.columns[j] for j in shown]
-        self._draw_bars(self.ax_[0], one.main[shown])
-        self._draw_triangle(self.ax_[1], one.interactions[np.ix_(shown, shown)], style)
+        self._draw_bars(ax[0], one.main[shown])
+        self._draw_triangle(ax[1], one.interactions[np.ix_(shown, shown)], style)
         title = "main effects"
         if len(shown) < len(one.columns):
             title += f", {len(shown)} of {len(one.columns)} columns: {format_share(importances[shown].sum())}"
-        self.ax_[0].set_title(title)
-        self.ax_[1].set_title("interactions")
+        ax[0].set_title(title)
+        ax[1].set_title("interactions")
 
     def _draw_bars(self, ax: Axes, sizes: FloatArray) -> None:
         places = np.arange(len(sizes))
         self.bars_ = ax.barh(places, sizes, color=COLOURS[0], height=0.7)
-        ax.grid(True, axis="x", color="#B0B0B0", linewidth=0.5, alpha=0.5)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
+        draw_grid(ax, "x")
         ax.set(ylim=(len(sizes) - 0.5, -0.5), xlabel="standard deviation")
         ax.set_yticks(places, [_short(name) for name in self.columns_])
         ax.tick_params(axis="y", length=0)

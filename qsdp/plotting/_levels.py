@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pipeline import QSDPResult
-from qsdp.plotting._canvas import COLOURS, Display, check_axes, check_instance
+from qsdp.plotting._canvas import COLOURS, Display, check_instance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,7 @@ class LevelsDisplay(Display):
         **bar_kw
             Passed to ``Axes.bar``. For example, ``log=True`` helps if nearly all weights are on a few levels.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         if isinstance(network, BilinearNetwork):
             levels = np.arange(1 - network.levels, network.levels, 2)
             groups = {"U": network.U[:, : network.n_inputs], "V": network.V[:, : network.n_inputs]}
@@ -86,7 +86,7 @@ class LevelsDisplay(Display):
     @classmethod
     def from_result(cls, result: QSDPResult, *, ax: Axes | None = None, **bar_kw: Any) -> LevelsDisplay:
         """Plot the levels of the network of a result, with the other parameters of `from_network`."""
-        check_axes(ax)
+        cls.check_axes(ax)
         check_instance("result", result, QSDPResult)
         return cls.from_network(result.network, ax=ax, **bar_kw)
 

@@ -14,7 +14,6 @@ from qsdp.plotting._canvas import (
     COLOURS,
     GREY,
     Display,
-    check_axes,
     check_instance,
     check_sizes,
     curve_style,
@@ -109,7 +108,7 @@ class ObjectiveDisplay(Display):
         **line_kw
             Passed to ``Axes.plot`` for the means.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         check_instance("result", result, QSDPResult)
         counts = check_sizes(sizes, result.problem.n_outputs)
         draws = check_integer("n_draws", n_draws, minimum=1)

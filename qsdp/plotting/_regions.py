@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
 from qsdp.encoding.columns import as_numbers, as_symbols, is_frame, is_symbolic
 from qsdp.exceptions import InvalidInputError
-from qsdp.plotting._canvas import COLOURS, MARKERS, Display, check_axes
+from qsdp.plotting._canvas import COLOURS, MARKERS, Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,7 +115,7 @@ class DecisionRegionDisplay(Display):
         **mesh_kw
             Passed to ``Axes.pcolormesh``.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         check_is_fitted(estimator)
         columns, names = _columns(X), _names(X)
         n_points, share = check_integer("resolution", resolution, minimum=2), check_real("margin", margin)

@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.pipeline import QSDPResult
-from qsdp.plotting._canvas import Display, check_axes, check_instance, curve_style, legend, output_blocks
+from qsdp.plotting._canvas import Display, check_instance, curve_style, legend, output_blocks
 from qsdp.relaxation import Relaxation
 from qsdp.shaping import SignCovariance
 
@@ -58,7 +58,7 @@ class SpectrumDisplay(Display):
         cls, result: QSDPResult, *, output: int = 0, ax: Axes | None = None, **line_kw: Any
     ) -> SpectrumDisplay:
         """Plot the spectra of A, B and Q of a result, with the parameters of `from_relaxation`."""
-        check_axes(ax)
+        cls.check_axes(ax)
         check_instance("result", result, QSDPResult)
         return cls.from_relaxation(result.relaxation, result.covariance, output=output, ax=ax, **line_kw)
 
@@ -83,7 +83,7 @@ class SpectrumDisplay(Display):
         **line_kw
             Passed to ``Axes.plot`` for every line.
         """
-        check_axes(ax)
+        cls.check_axes(ax)
         V, Z, one = output_blocks(relaxation, covariance, output)
         eigenvalues = {"A": np.linalg.eigvalsh(V + Z), "B": np.linalg.eigvalsh(V - Z)}
         if one is not None:

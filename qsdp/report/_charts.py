@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray
 from qsdp.report._blocks import Curve, Scatter
 
@@ -120,7 +121,7 @@ def _svg(across: _Axis, up: _Axis, x_label: str, y_label: str, marks: list[str],
         f'aria-label="{escape(y_label)} against {escape(x_label)}">'
     ]
     for tick, y in zip(up.ticks(), _y(up, up.ticks()), strict=True):
-        text = f"{100.0 * tick:.6g} %" if percent else f"{tick:,.6g}"
+        text = format_share(tick, ".6g") if percent else f"{tick:,.6g}"
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{_LEFT - 6.0}" y="{y + 4.0:.1f}" text-anchor="end">{text}</text>')
     for tick, x in zip(across.ticks(), _x(across, across.ticks()), strict=True):

@@ -54,7 +54,7 @@ def certificate_section(model: TabularModel) -> Section:
         facts = TextTable((), [("lower bound", bound, "of every network"), ("objective", "not known", "")])
         return Section("Certificate", [Paragraph(meaning), Paragraph(unknown), facts, Paragraph(check)])
     proven = Certificate(model.lower_bound, model.objective)
-    share = _percent(proven)
+    share = format_share(proven.relative_gap, ".3g")
     units = "" if model.target.classes else ", for the standardised target"
     rows = [
         ("lower bound", bound, "of every network"),
@@ -74,12 +74,9 @@ def certificate_section(model: TabularModel) -> Section:
 
 def bound_bar(certificate: Certificate) -> Interval:
     """Return lower bound and objective on one scale."""
+    share = format_share(certificate.relative_gap, ".3g")
     scale = "Solid: the lower bound for every network. Hatched: the largest possible improvement, "
-    return Interval(certificate.lower_bound, certificate.objective, f"{scale}{_percent(certificate)}.")
-
-
-def _percent(certificate: Certificate) -> str:
-    return f"{100.0 * certificate.relative_gap:.3g} %"
+    return Interval(certificate.lower_bound, certificate.objective, f"{scale}{share}.")
 
 
 def network_section(model: TabularModel) -> Section:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qsdp._utils.files import write_whole
-from qsdp._utils.summary import format_count
+from qsdp._utils.summary import format_count, format_share
 from qsdp._utils.validation import check_integer
 from qsdp.certificates import Certificate
 from qsdp.exceptions import InvalidInputError
@@ -161,8 +161,8 @@ def _lead(model: TabularModel, scores: tuple[tuple[str, float], ...]) -> str:
         number = classes is None
         text += f" On {name}: {score_name(number=number)} {show_score(score, number=number)}."
     if model.objective is not None:
-        gap = Certificate(model.lower_bound, model.objective).relative_gap
-        text += f" Proven: no such network, of any width, has a training objective more than {100.0 * gap:.3g} % lower."
+        gap = format_share(Certificate(model.lower_bound, model.objective).relative_gap, ".3g")
+        text += f" Proven: no such network, of any width, has a training objective more than {gap} lower."
     return text
 
 
@@ -174,7 +174,7 @@ def _provenance(model: TabularModel, model_file: Path, data_file: Path | None) -
     now = versions()
     then = {name: version for name, version in model.provenance.items() if name in now}
     weighting = [text for text in (model.weighting.column, model.weighting.class_weight) if text]
-    held = f"{100.0 * model.holdout.test_size:g} % of the rows, chosen by seed {model.holdout.seed}"
+    held = f"{format_share(model.holdout.test_size, 'g')} of the rows, chosen by seed {model.holdout.seed}"
     facts = [
         ("held out", held),
         ("weights of rows", ", ".join(weighting) or "none"),

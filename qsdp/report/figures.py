@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qsdp._utils.summary import format_share
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
 from qsdp.networks import BilinearNetwork
@@ -31,7 +32,7 @@ def certificate_figures(certificate: Certificate, *, standardised: bool) -> list
         bound_figure(certificate.lower_bound),
         ("objective", f"{certificate.objective:.6g}", f"of this network{units}"),
         ("gap", f"{certificate.gap:.4g}", "upper bound on objective minus global optimum"),
-        ("relative gap", f"{100.0 * certificate.relative_gap:.1f} %", _proven(certificate)),
+        ("relative gap", format_share(certificate.relative_gap), _proven(certificate)),
     ]
 
 
@@ -53,7 +54,7 @@ def score_name(*, number: bool) -> str:
 
 def show_score(score: float, *, number: bool) -> str:
     """Return an R^2 (if the target is a number) or an accuracy as text."""
-    return f"{score:.3f}" if number else f"{100.0 * score:.1f} %"
+    return f"{score:.3f}" if number else format_share(score)
 
 
 def size_figures(network: BilinearNetwork) -> list[Figure]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from qsdp._utils.stored import Checks, is_list, is_number, is_positive, is_text
+from qsdp._utils.stored import Checks, is_activation, is_list, is_number, is_positive, is_text
 from qsdp.losses import LOSSES
 from qsdp.problem import REGULARIZATIONS
 from qsdp.sampling import ALLOCATIONS
@@ -46,10 +46,6 @@ def _are_texts(value: Any) -> bool:
     return type(value) is dict and all(map(is_text, [*value, *value.values()]))
 
 
-def _is_activation(value: Any) -> bool:
-    return value is None or (type(value) is list and len(value) == 3 and all(map(is_number, value)) and any(value))
-
-
 ENCODER_CHECKS: Checks = {
     "columns": lambda value: is_list(value) and len(value) > 0,
     "expressions": lambda value: is_list(value) and len(value) > 0,
@@ -71,7 +67,7 @@ WEIGHTING_CHECKS: Checks = {
 }
 SOLUTION_CHECKS: Checks = {
     "levels": lambda value: type(value) is int and 2 <= value <= 128,
-    "activation": _is_activation,
+    "activation": is_activation,
     "lower_bound": _is_magnitude,
     "improved_bound": lambda value: value is None or _is_magnitude(value),
     "regularization": _is_one_of(REGULARIZATIONS),

@@ -22,8 +22,8 @@ from qsdp.relaxation import best_dual_bound
 from qsdp.shaping import SignCovariance, shape_block
 from qsdp.tabular._checks import SOLUTION_CHECKS
 
-#: Largest violation of feasibility by rounding in a stored point, relative to its diagonal.
-_TOLERANCE = 1e-6
+#: Largest relative violation of feasibility or of a bound by rounding in a stored solution.
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,13 +206,13 @@ class Solution(ReadOnlyArrays):
         for Z, V, rho in zip(self.Z, self.V, self.rho, strict=True):
             if not np.array_equal(Z, Z.T) or not np.array_equal(V, V.T):
                 raise StorageError("relaxation: Z or V is not symmetric")
-            if np.abs(V.diagonal() - rho).max() > _TOLERANCE * rho:
+            if np.abs(V.diagonal() - rho).max() > TOLERANCE * rho:
                 raise StorageError("relaxation: the diagonal of V is not rho")
-            if max(np.abs(Z).max(), np.abs(V).max()) > (1.0 + len(Z) * _TOLERANCE) * rho:
+            if max(np.abs(Z).max(), np.abs(V).max()) > (1.0 + len(Z) * TOLERANCE) * rho:
                 raise StorageError("relaxation: an entry is larger than rho")
             # The eigenvalues of [[V, Z], [Z, V]] are those of V + Z and V - Z.
             lowest = min(scipy.linalg.eigvalsh(V + sign * Z, subset_by_index=[0, 0])[0] for sign in (1.0, -1.0))
-            if lowest < -len(Z) * _TOLERANCE * rho:
+            if lowest < -len(Z) * TOLERANCE * rho:
                 raise StorageError("relaxation: its point is not positive semidefinite")
 
 

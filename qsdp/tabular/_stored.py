@@ -14,12 +14,9 @@ from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import PLAIN, Holdout, TabularModel
-from qsdp.tabular._solution import Solution
+from qsdp.tabular._solution import TOLERANCE, Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
-
-#: Relative difference by which rounding may put a bound above an objective.
-_TOLERANCE = 1e-6
 
 
 def load_model(path: str | os.PathLike[str]) -> TabularModel:
@@ -66,7 +63,7 @@ def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
     network = _network(fields["network"], arrays, solution, output_shape)
     # The bound is rounded down, the objective to nearest.
     objective, bound = fields["objective"], fields["lower_bound"]
-    if objective is not None and bound > objective * (1.0 + _TOLERANCE):
+    if objective is not None and bound > objective * (1.0 + TOLERANCE):
         raise StorageError("the lower bound is above the objective")
     if network.levels == solution.levels and bound != solution.best_bound:
         raise StorageError("the lower bound is not that of the solution")

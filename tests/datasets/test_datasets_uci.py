@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qsdp.datasets import _fetch, _uci, load_uci
-from qsdp.datasets._uci import encoding, load, rows
 from qsdp.exceptions import DatasetError, InvalidInputError, InvalidTypeError
 
 # --- arguments and declarations ----------------------------------------------------------------
@@ -28,7 +27,7 @@ def test_names_and_encodings_are_checked_before_any_file(monkeypatch, tmp_path):
 def test_specs_are_consistent(name):
     spec = _uci.SPECS[name]
     assert len(set(spec.columns)) == len(spec.columns)
-    assert {spec.target, *spec.dropped} | spec.categorical <= set(spec.columns)
+    assert {spec.target, *spec.dropped, *spec.categorical} <= set(spec.columns)
     assert spec.target not in spec.categorical
     assert len({file.sha256 for file in spec.files}) == len(spec.files)
     folder = "wine-quality" if name.startswith("wine") else name
@@ -60,7 +59,7 @@ TINY = _uci.UCISpec(
     columns=("size", "junk", "colour", "class"),
     target="class",
     classes=("no", "yes"),
-    categorical=frozenset({"colour"}),
+    categorical=("colour",),
     dropped={"junk": "unused"},
     n_samples=5,
     title="made up",
@@ -82,7 +81,7 @@ def tiny(tmp_path, monkeypatch):
             files.append(dataclasses.replace(file, local=file.local if number == 0 else f"uci/tiny/{number}.data"))
             (tmp_path / files[-1].local).write_bytes(text.encode())
         spec = dataclasses.replace(TINY, files=tuple(files), **changes)
-        monkeypatch.setattr(load, "SPECS", {**_uci.SPECS, "tiny": spec})
+        monkeypatch.setattr(_uci, "SPECS", {**_uci.SPECS, "tiny": spec})
         return load_uci("tiny", encoding=encoding)
 
     return load_tiny
@@ -142,7 +141,7 @@ def test_labels_that_are_not_the_names_of_classes(tiny):
 
 
 def test_first_lines_are_left_out_of_the_files_that_have_them(tiny):
-    first = frozenset({"size,junk,colour,class", "|a note"})
+    first = ("size,junk,colour,class", "|a note")
     text = "3,0,red,yes\n1,0,blue,no\n"
     dataset = tiny("size,junk,colour,class\n" + text, text, "|a note\r\n" + text, first_lines=first, n_train=2)
     np.testing.assert_array_equal(dataset.X, np.tile([[3, 1], [1, 0]], (3, 1)))
@@ -167,7 +166,7 @@ def test_first_lines_are_left_out_of_the_files_that_have_them(tiny):
 )
 def test_errors_name_file_and_line_beside_first_lines_and_in_later_files(tiny, texts, message):
     with pytest.raises(DatasetError, match=message):
-        tiny(*texts, first_lines=frozenset({"|a note"}))
+        tiny(*texts, first_lines=("|a note",))
 
 
 def test_a_note_and_the_licence_are_told(tiny):
@@ -183,9 +182,9 @@ def test_a_set_without_a_usual_split_says_so(tiny):
 
 @given(st.lists(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1), min_size=1))
 def test_encodings_agree(values):
-    table = rows.ParsedRows({"size": ["1"] * len(values), "colour": values}, [(0, Path("here"), 1)])
-    ranked, _ = encoding.encode_features(TINY, table, "rank")
-    onehot, names = encoding.encode_features(TINY, table, "onehot")
+    table = _uci.ParsedRows({"size": ["1"] * len(values), "colour": values}, [(0, Path("here"), 1)])
+    ranked, _ = _uci.encode_features(TINY, table, "rank")
+    onehot, names = _uci.encode_features(TINY, table, "onehot")
     distinct = sorted(set(values))
     assert [distinct[int(rank)] for rank in ranked[:, 1]] == values
     assert names == ("size", *(f"colour={value}" for value in distinct))

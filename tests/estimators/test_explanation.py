@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import RFE, SelectFromModel
+from sklearn.feature_selection import RFE, SelectFromModel, VarianceThreshold
 from sklearn.inspection import permutation_importance
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -21,6 +21,7 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     PolynomialFeatures,
     PowerTransformer,
+    RobustScaler,
     StandardScaler,
 )
 
@@ -106,6 +107,9 @@ MODELS = {
     "two targets": lambda: regressor().fit(X, np.column_stack([Y, -1e3 * X[:, 3]])),
     "constant column": lambda: regressor(activation=None, encoding="none", beta=1e-3).fit(X, Y),
     "min max": lambda: regressor(encoding=MinMaxScaler()).fit(X, Y),
+    "scaled twice, some columns": lambda: regressor(
+        encoding=make_pipeline(RobustScaler(), VarianceThreshold(), StandardScaler())
+    ).fit(X, Y),
     "mixed columns": lambda: regressor(encoding=PCA(3)).fit(X, Y),
     "bins": lambda: regressor(encoding=KBinsDiscretizer(3, encode="onehot-dense")).fit(X, Y),
     "bits": lambda: regressor(encoding=BitEncoder()).fit(X, Y),

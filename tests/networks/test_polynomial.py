@@ -27,7 +27,7 @@ from qsdp import (
 )
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import storage
-from qsdp.networks.storage import pack_numbers, read_archive, write_archive
+from qsdp.networks.storage import pack_levels, read_archive, write_archive
 
 KIND = "polynomial-network"
 FUZZ = settings(
@@ -729,7 +729,7 @@ HEADER: dict[str, Any] = {
     "activation": [1.0, 2.0, 3.0],
 }
 ARRAYS: dict[str, Any] = {
-    "Q": pack_numbers((NETWORK.Q + 2).astype(np.uint8), 5),
+    "Q": pack_levels(NETWORK.Q, 2, step=1),
     "alpha": np.array([0.5, -1.5]),
     "bias": np.array([0.25]),
 }
@@ -836,7 +836,7 @@ def test_activations_that_json_can_but_should_not_say(tmp_path: Path, text: str)
         "sha256": storage._digest(KIND, header, ARRAYS),
     }
     (tmp_path / "n").write_bytes(safetensors.numpy.save(ARRAYS, metadata={"qsdp": json.dumps(fields)}))
-    with pytest.raises(StorageError, match="activation coefficient a"):
+    with pytest.raises(StorageError, match="header: activation cannot be"):
         load_network(tmp_path / "n")
 
 
