@@ -257,25 +257,28 @@ class TrainingOptions(Options):
 
     def solving(self) -> AbstractContextManager[object]:
         """Open the scope of a stage before a refinement, which gets half of the limit if it is one of `LIMITED`."""
-        if self.refine not in LIMITED:
+        half = 0.5 * deadline.limit()
+        if self.refine not in LIMITED or half == np.inf:
             return nullcontext()
-        return deadline.within(max(0.0, 0.5 * (deadline.left() - deadline.elapsed())))
+        return deadline.within(max(0.0, deadline.left() - half))
 
     @contextmanager
     def refining(self) -> Iterator[None]:
         """Open the scope of a refinement: the call's, or a default without a time limit.
 
         A refinement among `LIMITED` gets at least half of the limit, even if a long step before it took more than that.
+        The limit is that of the innermost scope, which in a cross-validation is a part of the whole call's.
         """
+        half = 0.5 * deadline.limit()
         if self.refine not in LIMITED:
             yield
         elif self.time_limit is None:
             with deadline.within(REFINEMENT_TIME):
                 yield
-        elif deadline.left() >= 0.5 * self.time_limit:
+        elif deadline.left() >= half:
             yield
         else:
-            with deadline.unlimited(), deadline.within(0.5 * self.time_limit):
+            with deadline.unlimited(), deadline.within(half):
                 yield
 
     def problem(

@@ -611,6 +611,12 @@ def test_what_precedes_a_refinement_ends_at_half_of_the_limit(monkeypatch: pytes
             assert deadline.over()
         with TrainingOptions(time_limit=10.0).solving():
             assert deadline.left() == pytest.approx(4.0)
+    now = 100.0
+    with options.limit():
+        # An encoding is chosen first, in the scope of the whole fit.
+        now = 102.0
+        with options.limit(), options.solving():
+            assert deadline.left() == pytest.approx(3.0)
 
 
 def test_a_refinement_gets_half_of_the_limit_even_after_a_long_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -627,6 +633,12 @@ def test_a_refinement_gets_half_of_the_limit_even_after_a_long_step(monkeypatch:
         assert deadline.over()
         with TrainingOptions(refine="refit", time_limit=10.0).refining():
             assert deadline.over()
+        # A part of the call that trains a network of its own, as a fold does.
+        now = 100.0
+        with deadline.fraction(0.1):
+            now = 107.0
+            with options.refining():
+                assert deadline.left() == pytest.approx(0.5)
     endless = TrainingOptions(refine="polish", time_limit=np.inf)
     with endless.limit(), endless.refining():
         assert deadline.left() == np.inf

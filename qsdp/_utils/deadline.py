@@ -26,6 +26,7 @@ __all__ = [
     "elapsed",
     "fraction",
     "left",
+    "limit",
     "over",
     "unlimited",
     "within",
@@ -43,6 +44,11 @@ class Deadline:
         self, limit: float = math.inf, outer: Deadline | None = None, interrupted: Callable[[], bool] | None = None
     ) -> None:
         self._start, self._limit, self._outer, self._interrupted = time.monotonic(), limit, outer, interrupted
+
+    @property
+    def limit(self) -> float:
+        """Seconds from the opening of the scope to its end, whatever is left in the scopes around it."""
+        return self._limit
 
     @property
     def elapsed(self) -> float:
@@ -112,6 +118,11 @@ def unlimited() -> Iterator[Deadline]:
 def left() -> float:
     """Return the seconds left, never negative; infinity without a limit."""
     return _current.get().left
+
+
+def limit() -> float:
+    """Return the seconds that the innermost scope was opened for; infinity if it has no limit of its own."""
+    return _current.get().limit
 
 
 def elapsed() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -131,7 +132,11 @@ def plan_paths(
     with deadline.fraction(0.3):
         grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
     training = [problem.take(train) for train, _ in splits]
-    of_folds, of_all = _shared_grams(problem, training, splits, device)
+    of_folds: list[SharedGram | None] = [None] * len(splits)
+    of_all: SharedGram | None = None
+    # Once a limit has passed, every path ends at its first beta, and the Gram matrices are not needed.
+    with suppress(deadline.TimeOver):
+        of_folds, of_all = _shared_grams(problem, training, splits, device)
     folds = [PathPlan(part, grid, solver, tol, gram, device) for part, gram in zip(training, of_folds, strict=True)]
     return PathPlan(problem, grid, solver, tol, of_all, device), folds
 

@@ -185,7 +185,8 @@ def train_fixed_width(
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages:
         if method == "enumerate":
-            with stages.stage("search"):
+            # Without all sets of neurons, none is known to be the best.
+            with stages.stage("search"), deadline.unlimited():
                 network = _enumerated(problem, m, shared)
             relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
             return FixedWidthResult(network, problem.objective(network), relaxation.lower_bound, (), optimal=True)

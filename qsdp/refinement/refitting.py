@@ -71,7 +71,7 @@ def refit(
         Relative duality gap of the convex problem, > 0.
     time_limit : float, optional
         Seconds, > 0, checked between iterations. Free weights are the best found by then, or the weights of `network`
-        if none are better.
+        if none are better. Shared magnitudes are computed all the same.
     verbose : bool or int, default=False
         Show objective and gap on standard error, or in the notebook.
 
@@ -113,7 +113,9 @@ def refit(
     check_real("tol", tol, strict=True)
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
         if second_layer == "shared":
-            refitted = _shared(network, problem, tol, bar)
+            # One magnitude per output takes no longer than a certificate.
+            with deadline.unlimited():
+                refitted = _shared(network, problem, tol, bar)
         else:
             refitted = _free(network, problem, tol, bar)
     if second_layer == "shared" and not network.shared_alpha:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import time
 import warnings
@@ -30,6 +31,7 @@ from qsdp import (
     beta_max,
     solve_relaxation,
 )
+from qsdp._utils import deadline
 from qsdp._utils.deadline import left
 from qsdp.datasets import load_bundled
 from qsdp.estimators.targets import TargetScaling
@@ -535,6 +537,23 @@ def test_betas_not_solved_in_time_are_not_chosen(evaluate: str, monkeypatch: pyt
     assert model.score(X, y) > 0.9
     share = 0.5 if evaluate == "network" else 1.0
     assert all(0.0 < left <= share * 10.0 for left in asked[:3])
+
+
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+@pytest.mark.parametrize("limit", [1.0, 10.0, 30.0, 100.0, 300.0])
+@pytest.mark.parametrize("evaluate", ["relaxation", "network"])
+@both
+def test_whichever_check_finds_the_limit_over(
+    estimator: type, evaluate: str, limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock advances by a second whenever it is read."""
+    seconds = itertools.count(1.0)
+    model = quick(estimator, evaluate=evaluate, refine="polish", time_limit=limit)
+    monkeypatch.setattr(deadline.time, "monotonic", lambda: next(seconds))
+    model.fit(X, target(estimator))
+    monkeypatch.undo()
+    assert model.beta_ in model.betas_
+    assert 0.0 <= model.certificate_.lower_bound <= model.certificate_.objective
 
 
 def test_a_time_limit_of_cross_validation_is_kept() -> None:

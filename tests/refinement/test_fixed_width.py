@@ -196,11 +196,18 @@ def test_exchange_helps():
     assert result.objective < 0.999 * min(result.starts)
 
 
-@pytest.mark.filterwarnings("ignore:solver .* .its status. time limit")
+@pytest.mark.filterwarnings("ignore:the certified relative gap")
 def test_time_limit_still_returns_a_network():
     problem = random_problem(9, 8, 60, beta=0.05)
     result = of_size(problem, 20, restarts=10**6, time_limit=1e-6)
     assert len(result.starts) == 1
+
+
+@pytest.mark.filterwarnings("ignore:the certified relative gap")
+def test_an_enumeration_is_finished_whatever_the_limit():
+    problem = random_problem(0, 2, 12, "hinge", beta=0.05)
+    free = {"second_layer": "free"}
+    assert enumerated(problem, 2, time_limit=1e-9, **free).objective == enumerated(problem, 2, **free).objective
 
 
 def test_interrupt_returns_the_best_so_far(monkeypatch):

@@ -371,6 +371,17 @@ def test_one_magnitude_an_output_is_the_best_one(loss: str) -> None:
         assert problem.objective(refitted) == pytest.approx(value.value, rel=1e-6)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_shared_magnitudes_are_computed_whatever_the_limit(loss: str) -> None:
+    problem = vector_problem(0, loss)
+    network = draw(problem, 9)
+    network = dataclasses.replace(network, alpha=np.tile(np.eye(3), (3, 1)))
+    limits: tuple[float | None, ...] = (None, 1e-9)
+    one, other = (refit(network, problem, second_layer="shared", time_limit=limit) for limit in limits)
+    assert np.any(one.alpha)
+    np.testing.assert_array_equal(one.alpha, other.alpha)
+
+
 def test_signs_move_into_the_first_layer() -> None:
     problem = TrainingProblem([[1.0, 2.0], [2.0, -1.0], [0.5, 0.5]], [4.0, -1.0, 1.0], beta=1e-6)
     network = BilinearNetwork([[1, 1], [1, -1]], [[1, 1], [1, -1]], [0.3, -0.4])

@@ -43,11 +43,12 @@ def test_an_inner_scope_ends_with_the_outer_one(clock: list[float]) -> None:
             clock[0] = 5.0
             assert (half.left, half.elapsed, whole.left) == (1.0, 1.0, 3.0)
             with deadline.after(100.0):
-                assert deadline.left() == 1.0
+                assert (deadline.left(), deadline.limit()) == (1.0, 100.0)
+            assert deadline.limit() == 2.0
             whole.expire()
             assert deadline.over()
     with deadline.fraction(0.25):
-        assert deadline.left() == math.inf
+        assert deadline.left() == deadline.limit() == math.inf
 
 
 def test_what_must_be_finished_has_no_limit(clock: list[float]) -> None:
