@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from qsdp._utils.validation import check_choice
 
-__all__ = ["Option", "Options", "choice", "documented", "option", "redefined"]
+__all__ = ["Option", "Options", "StoredArguments", "choice", "documented", "option", "redefined"]
 
 T = TypeVar("T")
 Chosen = TypeVar("Chosen", bound="Options")
@@ -87,6 +87,14 @@ class Options:
     def of(cls: type[Chosen], values: Mapping[str, Any]) -> Chosen:
         """Return the options among `values`, such as ``locals()``; other entries of `values` are ignored."""
         return cls(**{name: values[name] for name in cls.declared() if name in values})
+
+
+class StoredArguments:
+    """Part of estimators and transformers whose constructors do nothing but store their arguments."""
+
+    def _keep(self, arguments: dict[str, Any]) -> None:
+        """Store the arguments of a constructor, given by ``locals()``, unchanged, as scikit-learn requires."""
+        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
 
 def documented(options: type[Options]) -> Callable[[T], T]:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,16 +26,24 @@ UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 def declarations(source: str) -> dict[str, dict[str, Any]]:
     """Return the entries of ``catalogue.json`` by the names of the sets, with tuples for lists and files as `RawFile`.
 
-    The `source` is "bundled", "uci" or "images".
+    The `source` is "bundled", "uci" or "images". An entry that is "like" an earlier one has its fields, except its own.
     """
+    entries: dict[str, dict[str, Any]] = {}
+    for name, fields in _catalogue()[source].items():
+        own = dict(fields)
+        entries[name] = {**entries.get(own.pop("like", ""), {}), **own}
+    return entries
 
+
+@cache
+def _catalogue() -> dict[str, dict[str, dict[str, Any]]]:
     def as_declared(entry: dict[str, Any]) -> Any:
         entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
         return RawFile(**entry) if "sha256" in entry else entry
 
     text = files("qsdp.datasets").joinpath("catalogue.json").read_text("utf-8")
-    entries: dict[str, dict[str, Any]] = json.loads(text, object_hook=as_declared)[source]
-    return entries
+    catalogue: dict[str, dict[str, dict[str, Any]]] = json.loads(text, object_hook=as_declared)
+    return catalogue
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from qsdp._utils.options import StoredArguments
 from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
 from qsdp.encoding.columns import as_numbers, as_symbols, as_table, chosen_columns, is_frame, is_symbolic
 from qsdp.encoding.expressions import Expression
@@ -22,16 +23,12 @@ __all__ = ["TableEncoder", "ThresholdEncoder"]
 _UNKNOWN = ("warn", "ignore", "error")
 
 
-class _Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of the encoders, which learn an `Encoding` from rows of positive weight."""
 
     n_features_in_: int
     #: Fields of the rule that are not parameters.
     _fixed: ClassVar[dict[str, Any]] = {}
-
-    def _keep(self, arguments: dict[str, Any]) -> None:
-        """Store the arguments of a constructor unchanged, as scikit-learn requires."""
-        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn the encoding of the columns of X, shape (n, d), with row weights (n,) >= 0 if given; y is ignored.

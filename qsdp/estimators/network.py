@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._utils.options import documented
+from qsdp._utils.options import StoredArguments, documented
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
@@ -63,7 +63,7 @@ def named_copy(function: Any, owner: str) -> Any:
     return copied
 
 
-class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
+class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEstimator):  # type: ignore[misc]
     """Base class of the regressor and the classifier: parameters, data checks and training on coded targets."""
 
     n_features_in_: int
@@ -104,10 +104,6 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, BaseEstimator):  # type:
         if "__init__" not in vars(cls):
             # Copy the constructor, so that its errors name this class instead of the base class.
             cls.__init__ = named_copy(cls.__init__, cls.__qualname__)  # type: ignore[method-assign]
-
-    def _keep(self, arguments: dict[str, Any]) -> None:
-        """Store the arguments of a constructor unchanged, as scikit-learn requires."""
-        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
     def _options(self) -> EstimatorOptions:
         """Return the checked parameters."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -89,9 +89,9 @@ def require_matplotlib() -> Any:
     return plt
 
 
-def draw_grid(ax: Axes, axis: str = "both") -> None:
+def draw_grid(ax: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
     """Draw a light grid behind the data, and no frame above and to the right of it."""
-    ax.grid(True, axis=axis, color="#B0B0B0", linewidth=0.5, alpha=0.5)  # type: ignore[arg-type]
+    ax.grid(True, axis=axis, color="#B0B0B0", linewidth=0.5, alpha=0.5)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 
