@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from qsdp._utils.numeric import EPS
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import (
     FloatArray,
@@ -253,8 +254,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.squeezed(self.targets)
 
     def squeezed(self, array: FloatArray) -> FloatArray:
-        """Return an array whose last axis has one entry per output as the public sees it: without it for scalar y."""
-        return array[..., 0] if self.scalar else array
+        """Return an array of shape (.., C) as the public face shows it: without the axis of outputs for scalar y."""
+        result: FloatArray = squeezed(array, self.output_shape, axis=1)
+        return result
 
     def columns(self, array: Any) -> Any:
         """Return an array in the shape of `y` with one column per output; arrays of other shapes as they are."""

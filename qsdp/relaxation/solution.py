@@ -10,6 +10,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import Gap, relative
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
@@ -109,7 +110,7 @@ class Relaxation(Summarized, Gap):
 
     def _face(self, stack: Any) -> Any:
         """Return a list with an entry for every output, or the entry for scalar targets."""
-        return stack[0] if self.problem.scalar else list(stack)
+        return squeezed(list(stack), self.problem.output_shape)
 
     def predict(self, X: Any) -> FloatArray:
         r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_number
@@ -172,7 +173,7 @@ def shape_covariance(
                     method=method,
                 )
             )
-    return covariances[0] if problem.scalar else covariances
+    return squeezed(covariances, problem.output_shape)
 
 
 def shape_block(

@@ -154,7 +154,7 @@ class Solution(ReadOnlyArrays):
         weights = self.weights / self._ratios(problem.levels) ** 2
         Z, _, rho = self.blocks(problem.levels)
         cost = problem.regularization_weight(self.regularization) * rho
-        predictions = np.stack([2.0 * problem.forward(block) for block in Z], axis=1)
+        predictions = problem.relaxed_predictions(Z)
         parts = problem.parts
         columns = (np.array_split(array, len(parts), axis=-1) for array in (predictions, cost))
         bounds = [
