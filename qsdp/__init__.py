@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from qsdp import datasets
 from qsdp.activations import PolynomialActivation
+from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate, certify, load_certificate
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.distillation import DenseLayer, DistillationResult, distill
@@ -11,6 +12,7 @@ from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
     BilinearNetwork,
+    BlockNetwork,
     Effects,
     IntegerForm,
     PolynomialNetwork,
@@ -57,6 +59,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BilinearNetwork",
+    "BlockNetwork",
+    "Blocks",
     "Certificate",
     "ColumnGenerationResult",
     "DenseLayer",

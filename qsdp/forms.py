@@ -1,71 +1,105 @@
-"""Linear maps of symmetric matrices, given by the rows of their matrices rather than by data."""
+"""Linear maps of symmetric matrices, given by the packed entries of their forms rather than by data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import library_of
-from qsdp._utils.parallel import chunks
+from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp.blocks import Blocks, Layout, one_block
 from qsdp.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["FormMap", "no_rows"]
+__all__ = ["FormMap", "exact_sums", "no_rows"]
+
+#: Integers up to this magnitude, and their sums, are exact in double precision.
+_EXACT = 2**53
 
 
 @dataclass(frozen=True, eq=False)
 class FormMap(ReadOnlyArrays):
-    r"""Linear map of symmetric matrices, given by the rows of its matrix, such as the map of statistics of data.
+    r"""Linear map of stacks of symmetric matrices, given by the packed entries of its forms.
+
+    The forms are those of blocks, one sample a row, or a few that stand for all samples of statistics.
 
     Attributes
     ----------
-    size : int
-        Side N of the matrices.
-    rows : ndarray of shape (r, p)
-        Factors of the p = N(N + 1)/2 entries of the upper triangle. Off the diagonal, the factor is twice the entry of
-        the form, since the entry has two places.
+    layout : Layout
+        Places of the P packed entries in the R matrices of side N.
+    rows : ndarray of shape (r, P)
+        Packed entries of the forms, each once.
     factor : float
         Common factor of all rows.
+    units : ndarray of shape (R,), optional
+        Factor of each block; None is one.
     lifted : bool
         Whether the last row and column of the matrices belong to no column of the data.
     n_samples : int
         Number of samples that the rows stand for.
+    has_rows : bool
+        Whether the rows are those samples.
     """
 
-    size: int
-    rows: FloatArray
+    layout: Layout
+    rows: npt.NDArray[Any]
     factor: float = 1.0
+    units: FloatArray | None = None
     lifted: bool = False
     n_samples: int = 0
+    has_rows: bool = False
 
     @classmethod
     def of(cls, forms: FloatArray, lifted: bool, n_samples: int) -> FormMap:
-        """Return the map of forms given by their upper triangles, of shape (r, p)."""
+        """Return the map of forms of one block given by their upper triangles, of shape (r, p)."""
         size = (math.isqrt(8 * forms.shape[1] + 1) - 1) // 2
-        plain = cls(size, forms, lifted=lifted, n_samples=n_samples)
-        return replace(plain, rows=forms * plain._counts)
+        return cls(one_block(size), forms, lifted=lifted, n_samples=n_samples)
 
-    #: Whether the map has the rows of the data.
-    has_rows: ClassVar[Literal[False]] = False
+    @classmethod
+    def of_blocks(cls, blocks: Blocks) -> FormMap:
+        r"""Return the map of samples, in units in which a second-layer weight of one costs one in every block.
+
+        Block r is divided by :math:`\omega_r D_r`, and weights are multiplied by it: then all blocks have one penalty.
+        """
+        layout = blocks.layout
+        return cls(layout, blocks.rows, units=read_only(1.0 / layout.prices), n_samples=len(blocks), has_rows=True)
 
     @property
     def samples(self) -> NoReturn:
-        """Raise `InvalidInputError`, since there are no rows of data."""
+        """Raise `InvalidInputError`, since samples are no rows of columns."""
+        if self.has_rows:
+            raise InvalidInputError("this needs data of columns; the problem has blocks")
         raise no_rows("this")
 
     @property
+    def X(self) -> Blocks:  # noqa: N802 (the name of data in scikit-learn)
+        """The samples; statistics have none."""
+        return Blocks.of(self.rows, self.layout) if self.has_rows else self.samples
+
+    @property
+    def size(self) -> int:
+        """Side N of the matrices."""
+        return self.layout.side
+
+    @property
+    def n_blocks(self) -> int:
+        """Number R of matrices of an output."""
+        return self.layout.n_blocks
+
+    @property
     def n_features(self) -> int:
-        """Number of columns d of the data."""
-        return self.size - self.lifted
+        """Number of columns d of the data; of packed entries, for blocks."""
+        return self.layout.n_entries if self.units is not None else self.size - self.lifted
 
     @property
     def scale(self) -> float:
@@ -74,8 +108,8 @@ class FormMap(ReadOnlyArrays):
 
     @property
     def forms(self) -> FloatArray:
-        """Upper triangles of the forms, of shape (r, p)."""
-        return self.rows * (self.factor / self._counts)
+        """Packed entries of the forms in the units of the data, of shape (r, P)."""
+        return self.rows * self.factor
 
     @property
     def n_rows(self) -> int:
@@ -83,61 +117,94 @@ class FormMap(ReadOnlyArrays):
         return int(self.rows.shape[0])
 
     def forward(self, S: FloatArray) -> FloatArray:
-        """Return the values of shape (r,) for a matrix of shape (N, N), symmetric or not."""
-        symmetric = 0.5 * (S + S.T)
-        values: FloatArray = self.factor * (self.rows @ symmetric[np.triu_indices(self.size)])
+        """Return the values of shape (r,) for matrices of shape (N, N) or (R, N, N), symmetric or not."""
+        values: FloatArray = self._values(self.layout.means(S))[:, 0]
         return values
 
-    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
-        """Return the values of shape (r, k) of the matrices u_j v_j' for pairs of rows of U and V, shape (k, N)."""
-        U, V = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)
-        first, second = np.triu_indices(self.size)
-        symmetric = 0.5 * (U[:, first] * V[:, second] + U[:, second] * V[:, first])
-        values: FloatArray = self.factor * (self.rows @ symmetric.T)
+    def forwards(self, T: FloatArray) -> FloatArray:
+        """Return the values of shape (r, C) for a stack of symmetric matrices of shape (C R, N, N)."""
+        return self._values(self.layout.entries(T))
+
+    def _values(self, entries: FloatArray) -> FloatArray:
+        weights = (entries * (self._scales * self.layout.counts)).T
+        values = np.empty((self.n_rows, weights.shape[1]))
+        for some, rows in self._chunks():
+            values[some] = rows @ weights
+        return values
+
+    def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the values of shape (r, k) of neurons in these blocks, see `Layout.products`."""
+        return self.values_of(self.layout.products(np.asarray(U, dtype=float), np.asarray(V, dtype=float), block))
+
+    def values_of(self, vectors: FloatArray) -> FloatArray:
+        """Return the inner products (r, k) of the forms, as packed entries, with vectors (k, P)."""
+        weights = (vectors * self._scales).T
+        values = np.empty((self.n_rows, len(vectors)))
+        for some, rows in self._chunks():
+            values[some] = rows @ weights
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the sum of the forms times `nu`, symmetric of shape (N, N)."""
-        first, second = np.triu_indices(self.size)
-        M = np.zeros((self.size, self.size))
-        # An off-diagonal entry of S occurs twice in <M, S>.
-        M[first, second] = self.factor / self._counts * (self.rows.T @ nu)
-        M[second, first] = M[first, second]
-        return M
+        """Return the sums of the forms times `nu`, symmetric of shape (N, N), or (R, N, N) for several blocks."""
+        matrices = self.adjoints(nu[:, None])
+        return matrices[0] if self.n_blocks == 1 else matrices
+
+    def adjoints(self, nu: FloatArray) -> FloatArray:
+        """Return the sums of the forms times the columns of `nu`, as a stack of shape (C R, N, N)."""
+        return self.layout.matrices(self.sums(nu).T)
+
+    def sums(self, nu: FloatArray) -> FloatArray:
+        """Return the packed entries (P, C) of the sums of the forms times the columns of `nu`."""
+        sums = np.zeros((self.rows.shape[1], nu.shape[1]))
+        for some, rows in self._chunks():
+            sums += rows.T @ nu[some]
+        sums *= self._scales[:, None]
+        return sums
 
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return a function that multiplies vectors by the sum of the forms times `nu`."""
-        return self.adjoint(nu).__matmul__
+        """Return a function that multiplies (R, N) by the sums of the forms times `nu`, block by block."""
+        M = self.adjoints(nu[:, None])
+        return lambda v: np.matmul(M, v[:, :, None])[:, :, 0]
 
     def features(self) -> FloatArray:
-        """Return vectors whose inner products are those of the forms, of shape (r, p)."""
-        return self.rows * (self.factor / np.sqrt(self._counts))
+        """Return vectors whose inner products are those of the forms, of shape (r, P)."""
+        return self.rows * (self._scales * self.layout.factors)
 
-    def expression(self, S: cp.Expression) -> cp.Expression:
-        """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
+    def expression(self, S: cp.Expression | list[cp.Expression]) -> cp.Expression:
+        """Return the values as one affine CVXPY expression in a symmetric or square expression for each block."""
         import cvxpy as cp
 
-        first, second = np.triu_indices(self.size)
-        rows = cp.Constant(0.5 * self.factor * self.rows, name="forms")
-        return rows @ (S[first, second] + S[second, first])
+        layout, blocks = self.layout, S if isinstance(S, list) else [S]
+        total: cp.Expression = 0
+        for r, matrix in enumerate(blocks):
+            own = slice(layout.starts[r], layout.starts[r + 1])
+            first, second = layout.first[own], layout.second[own]
+            weights = 0.5 * (self._scales * layout.counts)[own]
+            name = "forms" if len(blocks) == 1 else f"forms{r}"
+            total = total + cp.Constant(self.rows[:, own] * weights, name=name) @ (
+                matrix[first, second] + matrix[second, first]
+            )
+        return total
 
     def pair_sums(
         self, weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
     ) -> FloatArray:
-        """Return the same as `QuadraticMap.pair_sums`, for few rows of weight one."""
-        assert weights is None
-        scale = self.factor / self._counts
-        library = library_of(device, dtype)
-        rows = library.take(self.rows)
-        G = library.give(rows.T @ rows).astype(dtype, copy=False)
-        G *= scale
-        G *= scale[:, None]
+        """Return the (weighted) sums over the rows of products of two packed entries, see `Gram`.
+
+        Raises
+        ------
+        TimeOver
+            A time limit passed between chunks of rows.
+        """
+        G = exact_sums(self.rows, weights, dtype, device)
+        G *= self._scales.astype(dtype)
+        G *= self._scales.astype(dtype)[:, None]
         return G
 
     @property
     def largest_entry(self) -> float:
         """Largest magnitude of an entry of the rows."""
-        return abs(self.factor) * float(np.abs(self.rows).max(initial=0.0))
+        return abs(self.factor) * self._largest
 
     @property
     def pair_operations(self) -> float:
@@ -146,34 +213,35 @@ class FormMap(ReadOnlyArrays):
 
     @cached_property
     def absolute_sums(self) -> FloatArray:
-        """Sums of the absolute values of all entries of each form, of shape (r,)."""
-        return read_only(abs(self.factor) * self._per_row(lambda rows: np.abs(rows).sum(axis=1)))
+        """Sums of the absolute values of all entries of each form, of shape (r, R)."""
+        starts, weights = self.layout.starts[:-1], np.abs(self._scales) * self.layout.counts
+        return read_only(self._per_row(lambda rows: np.add.reduceat(np.abs(rows) * weights, starts, axis=1)))
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
         """Return the Frobenius norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides, as norm bounds."""
-        first, second = np.triu_indices(self.size)
-        squares = self._per_row(lambda rows: np.square(rows) @ (1.0 / (self._counts * z[first] * z[second])))
-        bounds: FloatArray = abs(self.factor) * np.sqrt(squares)
-        return bounds
+        first, second = self.layout.first, self.layout.second
+        weights = self.layout.counts * self._scales**2 / (z[first] * z[second])
+        return np.sqrt(self._per_row(lambda rows: (np.square(rows) @ weights)[:, None])[:, 0])
 
     def mean_size(self, weights: FloatArray | None = None) -> float:
-        """Return the root mean square of the Frobenius norms of the forms, each with weight one."""
-        assert weights is None
-        largest = float(np.abs(self.rows).max(initial=0.0)) or 1.0
-        squares = self._per_row(lambda rows: np.square(rows / largest) @ (1.0 / self._counts))
-        return abs(self.factor) * largest * math.sqrt(float(squares.mean()))
+        """Return the (weighted) root mean square of the Frobenius norms of the forms."""
+        largest = self._largest or 1.0
+        factors = self.layout.counts * (self._scales / abs(self.factor)) ** 2
+        squares = self._per_row(lambda rows: (np.square(rows / largest) @ factors)[:, None])[:, 0]
+        return abs(self.factor) * largest * math.sqrt(float(np.average(squares, weights=weights)))
 
     def active_coordinates(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows and columns of the matrices on which values depend, shape (N,)."""
-        entries = np.zeros((self.size, self.size), dtype=bool)
-        entries[np.triu_indices(self.size)] = np.any(self.rows != 0.0, axis=0)
+        used = np.zeros(self.rows.shape[1], dtype=bool)
+        for _, rows in self._chunks():
+            used |= np.any(rows != 0.0, axis=0)
+        entries = np.any(self.layout.matrices(used[None].astype(float)) != 0.0, axis=0)
         return np.asarray(entries.any(axis=0) | entries.any(axis=1))
 
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
-        """Return the map restricted to matrices over the coordinates kept."""
-        first, second = np.triu_indices(self.size)
-        rows = np.ascontiguousarray(self.rows[:, kept[first] & kept[second]])
-        return replace(self, size=int(kept.sum()), rows=rows, lifted=self.lifted and bool(kept[-1]))
+        """Return the map restricted to matrices over the coordinates kept, for one block."""
+        rows = np.ascontiguousarray(self.rows[:, kept[self.layout.first] & kept[self.layout.second]])
+        return replace(self, layout=one_block(int(kept.sum())), rows=rows, lifted=self.lifted and bool(kept[-1]))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
         """Return the map itself, because it does not show the units of the data."""
@@ -187,26 +255,82 @@ class FormMap(ReadOnlyArrays):
         """Return the map for the data times `ratio`, as needed for another number of levels."""
         if ratio == 1.0:
             return self
-        first, second = np.triu_indices(self.size)
         last = self.size - 1 if self.lifted else self.size
-        degrees = (first != last).astype(int) + (second != last)
+        degrees = (self.layout.first != last).astype(int) + (self.layout.second != last)
         return replace(self, rows=self.rows * ratio**degrees)
+
+    def take(self, rows: Any) -> FormMap:
+        """Return the map of some of the rows."""
+        taken = self.X.rows[rows]
+        return replace(self, rows=taken, n_samples=len(taken))
 
     def equals(self, other: object) -> bool:
         """Return whether the other map has the same rows."""
+        if not isinstance(other, FormMap) or self.layout != other.layout or self.has_rows != other.has_rows:
+            return False
+        if self.rows is other.rows and self.factor == other.factor:
+            return True
         # Factors are powers of two, so this comparison is exact.
-        return isinstance(other, FormMap) and np.array_equal(self.rows * (self.factor / other.factor), other.rows)
+        return np.array_equal(self.rows * (self.factor / other.factor), other.rows)
 
-    @property
-    def _counts(self) -> FloatArray:
-        first, second = np.triu_indices(self.size)
-        return np.where(first == second, 1.0, 2.0)
+    @cached_property
+    def _scales(self) -> FloatArray:
+        """Factor of each packed entry, of shape (P,)."""
+        if self.units is None:
+            return np.full(self.layout.n_entries, self.factor)
+        scales: FloatArray = self.factor * self.units[self.layout.block]
+        return scales
+
+    @cached_property
+    def _largest(self) -> float:
+        return max((float(np.abs(rows).max(initial=0.0)) for _, rows in self._chunks()), default=0.0)
+
+    def _chunks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield all rows at once if they are doubles, else chunks of them in double precision."""
+        if self.rows.dtype == np.float64:
+            yield slice(0, self.n_rows), self.rows
+            return
+        for some in chunks(*self.rows.shape):
+            yield some, self.rows[some].astype(np.float64)
 
     def _per_row(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        values = np.empty(self.n_rows)
-        for some in chunks(self.n_rows, self.rows.shape[1]):
-            values[some] = function(self.rows[some])
-        return values
+        parts = [function(self.rows[some].astype(np.float64)) for some in chunks(*self.rows.shape)]
+        return np.concatenate(parts)
+
+
+def exact_sums(
+    rows: npt.NDArray[Any], weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
+) -> FloatArray:
+    """Return the (weighted) sums over the rows of products of two entries, of shape (P, P).
+
+    Sums of integers are exact before they are rounded once to the data type, up to 2**63.
+
+    Raises
+    ------
+    TimeOver
+        A time limit passed between chunks of rows.
+    """
+    n, p = rows.shape
+    library = library_of(device, dtype)
+    most, integers = max(1, LARGE_FLOATS // p), weights is None and rows.dtype.kind in "iu"
+    if integers:
+        largest = max(int(rows.max()), -int(rows.min()), 1)
+        integers = largest**2 * n < 2**63 and np.dtype(dtype) == np.float64 and device is None
+        # The products of a chunk are exact in any order.
+        most = min(most, _EXACT // largest**2) if integers else most
+    if not integers or most == 0:
+        sums = library.zeros((p, p))
+        for some in chunks(n, p, work=max(LARGE_FLOATS, p)):
+            deadline.check()
+            x = library.take(rows[some].astype(dtype, copy=False))
+            sums += x.T @ (x if weights is None else x * library.take(weights[some])[:, None])
+        return library.give(sums).astype(dtype, copy=False)
+    total = np.zeros((p, p), dtype=np.int64)
+    for start in range(0, n, most):
+        deadline.check()
+        x = rows[start : start + most].astype(np.float64)
+        total += (x.T @ x).astype(np.int64)
+    return total.astype(np.float64)
 
 
 def no_rows(what: str) -> InvalidInputError:

@@ -21,6 +21,7 @@ from qsdp._utils.arrays import library_of
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
+from qsdp.blocks import Layout
 
 __all__ = [
     "Gram",
@@ -49,14 +50,14 @@ class _Data(Protocol):
     """What a Gram matrix needs of a data map."""
 
     @property
-    def size(self) -> int: ...
+    def layout(self) -> Layout: ...
 
     @property
     def scale(self) -> float: ...
 
     def pair_sums(self, weights: FloatArray | None, dtype: Any, device: str | None) -> FloatArray: ...
 
-    def adjoint(self, nu: FloatArray) -> FloatArray: ...
+    def adjoints(self, nu: FloatArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +71,17 @@ class Gram:
 
     Attributes
     ----------
-    size : int
-        Side N of the matrices.
+    layout : Layout
+        Places of the P entries in the matrices; P = N(N + 1)/2 for one of side N.
     scale : float
         Common factor of the data map in whose units it is, see `in_units`.
-    matrix : ndarray of shape (p, p)
-        :math:`G = F^T W F`, p = N(N + 1)/2.
-    products : ndarray of shape (p, C)
+    matrix : ndarray of shape (P, P)
+        :math:`G = F^T W F`.
+    products : ndarray of shape (P, C)
         :math:`h = F^T W Y`.
     """
 
-    size: int
+    layout: Layout
     scale: float
     matrix: FloatArray
     products: FloatArray
@@ -113,12 +114,11 @@ class Gram:
             A time limit passed between chunks of rows.
         """
         weighted = targets if weights is None else weights[:, None] * targets
-        matrix, pairs = data.pair_sums(weights, dtype, device), pairs_of(data.size)
-        products = np.stack([data.adjoint(column)[pairs] for column in weighted.T], axis=1)
-        return cls(data.size, data.scale, matrix, products)
+        products = data.layout.entries(data.adjoints(weighted)).T
+        return cls(data.layout, data.scale, data.pair_sums(weights, dtype, device), products)
 
     def __add__(self, other: Gram) -> Gram:
-        return Gram(self.size, self.scale, self.matrix + other.matrix, self.products + other.products)
+        return Gram(self.layout, self.scale, self.matrix + other.matrix, self.products + other.products)
 
     def in_units(self, scale: float, dtype: Any = np.float64, *, target: float = 1.0, weight: float = 1.0) -> Gram:
         """Return a copy for the map with this common factor, and for targets and weights times these factors.
@@ -127,12 +127,11 @@ class Gram:
         """
         ratio = scale / self.scale
         matrix = np.multiply(self.matrix, weight * ratio**2, dtype=dtype, casting="same_kind")
-        return Gram(self.size, scale, matrix, (weight * target * ratio) * self.products)
+        return Gram(self.layout, scale, matrix, (weight * target * ratio) * self.products)
 
     def into_basis(self) -> tuple[FloatArray, FloatArray]:
         """Return matrix and products in `symmetric_basis`; the matrix is overwritten, since it may fill the memory."""
-        _, _, factors = symmetric_basis(self.size)
-        matrix = self.matrix
+        factors, matrix = self.layout.factors, self.matrix
         matrix *= factors
         matrix *= factors[:, None]
         return matrix, self.products * factors[:, None]
@@ -151,7 +150,7 @@ class SharedGram:
         """Return `Gram.of` these arguments, in arrays that the caller may overwrite."""
         known = self._known
         # A solver may drop columns of zeros; the sums of folds have them.
-        if known is None or known.size != data.size or not np.can_cast(dtype, known.matrix.dtype):
+        if known is None or known.layout != data.layout or not np.can_cast(dtype, known.matrix.dtype):
             known = self._known = Gram.of(data, targets, weights, dtype, device)
         return known.in_units(data.scale, dtype)
 
@@ -209,20 +208,14 @@ def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     return first, second, factors
 
 
-def to_vectors(T: FloatArray) -> FloatArray:
-    """Return coordinates of shape (p, C) of symmetric matrices of shape (C, N, N)."""
-    first, second, factors = symmetric_basis(T.shape[-1])
-    vectors: FloatArray = (T[:, first, second] * factors).T
-    return vectors
+def to_vectors(T: FloatArray, layout: Layout) -> FloatArray:
+    """Return coordinates (P, C) of symmetric matrices, given as a stack of shape (C R, N, N)."""
+    return (layout.entries(T) * layout.factors).T
 
 
-def to_matrices(t: FloatArray, size: int) -> FloatArray:
-    """Return the symmetric matrices of shape (C, N, N) of coordinates of shape (p, C)."""
-    first, second, factors = symmetric_basis(size)
-    T = np.empty((t.shape[1], size, size))
-    T[:, first, second] = t.T / factors
-    T[:, second, first] = T[:, first, second]
-    return T
+def to_matrices(t: FloatArray, layout: Layout) -> FloatArray:
+    """Return the symmetric matrices of coordinates (P, C), as a stack of shape (C R, N, N)."""
+    return layout.matrices(t.T / layout.factors)
 
 
 # -- products of four columns ---------------------------------------------------------------------------------

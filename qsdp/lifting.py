@@ -15,6 +15,7 @@ from qsdp._utils.arrays import ON_PROCESSOR, squared_rows
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp.blocks import Layout, one_block
 from qsdp.forms import FormMap
 from qsdp.gram import pair_operations, pair_sums, pairs_of
 
@@ -113,6 +114,15 @@ class QuadraticMap(ReadOnlyArrays):
         """Number of samples n."""
         return int(self.X.shape[0])
 
+    #: Number of matrices of an output, and factor of each, see `FormMap`.
+    n_blocks: ClassVar[int] = 1
+    units: ClassVar[None] = None
+
+    @property
+    def layout(self) -> Layout:
+        """Places of the entries of the upper triangle of a matrix."""
+        return one_block(self.size)
+
     @property
     def samples(self) -> QuadraticMap:
         """The map itself, which has the rows of the data."""
@@ -147,8 +157,15 @@ class QuadraticMap(ReadOnlyArrays):
             values += self.X @ (0.5 * b * (S[:d, d] + S[d, :d])) + c * S[d, d]
         return values
 
-    def products(self, U: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
-        r"""Return :math:`u_j^T \mathcal{X}_i v_j` of shape (n, k) for pairs of rows of U and V, shape (k, N)."""
+    def forwards(self, T: FloatArray) -> FloatArray:
+        """Return the values of shape (n, C) for a stack of symmetric matrices of shape (C, N, N)."""
+        return np.stack([self.forward(matrix) for matrix in T], axis=1)
+
+    def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
+        r"""Return :math:`u_j^T \mathcal{X}_i v_j` of shape (n, k) for pairs of rows of U and V, shape (k, N).
+
+        `block` is the block of each pair, of which there is one.
+        """
         U, V = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)
         a, b, c = self.coefficients
         d = self.X.shape[1]
@@ -159,6 +176,10 @@ class QuadraticMap(ReadOnlyArrays):
             s, t = U[:, d], V[:, d]
             values += 0.5 * b * (left * t + right * s) + c * (s * t)
         return values
+
+    def values_of(self, vectors: FloatArray) -> FloatArray:
+        """Return the inner products (n, k) of the packed entries with vectors (k, P)."""
+        return self.forwards(self.layout.matrices(vectors / self.layout.counts))
 
     def combinations(self, U: FloatArray, V: FloatArray, alpha: FloatArray, n_jobs: int = 1) -> FloatArray:
         r"""Return :math:`\sum_j \alpha_{jk}\, u_j^T \mathcal{X}_i v_j` of shape (n, C) for alpha of shape (m, C)."""
@@ -176,9 +197,16 @@ class QuadraticMap(ReadOnlyArrays):
         M = squared_rows(ON_PROCESSOR, self.X, a * nu)
         return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
 
+    def adjoints(self, nu: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_i \nu_{ik} \mathcal{X}_i`, symmetric of shape (C, N, N), for the columns of nu."""
+        # A single matrix is not copied, since it may fill the memory.
+        matrices = [self.adjoint(column) for column in nu.T]
+        return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
+
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        r"""Return a function that multiplies vectors by :math:`\sum_i \nu_i \mathcal{X}_i`, formed if rows are many."""
-        return partial(self.adjoint_times, nu) if self.n_rows < self.size else self.adjoint(nu).__matmul__
+        r"""Return a function that multiplies (1, N) by :math:`\sum_i \nu_i \mathcal{X}_i`, formed if rows are many."""
+        times = partial(self.adjoint_times, nu) if self.n_rows < self.size else self.adjoint(nu).__matmul__
+        return lambda v: times(v[0])[None]
 
     def adjoint_times(self, nu: FloatArray, v: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i v` of shape (N,) without forming the matrix: 4 n N operations."""
@@ -247,11 +275,11 @@ class QuadraticMap(ReadOnlyArrays):
 
     @cached_property
     def absolute_sums(self) -> FloatArray:
-        r"""Sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n,)."""
+        r"""Sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n, 1)."""
         a, b, c = (abs(value) for value in self.coefficients)
-        ones, sums = np.ones((1, self.size)), np.empty(self.n_rows)
+        ones, sums = np.ones((1, self.size)), np.empty((self.n_rows, 1))
         for rows in chunks(self.n_rows, self.X.shape[1]):
-            sums[rows] = QuadraticMap(np.abs(self.X[rows]), (a, b, c), self.lifted).products(ones, ones)[:, 0]
+            sums[rows] = QuadraticMap(np.abs(self.X[rows]), (a, b, c), self.lifted).products(ones, ones)
         return read_only(sums)
 
     def active_coordinates(self) -> npt.NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,6 +21,7 @@ from qsdp._utils.validation import (
     check_integer,
     check_magnitude,
     check_matrix,
+    check_numbers,
     check_real,
     check_sample_weight,
     check_targets,
@@ -29,6 +30,7 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.blocks import Blocks, Layout
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap, no_rows
 from qsdp.lifting import DataMap, QuadraticMap
@@ -158,19 +160,30 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         self.weight_map, self.targets, self.sample_weight, self.scalar = read(X, y, sample_weight)
 
     def _from_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[DataMap, FloatArray, FloatArray | None, bool]:
-        data = check_matrix("X", X)
+        blocks = isinstance(X, Blocks)
+        if blocks:
+            self._check_blocks()
+        data: Any = X if blocks else check_matrix("X", X)
         passed = check_targets("y", y, length=data.shape[0])
         target = self.loss.encode_target(passed).reshape(len(passed), -1)
         weights = check_sample_weight(sample_weight, data.shape[0])
         if weights is not None and not np.all(weights > 0.0):
             kept = weights > 0.0
             data, target, weights = data[kept], target[kept], weights[kept]
-        check_magnitude("X", data, "rescale its columns, for instance with StandardScaler")
+        check_magnitude("X", data.rows if blocks else data, "rescale its columns, for instance with StandardScaler")
         check_magnitude("y", target, "rescale it")
         self.loss.check_target(target)
         weights = None if weights is None or np.all(weights == 1.0) else own(weights)
         scalar = passed.ndim == 1 and not self.loss.coupled
-        return quadratic_map(own(data), self.activation), own(target), weights, scalar
+        # The packed entries of blocks may be most of the memory, or more than it holds.
+        weight_map = FormMap.of_blocks(data) if blocks else quadratic_map(own(data), self.activation)
+        return weight_map, own(target), weights, scalar
+
+    def _check_blocks(self) -> None:
+        if self.levels > 2 or self.activation is not None:
+            raise InvalidInputError(
+                "levels must be 2 and activation None for blocks: an encoder can lift the data before it packs them"
+            )
 
     def _from_statistics(
         self, statistics: Statistics, y: Any, sample_weight: Any
@@ -234,9 +247,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             raise no_rows(what)
 
     @property
-    def X(self) -> FloatArray:  # noqa: N802 (the name of data in scikit-learn)
-        """Data of shape (n, d), read-only; a problem from statistics has none."""
-        return self.weight_map.samples.X
+    def X(self) -> Any:  # noqa: N802 (the name of data in scikit-learn)
+        """Data of shape (n, d), read-only, or blocks; a problem from statistics has none."""
+        return self.weight_map.X
 
     @property
     def n_samples(self) -> int:
@@ -285,13 +298,21 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     @property
     def size(self) -> int:
-        """Side ``N`` of the matrices of the relaxation."""
-        return self.n_features + self.lifted
+        """Side ``N`` of the matrices of the relaxation; of the largest, for blocks."""
+        return self.weight_map.size
+
+    @property
+    def blocks(self) -> Layout | None:
+        """Sides, kinds and weights of the blocks of a sample; None for data with one row a sample."""
+        return self.weight_map.layout if self.weight_map.units is not None else None
 
     @property
     def dimension(self) -> int:
-        """Number ``D`` of binary weights on one side of a neuron."""
-        return self.n_features * (self.levels - 1) + self.lifted
+        r"""Number ``D`` of binary weights on one side of a neuron; 1 for blocks, which are divided by theirs.
+
+        With blocks, `map` and the relaxation refer to block r divided by :math:`\omega_r D_r`.
+        """
+        return 1 if self.blocks is not None else self.n_features * (self.levels - 1) + self.lifted
 
     def __repr__(self) -> str:
         outputs = "" if self.scalar else f"n_outputs={self.n_outputs}, "
@@ -348,7 +369,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         At least one sample is required. A class may have none.
         """
-        data, targets = self.weight_map.samples.take(rows), read_only(self.targets[rows])
+        data, targets = self.weight_map.take(rows), read_only(self.targets[rows])
         if not len(targets):
             raise InvalidInputError("rows must have at least one sample")
         weights, repetitions = (
@@ -406,10 +427,16 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         The excess is large if weights are so large that their products cancel; then possibly no digit is correct.
         """
-        alpha = np.abs(network.alpha)
-        terms = EPS * (len(alpha) + 2 * self.size + 16) * float(np.max(alpha.sum(axis=0), initial=0.0))
+        alpha = np.abs(network.alpha).reshape(len(network.alpha), -1)
+        terms = EPS * (len(alpha) + 2 * self.size + 16)
+        if self.blocks is None:
+            largest = alpha.sum(axis=0).max(keepdims=True)
+        else:
+            # In the units of the map, in which the weights of a block are multiplied by its price.
+            shares = np.eye(self.blocks.n_blocks)[:, self._block_of(network)] @ alpha
+            largest = shares.max(axis=1) * self.blocks.prices
         with np.errstate(over="ignore", invalid="ignore"):
-            error = terms * self.map.absolute_sums
+            error = terms * (self.map.absolute_sums @ largest)
             rounding = self.data_fit.rounding(self.outputs(network), error)
         return rounding if rounding >= 0.0 else math.inf
 
@@ -425,6 +452,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         InvalidInputError
             The network has outputs of another shape than `y`.
         """
+        if self.blocks is not None:
+            # The problem's map has its blocks in units of their prices.
+            prices = self.blocks.prices[self.blocks.block]
+            self._block_of(network)
+            entries = network.entries  # type: ignore[attr-defined]  # a network on blocks, as checked
+            return self._of_outputs(self.weight_map.values_of(entries * prices))
         form = None if self.weight_map.has_rows else getattr(network, "quadratic_form", None)
         if form is None:
             prediction = network.predict(self.X)
@@ -434,13 +467,27 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if form.shape[-1] != self.size:
             raise InvalidInputError(f"network must have matrices of side {self.size}; got {form.shape[-1]}")
         columns = [self.weight_map.forward(S) for S in form.reshape(-1, self.size, self.size)]
-        if len(columns) != self.n_outputs:
-            raise InvalidInputError(f"network must have {self.n_outputs} outputs; got {len(columns)}")
-        return np.stack(columns, axis=1)
+        return self._of_outputs(np.stack(columns, axis=1))
+
+    def _of_outputs(self, values: FloatArray) -> FloatArray:
+        if values.shape[1] != self.n_outputs:
+            raise InvalidInputError(f"network must have {self.n_outputs} outputs; got {values.shape[1]}")
+        return values
 
     def penalty(self, network: SecondLayer) -> float:
-        r"""Return the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1` of `network`."""
-        return self.beta * (self.dimension * float(np.abs(network.alpha).sum()))
+        r"""Return the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`; D is that of its block."""
+        weights = np.abs(network.alpha)
+        if self.blocks is None:
+            return self.beta * (self.dimension * float(weights.sum()))
+        prices = self.blocks.prices[self._block_of(network)]
+        return self.beta * float(prices @ weights.reshape(len(prices), -1).sum(axis=1))
+
+    def _block_of(self, network: Any) -> Any:
+        """Return the block of each neuron of a network on blocks."""
+        layout, own = getattr(network, "layout", None), self.blocks
+        if layout is None or own is None or (layout.kinds, layout.sizes) != (own.kinds, own.sizes):
+            raise InvalidInputError(f"network must be a network on the blocks of the problem; got {network!r:.80}")
+        return network.block
 
     def relaxed_objective(self, Z: Any, rho: Any, *, regularization: str = "tight") -> float:
         r"""Return :math:`\ell(2 \langle \mathcal{X}_i, Z \rangle, y) + c \beta D \rho`, c = 2 (tight) or 1.
@@ -448,22 +495,40 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         Parameters
         ----------
         Z : array-like of shape (N, N), or C of them
-            Need not be symmetric.
+            Need not be symmetric. With blocks, a list over blocks of arrays (C, N_r, N_r).
         rho : float, or C of them
-            Common bound of the diagonals of V and W; >= 0.
+            Common bound of the diagonals of V and W; >= 0. With blocks, of shape (C, R).
         regularization : {"tight", "paper"}, default="tight"
             Factor of the regulariser. Only "tight" makes the relaxation's value the best lower bound.
         """
         weight = self.regularization_weight(regularization)
+        if self.blocks is not None:
+            return self._relaxed_objective_of_blocks(self.blocks, Z, rho, weight)
         matrices, rhos = ([Z], [rho]) if self.scalar else (list(Z), list(rho))
         if len(matrices) != self.n_outputs or len(rhos) != self.n_outputs:
             raise InvalidInputError(f"Z and rho must have {self.n_outputs} entries, one for each output")
         prediction = self.relaxed_predictions([self._check_side(matrix) for matrix in matrices])
         return self.data_fit.value(prediction) + weight * sum(check_real("rho", r) for r in rhos)
 
-    def relaxed_predictions(self, matrices: Iterable[FloatArray]) -> FloatArray:
-        r"""Return :math:`2 \langle \mathcal{X}_i, Z \rangle` for the matrix Z of every output, of shape (n, C)."""
-        return np.stack([2.0 * self.forward(Z) for Z in matrices], axis=1)
+    def _relaxed_objective_of_blocks(self, layout: Layout, Z: Any, rho: Any, weight: float) -> float:
+        parts = [check_numbers("Z", part, "(C, N_r, N_r) for each block") for part in Z]
+        shapes = [(self.n_outputs, n, n) for n in layout.sizes]
+        if [part.shape for part in parts] != shapes:
+            raise InvalidInputError(f"Z must have arrays of shapes {shapes}; got {[part.shape for part in parts]}")
+        radii = check_numbers("rho", rho, "(C, R)")
+        if radii.shape != (self.n_outputs, layout.n_blocks) or np.any(radii < 0.0):
+            raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, layout.n_blocks)}; got {radii.shape}")
+        scaled = [price * 0.5 * (part + part.swapaxes(1, 2)) for price, part in zip(layout.prices, parts, strict=True)]
+        return self.data_fit.value(self.relaxed_predictions(layout.stack(scaled))) + weight * float(
+            (radii @ layout.prices).sum()
+        )
+
+    def relaxed_predictions(self, stack: FloatArray | Sequence[FloatArray]) -> FloatArray:
+        r"""Return :math:`2 \langle \mathcal{X}_i, Z \rangle` of shape (n, C) for the matrices Z of all outputs.
+
+        With blocks, the stack holds the matrices of every output and block in the units of `map`.
+        """
+        return 2.0 * self.map.forwards(np.asarray(stack))
 
     def _check_side(self, Z: Any) -> FloatArray:
         matrix = check_matrix("Z", Z, n_columns=self.size)

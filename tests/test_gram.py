@@ -63,10 +63,10 @@ def test_it_gives_the_squared_loss_in_the_basis_too(seed: int, n: int, d: int) -
     y, S = rng.standard_normal((n, 1)), rng.standard_normal((data.size, data.size))
     loss = float(np.sum((data.forward(S + S.T) - y[:, 0]) ** 2))
     matrix, products = Gram.of(data, y).into_basis()
-    s = grams.to_vectors((S + S.T)[None])
+    s = grams.to_vectors((S + S.T)[None], data.layout)
     value = float((s.T @ matrix @ s - 2.0 * s.T @ products).item() + (y**2).sum())
     assert value == pytest.approx(loss, rel=1e-10, abs=1e-10)
-    np.testing.assert_allclose(grams.to_matrices(s, data.size)[0], S + S.T, rtol=1e-15)
+    np.testing.assert_allclose(grams.to_matrices(s, data.layout)[0], S + S.T, rtol=1e-15)
 
 
 @maps

@@ -210,7 +210,7 @@ def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: flo
     check_tree(tree, problem.size)
     if known is None:
         return tree_bound(problem.adjoint(nu), tree)
-    change = entry_size(problem.map, moved)
+    change = float(entry_size(problem.map, moved)[0])
     if all(leaf.shift is None for leaf in tree.leaves):
         return known + change
     needed = (problem.size + 1.0) * change

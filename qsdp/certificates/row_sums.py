@@ -157,14 +157,14 @@ class RowSums:
         outputs = self._network.outputs(X)
         self._losses.append(fit.value(outputs))
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
-        self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data))
+        self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data)[:, 0])
         predictions = self._scores.predictions(data)
         nu = self._scores.multipliers(predictions, fit)
         nu = fit.admissible(nu) if self._verified else fit.project(nu)
         matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
         changes = self._changes(data, fit, predictions)
         scaled = data.with_levels(self._network.levels - 1.0)
-        roundings = roundings + np.array([entry_size(scaled, change) for change in changes.T])
+        roundings = roundings + entry_size(scaled, changes)
         self._matrices += matrices
         self._sizes += np.abs(matrices).sum(axis=(1, 2))
         self._roundings += roundings
@@ -196,7 +196,7 @@ class RowSums:
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
         """Return how much multipliers can change if others compute predictions, as a file holds only the scores."""
         largest = np.abs(self._scores.forms).max(axis=(1, 2))
-        errors = EPS * (2 * data.size + 16) * np.outer(data.absolute_sums, largest)
+        errors = EPS * (2 * data.size + 16) * data.absolute_sums * largest
         ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
         return np.abs(ends[1] - ends[0])
 

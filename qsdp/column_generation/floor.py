@@ -74,5 +74,5 @@ class Floor:
         if cut is not None and cut.value >= self.value:
             return cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),)
         nu = np.zeros_like(instance.target) if self._dual is None else self._dual.nu
-        shifts = np.zeros((instance.n_blocks, instance.size)) if self._dual is None else self._dual.z
+        shifts = np.zeros((instance.n_matrices, instance.size)) if self._dual is None else self._dual.z
         return nu, tuple(root_tree(z * bool(np.any(column))) for column, z in zip(nu.T, shifts, strict=True))

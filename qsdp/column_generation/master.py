@@ -179,7 +179,7 @@ class Master:
         self._constant = 0.0
         self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
-        p = instance.size * (instance.size + 1) // 2
+        p = instance.map.layout.n_entries
         if Reduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
                 self._reduce()
@@ -299,11 +299,11 @@ class Master:
     def _left_out(self) -> _Residual:
         nu = self._lifted(np.zeros_like(self._working.target))
         units = self.units.value / self.units.prediction
-        data, own = self.instance.map, nu[:, 0] * units
-        entries = float(np.abs(data.adjoint(own)).sum())
+        data, own = self.instance.map, nu * units
+        entries = np.abs(data.adjoints(own)).sum(axis=(1, 2))
         # If a matrix changes by these entries, a tree's bound grows by at most its side times half of their sum.
-        upper = (data.size + 1) * entries + 2.0 * entry_rounding(data, own)
-        return _Residual(nu, upper, 4.0 * EPS * entry_size(data, own))
+        upper = float(((data.size + 1) * entries + 2.0 * entry_rounding(data, own)).max())
+        return _Residual(nu, upper, 4.0 * EPS * float(entry_size(data, own).max()))
 
     def centre_on(self, best: DualProof) -> None:
         """Make the dual vector of a proof the centre of `pull`."""
@@ -346,8 +346,8 @@ class Master:
 
     def prune(self) -> None:
         """Drop the atoms of least weight if there are too many, or more than memory holds."""
-        N = self.instance.size
-        most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * self.instance.n_blocks * N * (N + 1) // 2))
+        dimension = len(self.instance.target.T) * self.instance.map.layout.n_entries
+        most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * dimension))
         column = _COPIES * 8 * max(len(self._columns), 1)
         most = max(2, int(min(most, _MEMORY * main_memory() / column)))
         if len(self.atoms) > most:

@@ -7,6 +7,7 @@ from qsdp.networks.bilinear import (
     network_archive,
     to_polynomial,
 )
+from qsdp.networks.block_network import BlockNetwork
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import PolynomialNetwork
@@ -16,6 +17,7 @@ from qsdp.networks.reading import NETWORK_KINDS, load_network, network_from_arch
 __all__ = [
     "NETWORK_KINDS",
     "BilinearNetwork",
+    "BlockNetwork",
     "Effect",
     "Effects",
     "IntegerForm",

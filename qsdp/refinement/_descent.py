@@ -59,7 +59,9 @@ class DescentData:
     def predictions(self, network: BilinearNetwork) -> FloatArray:
         """Return the predictions (n, C) of a network."""
         if self.map.has_rows and is_narrow(network):
-            return self.map.combinations(network.U.astype(np.float64), network.V.astype(np.float64), network.alpha)
+            return self.map.samples.combinations(
+                network.U.astype(np.float64), network.V.astype(np.float64), network.alpha
+            )
         return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
 
     def adjoint(self, nu: FloatArray) -> FloatArray:

@@ -50,7 +50,7 @@ class DualBound:
         The bound, :math:`-\ell^*(-\nu)` less an allowance for rounding, at least 0.
     nu : ndarray of shape (n, C)
         Dual vector, scaled to feasibility.
-    z : ndarray of shape (C, N)
+    z : ndarray of shape (K, N)
         Positive. ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
         ``sum(z)`` plus `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed), and of
         the size of these roundings if beta is zero. All ones if nu is zero; nu then proves the bound alone.
@@ -124,7 +124,7 @@ def instance_bound(
     Without `exhaustive`, each matrix M takes one decomposition for each of the given weights, nearly unchanged, or one
     with its row sums if there are none. This suffices for weights that a method has already evaluated.
     """
-    shape = (instance.n_blocks, instance.size)
+    shape = (instance.n_matrices, instance.size)
     usable = [z for z in weights if z is not None and _is_usable(z, shape)]
     zero = np.zeros_like(instance.target)
     best = DualBound(max(0.0, instance.fit.guarded_dual_value(zero)), zero, np.ones(shape))
@@ -154,7 +154,7 @@ def candidate_dual(instance: LinearInstance, candidate: FloatArray) -> FloatArra
 
 
 def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray) -> float:
-    """Return the largest feasible multiple of `nu`, whose output k has pricing values of at most ``uppers[k]``."""
+    """Return the largest feasible multiple of `nu`, whose k-th matrix has pricing values of at most ``uppers[k]``."""
     roundings = pricing_roundings(instance, nu)
     if instance.dual_radius == 0.0:
         return np.inf if vanishes(np.asarray(uppers), roundings) else 0.0
@@ -194,14 +194,14 @@ def _tightest(
 
 
 def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
-    r"""Return how much rounding can change a pricing value of `nu`, for each output; see `entry_rounding`.
+    r"""Return how much rounding can change a pricing value of `nu`, for each matrix; see `entry_rounding`.
 
     If outputs are coupled, the entries of a row should sum to zero; the remainder in floats changes the matrix, too.
     """
-    roundings = np.array([entry_rounding(instance.map, column) for column in nu.T])
+    roundings = entry_rounding(instance.map, nu)
     if instance.loss.coupled:
         defects = np.abs(nu.sum(axis=1)) + EPS * (nu.shape[1] + 2) * np.abs(nu).sum(axis=1)
-        roundings += entry_size(instance.map, defects)
+        roundings += np.tile(entry_size(instance.map, defects[:, None]), nu.shape[1])
     return roundings
 
 
@@ -210,7 +210,7 @@ def feasible_scale(
 ) -> float:
     r"""Return `scale`, or a smaller one if that multiple of `nu` is infeasible in floats; 0 if none is found.
 
-    Apart from rounding, no pricing value of output k exceeds ``uppers[k]``. The rounding includes that of
+    Apart from rounding, no pricing value of matrix k exceeds ``uppers[k]``. The rounding includes that of
     ``scale * nu`` itself, which is no multiple of the rounding of `nu` if rows cancel. It counts twice, so that a check
     that computes the matrix again and allows for rounding again also finds the multiple feasible. Without a penalty,
     all multiples are as feasible as `nu` is.
@@ -226,8 +226,8 @@ def feasible_scale(
     return 0.0
 
 
-def entry_rounding(data: DataMap, nu: FloatArray) -> float:
-    r"""Return how much the rounding of :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
+def entry_rounding(data: DataMap, nu: FloatArray) -> FloatArray:
+    r"""Return how much the rounding of each matrix :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
 
     An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum.
     """
@@ -235,9 +235,9 @@ def entry_rounding(data: DataMap, nu: FloatArray) -> float:
     return EPS * (data.n_rows + 16) * entry_size(data, nu)
 
 
-def entry_size(data: DataMap, nu: FloatArray) -> float:
-    """Return the sum of all entries of ``sum |nu_i| |X_i|``."""
-    return float(np.abs(nu) @ data.absolute_sums)
+def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:
+    """Return the sums of all entries of the matrices ``sum |nu_i| |X_i|``, of shape (K,) for nu of shape (n, C)."""
+    return (np.abs(nu).T @ data.absolute_sums).ravel()
 
 
 def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:

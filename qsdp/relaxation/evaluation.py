@@ -113,18 +113,18 @@ class GramEvaluation:
 
     def point(self, T: FloatArray) -> Ray:
         """Return the losses along the ray through T."""
-        t = to_vectors(T)
+        t = to_vectors(T, self.instance.map.layout)
         return _squared_point(
             self.at_zero, np.einsum("pk,pk->k", t, self.products), np.einsum("pk,pk->k", t, self._image(t))
         )
 
     def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
-        t = to_vectors(candidate)
+        t = to_vectors(candidate, self.instance.map.layout)
         image, along = self._image(t), np.einsum("pk,pk->k", t, self.products)
         linear = 2.0 * (self.at_zero - along)
         curved = self.at_zero - 2.0 * along + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
-        M = to_matrices(2.0 * (self.products - image), self.instance.size)
+        M = to_matrices(2.0 * (self.products - image), self.instance.map.layout)
         return M, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
 
     def nu(self, candidate: FloatArray) -> FloatArray:

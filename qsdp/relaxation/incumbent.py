@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,7 @@ class Limits:
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the zero point, which is feasible, for a method that ends before its first candidate."""
-    shape = (instance.n_blocks, instance.size, instance.size)
+    shape = (instance.n_matrices, instance.size, instance.size)
     return RawSolution(
         Z=np.zeros(shape), V=np.zeros(shape), W=np.zeros(shape), z=np.ones(shape[:2]), status=status, iterations=0
     )
@@ -94,7 +95,7 @@ class Incumbent:
         self._instance = instance = evaluation.instance
         self._distance = distance if instance.size <= _LARGEST_SEARCHED else None
         self._start = time.perf_counter()
-        shape = (instance.n_blocks, instance.size, instance.size)
+        shape = (instance.n_matrices, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
         self._moved = False
         #: Number of parts that do not interact: one per output, or one.
@@ -103,13 +104,13 @@ class Incumbent:
         self.bounds = np.zeros(self.n_parts)
         self._gaps: FloatArray | None = None
         self._duals: list[FloatArray | None] = [None] * self.n_parts
-        self.z = np.ones((instance.n_blocks, instance.size))
+        self.z = np.ones((instance.n_matrices, instance.size))
         self.iteration = self._offers = 0
 
     # -- candidates ----------------------------------------------------------------------------------
 
     def offer_point(self, A: FloatArray, B: FloatArray) -> None:
-        r"""Take a point given by positive semidefinite A, B of shape (C, N, N); ``T = A - B``, ``S = A + B``."""
+        r"""Take a point given by positive semidefinite A, B of shape (K, N, N); ``T = A - B``, ``S = A + B``."""
         T, S = A - B, A + B
         if not (np.isfinite(T).all() and np.isfinite(S).all()):
             return
@@ -120,12 +121,12 @@ class Incumbent:
         for scales in (ones, ray.best(costs)):
             objectives = ray.values(scales) + scales * costs
             for part in np.flatnonzero(objectives < self.objectives).tolist():
-                blocks = self._blocks(part)
+                mine = self._matrices(part)
                 self._moved, self._gaps, self.objectives[part] = True, None, objectives[part]
-                self.T[blocks], self.S[blocks] = scales[part] * T[blocks], scales[part] * S[blocks]
+                self.T[mine], self.S[mine] = scales[part] * T[mine], scales[part] * S[mine]
 
     def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
-        r"""Take a dual vector in the form of the evaluation, and weights z of shape (C, N) of any sign and scale.
+        r"""Take a dual vector in the form of the evaluation, and weights z of shape (K, N) of any sign and scale.
 
         `expected` is the relative gap that the method expects of them; the weights are rough if it is large.
         """
@@ -144,7 +145,7 @@ class Incumbent:
 
     def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
         taus = dominating(M, weights) * weights.sum(axis=1)
-        worst = np.array([taus[self._blocks(part)].max() for part in range(self.n_parts)])
+        worst = np.array([taus[self._matrices(part)].max() for part in range(self.n_parts)])
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
@@ -152,8 +153,8 @@ class Incumbent:
         # correction.
         taken = (values > self.bounds) | (self._instance.dual_radius == 0.0)
         for part in np.flatnonzero(taken).tolist():
-            blocks = self._blocks(part)
-            self._gaps, self.bounds[part], self.z[blocks] = None, max(values[part], self.bounds[part]), weights[blocks]
+            mine = self._matrices(part)
+            self._gaps, self.bounds[part], self.z[mine] = None, max(values[part], self.bounds[part]), weights[mine]
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
@@ -168,14 +169,14 @@ class Incumbent:
             return
         weights = np.array(self.z)
         for part in np.flatnonzero(open_parts).tolist():
-            blocks = range(self._instance.n_blocks)[self._blocks(part)]
+            matrices = range(self._instance.n_matrices)[self._matrices(part)]
             tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
-            for block in blocks:
+            for k in matrices:
                 if deadline.over():
                     return
-                found = uninterrupted(grothendieck_bound(M[block], tol=tol)).z[: self._instance.size]
+                found = uninterrupted(grothendieck_bound(M[k], tol=tol)).z[: self._instance.size]
                 if np.any(found > 0.0):
-                    weights[block] = found + _LEAST_FLOOR * found.mean()
+                    weights[k] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
 
     # -- state ---------------------------------------------------------------------------------------
@@ -238,14 +239,17 @@ class Incumbent:
         nu = np.zeros_like(self._instance.target)
         for part, dual in enumerate(self._duals):
             if dual is not None:
-                nu[:, self._blocks(part)] = known[id(dual)][:, self._blocks(part)]
+                nu[:, self._outputs(part)] = known[id(dual)][:, self._outputs(part)]
         return nu
 
-    def _blocks(self, part: int) -> slice:
+    def _outputs(self, part: int) -> slice:
         return slice(None) if self.n_parts == 1 else slice(part, part + 1)
 
+    def _matrices(self, part: int) -> Any:
+        return self._instance.matrices_of(self._outputs(part))
+
     def _by_part(self, values: FloatArray) -> FloatArray:
-        return np.array([values[self._blocks(part)].sum() for part in range(self.n_parts)])
+        return np.array([values[self._matrices(part)].sum() for part in range(self.n_parts)])
 
 
 def dominating(M: FloatArray, z: FloatArray) -> FloatArray:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
-from qsdp.gram import Gram, GramFactor, SharedGram, symmetric_basis, to_matrices
+from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices
 from qsdp.lifting import DataMap, power_of_two
 from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem
 
-__all__ = ["Instance", "LinearInstance", "Reduction", "Units", "stacked"]
+__all__ = ["Instance", "LinearInstance", "Reduction", "Units"]
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,9 @@ class LinearInstance:
         return self.fit.target
 
     @property
-    def n_blocks(self) -> int:
-        """Number C of matrices Z, one per output."""
-        return int(self.target.shape[1])
+    def n_matrices(self) -> int:
+        """Number K = C R of matrices Z: one for every output and block, the blocks of an output one after the other."""
+        return int(self.target.shape[1]) * self.map.n_blocks
 
     @property
     def size(self) -> int:
@@ -100,17 +101,20 @@ class Instance(LinearInstance):
         """Instances that do not interact: this one if the loss couples the outputs, else one for each output."""
         return [replace(self, fit=fit) for fit in self.fit.parts]
 
-    def predictions(self, blocks: FloatArray) -> FloatArray:
-        """Return predictions of shape (n, C) for matrices Z of shape (C, N, N)."""
-        return np.stack([2.0 * self.map.forward(Z) for Z in blocks], axis=1)
+    def predictions(self, stack: FloatArray) -> FloatArray:
+        """Return predictions of shape (n, C) for matrices Z of shape (K, N, N)."""
+        return 2.0 * self.map.forwards(stack)
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of shape (C, N, N) for a dual vector of shape (n, C)."""
-        return stacked([self.map.adjoint(column) for column in nu.T])
+        """Return the matrices of shape (K, N, N) for a dual vector of shape (n, C)."""
+        return self.map.adjoints(nu)
 
-    def objective(self, blocks: FloatArray, rhos: FloatArray) -> float:
-        """Return the objective of matrices of shape (C, N, N) and numbers rho of shape (C,)."""
-        return self.fit.value(self.predictions(blocks)) + self.penalty * float(rhos.sum())
+    def matrices_of(self, outputs: Any) -> Any:
+        """Return the numbers of the matrices of some outputs: a slice for a slice, else an array."""
+        R = self.map.n_blocks
+        if isinstance(outputs, slice):
+            return slice(*(None if end is None else R * end for end in (outputs.start, outputs.stop)))
+        return (R * np.asarray(outputs)[:, None] + np.arange(R)).ravel()
 
     def normalised(self) -> tuple[Instance, Units]:
         r"""Return the instance in units in which its numbers are near one, and those units.
@@ -163,20 +167,20 @@ class Reduction:
         deadline.check()
         self._factor = GramFactor(matrix)
         self._targets = self._factor.targets(products)
-        _, _, factors = symmetric_basis(normal.size)
+        factors = normal.map.layout.factors
         self._rows = np.zeros((self._factor.lower.shape[1], len(factors)))
         self._rows[:, self._factor.order] = self._factor.lower.T
-        self._rows *= factors
+        self._rows /= factors
 
     @staticmethod
     def pays(instance: LinearInstance) -> bool:
         """Return whether the loss is squared and n exceeds p; statistics are not reduced again."""
-        data, p = instance.map, instance.size * (instance.size + 1) // 2
-        return instance.fit.quadratic and data.has_rows and data.n_rows > p
+        data = instance.map
+        return instance.fit.quadratic and data.has_rows and data.n_rows > data.layout.n_entries
 
     def reduced(self, normal: Instance, units: Units, k: int) -> LinearInstance:
         """Return the reduced form of output k's normalised instance, in its units."""
-        rows = FormMap(normal.size, self._rows, normal.map.scale / self._scale)
+        rows = FormMap(normal.map.layout, self._rows, normal.map.scale / self._scale)
         return LinearInstance(rows, DataFit(normal.loss, self._targets[:, [k]] / units.prediction), normal.penalty)
 
     def lift_dual(self, nu: FloatArray, reduced: LinearInstance, normal: Instance) -> FloatArray:
@@ -187,13 +191,8 @@ class Reduction:
         ratio = normal.map.scale / self._scale
         coordinates = np.empty(len(self._factor.order))
         coordinates[self._factor.order] = self._factor.preimage((nu - 2.0 * reduced.target)[:, 0] / ratio)
-        moved = normal.map.forward(to_matrices(coordinates[:, None], normal.size)[0])
-        return normal.fit.weighted(2.0 * normal.target + moved[:, None])
-
-
-def stacked(matrices: list[FloatArray]) -> FloatArray:
-    """Return a stack of matrices; a single one is not copied, since it may fill the memory."""
-    return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
+        moved = normal.map.forwards(to_matrices(coordinates[:, None], normal.map.layout))
+        return normal.fit.weighted(2.0 * normal.target + moved)
 
 
 def _product(beta: float, factor: float) -> float:

@@ -69,7 +69,7 @@ def useful_beta_max(problem: TrainingProblem) -> float:
 
 
 def proven_beta_max(problem: TrainingProblem, regularization: str) -> tuple[float, FloatArray]:
-    """Return `beta_max` and the weights z of shape (C, N) that prove zero optimal there."""
+    """Return `beta_max` and the weights z of shape (K, N) that prove zero optimal there."""
     scaled = ScaledProblem.of(problem.with_beta(1.0), regularization)
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual

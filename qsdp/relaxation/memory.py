@@ -27,6 +27,9 @@ def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = F
     """
     # A problem from statistics has fewer rows than samples.
     n, N, C = len(problem.targets), problem.size, problem.n_outputs
+    if problem.blocks is not None:
+        R, P = problem.blocks.n_blocks, problem.blocks.n_entries
+        return _FLOAT * (P * P + _MATRICES * C * R * N * N) if own else _ENTRY * min(n, P) * P
     if own:
         # Certifying holds matrices of side 2N + 1 at once: bordered, shifted, scaled, decomposed.
         matrices = max(_MATRICES * C * N * N, 4 * (2 * N + 1) ** 2 if proven else 0)

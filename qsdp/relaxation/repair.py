@@ -28,17 +28,17 @@ def repair(
     diagonal entry of V, and the diagonal is padded to it. Unless `stretch` is False, everything is rescaled by the
     non-negative factor that minimises the objective along the ray. Blocks that are missing, of another shape or not
     finite give the zero point. If `cheap`, as after a time limit, the diagonal is padded by its rounding, and
-    eigenvalues are computed only where triangular factors show that this is not enough. Z and V, of shape (C, N, N),
-    are symmetric, and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (C,).
+    eigenvalues are computed only where triangular factors show that this is not enough. Z and V, of shape (K, N, N),
+    are symmetric, and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (K,).
     """
-    shape = (instance.n_blocks, instance.size, instance.size)
-    Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_blocks)
+    shape = (instance.n_matrices, instance.size, instance.size)
+    Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_matrices)
     if Z is None or V is None or W is None:
         return Z_even, V_even, rho
     given = (Z, V) if W is V else (Z, V, W)
     if not all(np.shape(M) == shape and np.isfinite(M).all() for M in given):
         return Z_even, V_even, rho
-    for k in range(instance.n_blocks):
+    for k in range(instance.n_matrices):
         if np.any(Z[k]):
             repaired = _padded_block(Z[k], 0.5 * (V[k] + W[k])) if cheap else None
             Z_even[k], V_even[k], rho[k] = repaired or _repair_block(Z[k], 0.5 * (V[k] + W[k]))

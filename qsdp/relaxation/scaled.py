@@ -19,10 +19,11 @@ class RawSolution:
 
     Attributes
     ----------
-    Z, V, W : ndarray of shape (C, N, N) or None
+    Z, V, W : ndarray of shape (K, N, N) or None
+        One for every output and block, K = C R; for data of one matrix a sample, K = C.
     nu : ndarray of shape (n, C), or None
         Multipliers of ``yhat = 2 <X_i, Z>``.
-    z : ndarray of shape (C, N) or None
+    z : ndarray of shape (K, N) or None
         Multipliers of the diagonals.
     status : str
         As reported by the solver. Methods of this package: "optimal", "iteration limit", "time limit", "stopped by the
@@ -81,7 +82,8 @@ class ScaledProblem:
     def _of_part(self, raw: RawSolution, own: Units, k: int) -> RawSolution:
         weight = self.units.weight / own.weight
         dual = (self.units.value / self.units.prediction) / (own.value / own.prediction)
-        Z, V, W = (None if M is None else weight * M[k : k + 1] for M in (raw.Z, raw.V, raw.W))
+        mine = self.instance.matrices_of(slice(k, k + 1))
+        Z, V, W = (None if M is None else weight * M[mine] for M in (raw.Z, raw.V, raw.W))
         nu = None if raw.nu is None else dual * raw.nu[:, [k]]
-        z = None if raw.z is None else raw.z[k : k + 1]
+        z = None if raw.z is None else raw.z[mine]
         return replace(raw, Z=Z, V=V, W=W, nu=nu, z=z, timings={})

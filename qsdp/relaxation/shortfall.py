@@ -70,7 +70,7 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
             "beta above 0"
         )
     # A solver that stalls or takes too many iterations is then a symptom.
-    ratio = ratio_of_scales(problem.X) if problem.map.has_rows else 1.0
+    ratio = ratio_of_scales(problem.X) if problem.blocks is None and problem.map.has_rows else 1.0
     if ratio > LARGE_SCALE_RATIO:
         return f"the columns of X differ in scale by a factor of {ratio:.0f}; standardise them"
     if status == "iteration limit":

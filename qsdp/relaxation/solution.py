@@ -12,8 +12,10 @@ from qsdp._utils import deadline
 from qsdp._utils.gap import Gap, relative
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import count_jobs
-from qsdp._utils.summary import Rows, Summarized, Summary, format_numbers, format_seconds, gap_rows
+from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
+from qsdp.blocks import Blocks, check_blocks
+from qsdp.forms import FormMap
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 from qsdp.relaxation.bounds import DualBound, instance_bound
 from qsdp.relaxation.instance import Instance
@@ -35,10 +37,13 @@ class Relaxation(Summarized, Gap):
     problem : TrainingProblem
     Z, V, W : ndarray of shape (N, N), or lists of C of them for vector outputs
         ``[[V, Z], [Z', W]]`` is positive semidefinite with constant diagonal `rho`. The data matrices are
-        symmetric, so Z is symmetric and W equals V. For M + 1 levels, they belong to data scaled by M.
+        symmetric, so Z is symmetric and W equals V. For M + 1 levels, they belong to data scaled by M. With blocks,
+        lists over blocks of arrays (C, N_r, N_r).
     rho : float, or list of C of them
-    Z_stack, V_stack, rho_stack : ndarray of shape (C, N, N) or (C,)
-        The same as stacks, whatever the number of outputs.
+        With blocks, an array of shape (C, R).
+    Z_stack, V_stack, rho_stack : ndarray of shape (K, N, N) or (K,)
+        The same as stacks, whatever the number of outputs; K = C. With blocks, K = C R, the blocks of an output one
+        after the other, and those of block r times :math:`\omega_r D_r`, see `TrainingProblem.dimension`.
     objective : float
         Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`
         (summed over outputs; "paper": half the latter).
@@ -84,23 +89,26 @@ class Relaxation(Summarized, Gap):
     tol: float
 
     @property
-    def Z(self) -> Any:  # noqa: N802 (the paper's name of the block)
-        """Off-diagonal block, or a list with one per output."""
-        return self._face(self.Z_stack)
+    def Z(self) -> Any:  # noqa: N802 (the paper's name)
+        """Off-diagonal part, or a list with one per output, or with those of all outputs per block."""
+        return self._matrices(self.Z_stack)
 
     @property
     def V(self) -> Any:  # noqa: N802
-        """Upper diagonal block, or a list with one per output."""
-        return self._face(self.V_stack)
+        """Upper diagonal part, or a list with one per output, or with those of all outputs per block."""
+        return self._matrices(self.V_stack)
 
     @property
     def W(self) -> Any:  # noqa: N802
-        """Lower diagonal block, equal to `V`."""
+        """Lower diagonal part, equal to `V`."""
         return self.V
 
     @property
     def rho(self) -> Any:
-        """Common diagonal entry, or a list with one per output."""
+        """Common diagonal entry, or a list with one per output; with blocks, an array of shape (C, R)."""
+        layout = self.problem.blocks
+        if layout is not None:
+            return self.rho_stack.reshape(-1, layout.n_blocks) / layout.prices
         return self._face(self.rho_stack.tolist())
 
     @property
@@ -108,21 +116,32 @@ class Relaxation(Summarized, Gap):
         """Proof of the bound, for scalar targets with `nu` of shape (n,) and `z` of shape (N,)."""
         return self.bound.squeezed(self.problem)
 
+    def _matrices(self, stack: FloatArray) -> Any:
+        layout = self.problem.blocks
+        if layout is None:
+            return self._face(stack)
+        return [part / price for price, part in zip(layout.prices, layout.unstack(stack), strict=True)]
+
     def _face(self, stack: Any) -> Any:
         """Return a list with an entry for every output, or the entry for scalar targets."""
         return squeezed(list(stack), self.problem.output_shape)
 
     def predict(self, X: Any) -> FloatArray:
         r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""
-        return self.problem.squeezed(self.outputs(check_matrix("X", X, n_columns=self.problem.n_features)))
+        layout = self.problem.blocks
+        data = check_matrix("X", X, n_columns=self.problem.n_features) if layout is None else check_blocks(X, layout)
+        return self.problem.squeezed(self.outputs(data))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
         """Shape of the prediction at one sample: () or (C,)."""
         return self.problem.output_shape
 
-    def outputs(self, X: FloatArray, *, n_jobs: int | None = None) -> FloatArray:
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` for checked data, always of shape (n, C), using `n_jobs` threads, like a network."""
+        if self.problem.blocks is not None:
+            # The problem's weights of penalties are part of the units of Z.
+            return 2.0 * FormMap.of_blocks(Blocks.of(X.rows, self.problem.blocks)).forwards(self.Z_stack)
         scaled = quadratic_map((self.problem.levels - 1.0) * X, self.problem.activation)
         return np.stack([2.0 * scaled.forward(Z, count_jobs(n_jobs)) for Z in self.Z_stack], axis=1)
 
@@ -144,7 +163,9 @@ class Relaxation(Summarized, Gap):
         return finish(scaled, raw, solver=self.solver, tol=self.tol, stretch=False)
 
     def __repr__(self) -> str:
-        rho = f"{self.rho:.6g}" if self.problem.scalar else "[" + ", ".join(f"{r:.3g}" for r in self.rho) + "]"
+        radii = np.ravel(self.rho).tolist()
+        rho = f"{radii[0]:.6g}" if len(radii) == 1 else first_few([f"{r:.3g}" for r in radii])
+        rho = rho if self.problem.scalar and len(radii) == 1 else f"[{rho}]"
         return (
             f"Relaxation(objective={self.objective:.6g}, lower_bound={self.lower_bound:.6g}, "
             f"relative_gap={self.relative_gap:.2g}, rho={rho}, status={self.status!r}, "
@@ -156,7 +177,7 @@ class Relaxation(Summarized, Gap):
             *gap_rows(self, "of the relaxed point"),
             ("status", self.status),
             ("solver", self._course()),
-            ("rho", format_numbers(self.rho_stack.tolist())),
+            ("rho", format_numbers(np.ravel(self.rho).tolist())),
             ("side of the matrices", str(self.problem.size)),
         ]
         return Summary("Relaxation", rows)

@@ -267,13 +267,13 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
     assert raw.Z is not None
     assert raw.V is not None
     parts = instance.parts
-    missing = [k for k, Z in enumerate(raw.Z) if not np.any(Z)] if len(parts) > 1 else [0] * (not np.any(raw.Z))
+    each = [instance.matrices_of(slice(None) if len(parts) == 1 else slice(k, k + 1)) for k in range(len(parts))]
+    missing = [k for k, mine in enumerate(each) if not np.any(raw.Z[mine])]
     if not missing:
         return raw
     Z, V = raw.Z.copy(), raw.V.copy()
     for k in missing:
-        output = slice(None) if len(parts) == 1 else slice(k, k + 1)
-        Z[output], V[output] = along_gradient(parts[k])
+        Z[each[k]], V[each[k]] = along_gradient(parts[k])
     return replace(raw, Z=Z, V=V, W=V)
 
 
@@ -337,10 +337,10 @@ def _some_neuron_pays(instance: Instance) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         for column in nu.T:
             product = instance.map.operator(column)
-            v = np.ones(instance.size)
+            v = np.ones((instance.map.n_blocks, instance.size))
             for _ in range(5):
                 image = product(v)
-                if float(np.abs(image).sum()) > (1.0 + 1e-6) * instance.dual_radius:
+                if float(np.abs(image).sum(axis=1).max()) > (1.0 + 1e-6) * instance.dual_radius:
                     return True
                 v = np.where(image < 0.0, -1.0, 1.0)
     return False

@@ -44,7 +44,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     nu : ndarray of shape (n, C)
         In the domain of the conjugate.
     """
-    n, p = instance.map.n_rows, instance.size * (instance.size + 1) // 2
+    n, p = instance.map.n_rows, instance.map.layout.n_entries
     # Features, their free rows and the orthogonal factor are in memory at the same time.
     if 3 * 8 * n * p > main_memory():
         return None

@@ -6,6 +6,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
+from qsdp.blocks import one_block
 from qsdp.forms import FormMap
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.moments import changed, n_monomials, root
@@ -29,7 +30,7 @@ def reduced_rows(
     first, second = np.triu_indices(d + 1)
     kinds = (first == d).astype(int) + (second == d)
     parts = np.array([a, 0.5 * np.ldexp(b, -unit), np.ldexp(c, -2 * unit)])[kinds]
-    factors = np.where(first == second, parts, 2.0 * parts)
     chosen = np.flatnonzero(second < d + lifted)
-    rows = read_only(np.ascontiguousarray(W[:, chosen] * factors[chosen]))
-    return FormMap(d + lifted, rows, float(np.ldexp(1.0, 2 * unit)), lifted, n_samples), W[:, n_monomials(d) :]
+    rows = read_only(np.ascontiguousarray(W[:, chosen] * parts[chosen]))
+    forms = FormMap(one_block(d + lifted), rows, float(np.ldexp(1.0, 2 * unit)), lifted=lifted, n_samples=n_samples)
+    return forms, W[:, n_monomials(d) :]

@@ -1008,7 +1008,7 @@ def test_dual_vector_that_a_projection_moves(tmp_path: Path) -> None:
     matrices = [problem.adjoint(column) for column in nu.T]
     trees = [root_tree(np.abs(M).sum(axis=1)) for M in matrices]
     uppers = [tree_bound(M, tree) for M, tree in zip(matrices, trees, strict=True)]
-    assert entry_size(problem.map, moved[:, 0]) > uppers[0]
+    assert entry_size(problem.map, moved)[0] > uppers[0]
     network = qsdp.BilinearNetwork(np.full((1, 2), 3), np.full((1, 2), 3), np.zeros((1, 2)), levels=4)
     certificate = certificate_of(problem, network, nu, trees, "sdp", uppers)
     assert certificate.lower_bound > 0.0

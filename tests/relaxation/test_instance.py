@@ -97,7 +97,7 @@ def test_normalised_objective(
         )
         bounds = 2 * units.weight * np.abs(Z).sum() * sizes(problem, np.full(N, levels - 1.0)).max()
         loss_size = problem.loss.value(np.full(problem.y.shape, bounds + 1.0) * -np.sign(problem.y), problem.y)
-        expected = units.value * normal.objective(Z, rho)
+        expected = units.value * (normal.fit.value(normal.predictions(Z)) + normal.penalty * float(np.sum(rho)))
         assert value == pytest.approx(expected, rel=1e-11, abs=1e-12 * loss_size)
     for unit in dataclasses.astuple(units):
         assert math.frexp(unit)[0] == 0.5
@@ -205,7 +205,7 @@ def test_predictions_and_adjoints_are_adjoint_for_several_outputs() -> None:
     blocks, nu = rng.standard_normal((4, 4, 4)), rng.standard_normal((7, 4))
     # Predictions are twice the map.
     assert np.vdot(instance.predictions(blocks), nu) == pytest.approx(2 * np.vdot(blocks, instance.adjoints(nu)))
-    assert instance.n_blocks == 4
+    assert instance.n_matrices == 4
     assert instance.size == 4
 
 

@@ -34,7 +34,8 @@ def assert_certified(problem, raw) -> qsdp.Relaxation:
         assert np.linalg.eigvalsh(V + Z)[0] >= -1e-12 * size
         assert np.linalg.eigvalsh(V - Z)[0] >= -1e-12 * size
     zero = instance.loss.value(np.zeros_like(instance.target), instance.target)
-    objective = instance.objective(raw.Z, np.diagonal(raw.V, axis1=1, axis2=2).max(axis=1))
+    rhos = np.diagonal(raw.V, axis1=1, axis2=2).max(axis=1)
+    objective = instance.fit.value(instance.predictions(raw.Z)) + instance.penalty * float(rhos.sum())
     assert objective <= zero * (1.0 + 1e-9)
     assert relaxation.lower_bound <= relaxation.objective * (1.0 + 1e-12)
     return relaxation

@@ -190,8 +190,8 @@ class TestEndOfTime:
         np.testing.assert_array_equal(filled.Z[0], Z[0])
         for k in (1, 2):
             part = instance.parts[k]
-            rho = np.diagonal(filled.V[k]).max(keepdims=True)
-            assert part.objective(filled.Z[k : k + 1], rho) < part.fit.value_at_zero
+            cost = part.penalty * float(np.diagonal(filled.V[k]).max())
+            assert part.fit.value(part.predictions(filled.Z[k : k + 1])) + cost < part.fit.value_at_zero
         np.testing.assert_array_equal(Z[1:], 0.0)
 
 

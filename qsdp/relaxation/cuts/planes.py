@@ -131,7 +131,7 @@ class CuttingPlanes:
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
         small = length + _NEW + N <= _LARGEST
-        return small and instance.n_blocks == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
+        return small and instance.n_matrices == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def improve(self) -> None:
         """Solve once more with the inequalities that the last solution violates; keep the better bound."""
@@ -257,7 +257,7 @@ def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, 
     spectra = np.linalg.eigvalsh(dual)
     size = float(np.abs(spectra).max() + np.abs(z).max())
     z = z + max(0.0, 20.0 * EPS * (len(z) + len(weights)) * size - float(spectra.min()))
-    tau = float(z.sum() - weights.sum()) + entry_rounding(instance.map, nu[:, 0])
+    tau = float(z.sum() - weights.sum()) + float(entry_rounding(instance.map, nu)[0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
     value = instance.fit.guarded_dual_value(scale * nu)
     return CutBound(value, scale * nu, scale * z, cuts.vectors.astype(np.int8), scale * weights)

@@ -117,6 +117,9 @@ def _joined(solutions: list[RawSolution], status: str) -> RawSolution:
 
 def _active_coordinates(data: DataMap) -> np.ndarray:
     """Return a mask of shape (N,) of the rows and columns of the matrices on which predictions depend."""
+    if data.n_blocks > 1:
+        # Blocks have rows of zeros beyond their sides.
+        return np.ones(data.size, dtype=bool)
     kept = data.active_coordinates()
     if not np.any(kept):
         # A matrix without rows would be a special case everywhere.
@@ -128,15 +131,16 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
     """Return the part of a solution that belongs to output k, in the kept coordinates; None if it cannot be a start."""
     if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
         return None
-    shape = (instance.n_blocks, instance.size, instance.size)
+    shape = (instance.n_matrices, instance.size, instance.size)
     fits = start.Z.shape == start.V.shape == shape and start.z.shape == shape[:2]
     if not (fits and start.nu.shape == instance.target.shape):
         return None
     if not all(np.all(np.isfinite(array)) for array in (start.Z, start.V, start.nu, start.z)):
         return None
-    blocks = slice(None) if instance.loss.coupled else slice(k, k + 1)
-    Z, V = (M[blocks][:, kept][:, :, kept] for M in (start.Z, start.V))
-    return RawSolution(Z, V, V, start.nu[:, blocks], start.z[blocks][:, kept])
+    outputs = slice(None) if instance.loss.coupled else slice(k, k + 1)
+    mine = instance.matrices_of(outputs)
+    Z, V = (M[mine][:, kept][:, :, kept] for M in (start.Z, start.V))
+    return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, kept])
 
 
 def _expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:

@@ -76,7 +76,7 @@ class FactorCache:
 
     def _newton(self, part: Instance) -> Newton:
         if part.loss.coupled:
-            return CoupledNewton(self._samples, part.n_blocks)
+            return CoupledNewton(self._samples, part.n_matrices)
         affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
         pays = PrimalNewton.operations(self._samples) < affordable
         return PrimalNewton(self._samples) if pays else SingleNewton(self._samples)
@@ -102,7 +102,7 @@ def takes_factor(data: DataMap) -> bool:
 
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve; return infinity beyond the largest system."""
-    n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
+    n, N, C = instance.map.n_rows, instance.size, instance.n_matrices
     p = N * (N + 1) // 2
     coupled = C if instance.loss.coupled else 1
     if min(n, p) * coupled > _LARGEST:

@@ -81,7 +81,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     largest = part.size * radius
     if largest <= part.dual_radius:
         # The zero point is optimal, and its own dual vector proves it.
-        incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_blocks, part.size)))
+        incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_matrices, part.size)))
         return incumbent.stop(0) or "stalled"
     dual_radius = part.dual_radius or _LEAST_DUAL_RADIUS * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):

@@ -10,7 +10,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
-from qsdp.relaxation.instance import Instance, stacked
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.lowrank.factors import Directions
 from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 
@@ -45,7 +45,9 @@ class CachedEvaluation(DirectEvaluation):
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (C, N, N) of a dual vector of shape (n, C)."""
-        return stacked([self._data.exact.adjoint(column) for column in nu.T])
+        # A single matrix is not copied, since it may fill the memory.
+        matrices = [self._data.exact.adjoint(column) for column in nu.T]
+        return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:

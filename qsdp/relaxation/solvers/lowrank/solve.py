@@ -40,7 +40,7 @@ def operations(instance: Instance, tol: float) -> float:
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
     each = _STEPS * _DECOMPOSITIONS * N**3 + products * (8.0 * n * N + 4.0 * N * N) * columns
-    return each * instance.n_blocks
+    return each * instance.n_matrices
 
 
 def unfit(loss: Loss) -> str | None:

@@ -23,7 +23,7 @@ from qsdp._utils import deadline
 from qsdp._utils.arrays import ArrayLibrary, library_of
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import symmetric_basis, to_matrices, to_vectors
+from qsdp.gram import to_matrices, to_vectors
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
@@ -98,13 +98,13 @@ class GramStep:
         self.gram = self.library.take(gram)
         self._weights = _column(weights)
         self.side = len(gram)
-        self._first, self._second, _ = symmetric_basis(data.size)
+        self._layout = data.layout
         self._scaled = self.library.empty(gram.shape)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
         self._outer = np.outer(delta, delta)
-        self._scale = 1.0 / (delta[self._first] * delta[self._second])
+        self._scale = 1.0 / (delta[self._layout.first] * delta[self._layout.second])
         self._ridge = 0.5 / w
         self.library.scale(self.gram, self._scale, self._scaled)
         self.library.add_to_diagonal(self._scaled, self._ridge)
@@ -113,11 +113,11 @@ class GramStep:
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and None in place of its predictions, which would take a pass over the data."""
         if self._products is None:
-            products = to_vectors(adjoint(self.passes, self._weights * q))
+            products = to_vectors(adjoint(self.passes, self._weights * q), self._layout)
         else:
             products = self._products[:, outputs]
-        right = products * self._scale[:, None] + self._ridge * to_vectors(T0)
-        return to_matrices(self.library.solved(self._factor, right), T0.shape[-1]), None
+        right = products * self._scale[:, None] + self._ridge * to_vectors(T0, self._layout)
+        return to_matrices(self.library.solved(self._factor, right), self._layout), None
 
 
 class IterativeStep:
@@ -207,7 +207,7 @@ DataStep = KernelStep | GramStep | IterativeStep
 
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve."""
-    cones = 2.0 * 15.0 * instance.size**3 * instance.n_blocks
+    cones = 2.0 * 15.0 * instance.size**3 * instance.n_matrices
     # The prox and the products of every iteration are bound by memory rather than by arithmetic.
     prox = 0.0 if instance.fit.quadratic else 200.0 * instance.target.size
     return min(_costs(instance, tol).values()) + _ITERATIONS * (cones + prox)
@@ -233,7 +233,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
 
 def _costs(instance: Instance, tol: float) -> dict[str, float]:
     """Return the operations of each data step in a solve, at the rate of factorisations."""
-    n, N, C = instance.map.n_rows, instance.size, instance.n_blocks
+    n, N, C = instance.map.n_rows, instance.size, instance.n_matrices
     p = N * (N + 1) // 2
     pass_over = 4.0 * n * N * N * C
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}

@@ -199,13 +199,13 @@ class _Iteration:
         self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
         self._roots = np.sqrt(self._weights)
         self._predictions: FloatArray | None = None
-        self.begin(np.arange(instance.n_blocks), start)
+        self.begin(np.arange(instance.n_matrices), start)
 
     # -- start ---------------------------------------------------------------------------------------
 
     def begin(self, outputs: Outputs, start: RawSolution | None = None) -> None:
         """Start these outputs, and no others, from zero or from a given solution."""
-        shape = (self._instance.n_blocks, self._instance.size, self._instance.size)
+        shape = (self._instance.n_matrices, self._instance.size, self._instance.size)
         self.A, self.B, self._T = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         # Scaled multipliers of A and B: the negatives of the dual matrices Diag(z) -+ M.
         self._UA, self._UB, self._z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])

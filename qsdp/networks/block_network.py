@@ -1,0 +1,166 @@
+"""Networks of binary neurons on data in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.outputs import outputs_text
+from qsdp._utils.parallel import chunks
+from qsdp._utils.summary import Summary, first_few, format_bits, format_count
+from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
+from qsdp.blocks import Layout, check_blocks, check_layout
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks.quadratic_form import NeuronFunction
+from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_integers
+from qsdp.problem import TrainingProblem
+
+__all__ = ["BlockNetwork"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockNetwork(NeuronFunction):
+    r"""Network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X}_{r_j}(x)\, v_j` of binary neurons, each in one block.
+
+    In a linear block, a neuron is :math:`\alpha_j\, x_{r_j}^T u_j`.
+
+    Parameters
+    ----------
+    U, V : array-like of shape (m, N)
+        Weights -1 and +1 in the first :math:`N_r` entries of the block's neurons and 0 beyond, N the side of the
+        largest block; V is 0 in linear blocks. Stored as read-only int8 arrays.
+    alpha : array-like of shape (m,) or (m, C)
+        Finite second-layer weights.
+    block : array-like of shape (m,)
+        Block of each neuron, 0 .. R - 1.
+    sizes : sequence of int
+        Sides :math:`N_r` of the blocks.
+    kinds : sequence of {"quadratic", "linear"}, optional
+        None makes every block quadratic.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        An argument is not allowed; the message names it, its value and what is allowed.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> network = qsdp.BlockNetwork([[1, 1], [1, -1]], [[1, 1], [1, 1]], [0.5, 1.0], block=[0, 1], sizes=[2, 2])
+    >>> network.predict(qsdp.Blocks([[1.0, 0.0, 1.0, 2.0, 0.0, 1.0]], sizes=[2, 2]))
+    array([2.])
+    """
+
+    U: npt.NDArray[np.int8]
+    V: npt.NDArray[np.int8]
+    alpha: FloatArray
+    block: npt.NDArray[np.intp]
+    sizes: Sequence[int]
+    kinds: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        layout = check_layout(self.sizes, self.kinds)
+        U, V = (check_integers(name, getattr(self, name)) for name in ("U", "V"))
+        if U.shape[1] != layout.side or V.shape != U.shape:
+            raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
+        block = _checked_numbers(self.block, len(U), layout.n_blocks)
+        mask = layout.used[block]
+        for name, weights, inside in (("U", U, mask), ("V", V, mask & ~np.array(layout.linear)[block, None])):
+            if not np.array_equal(np.abs(weights), inside):
+                raise InvalidInputError(
+                    f"{name} must have entries -1 and +1 inside the sides of the neurons' blocks"
+                    f"{', 0 in linear blocks' * (name == 'V')}, and 0 beyond"
+                )
+        alpha = check_alpha(self.alpha, len(U))
+        vars(self).update(
+            U=own(U.astype(np.int8)), V=own(V.astype(np.int8)), alpha=alpha, block=read_only(block),
+            sizes=layout.sizes, kinds=layout.kinds, layout=layout,
+        )  # fmt: skip
+
+    #: Sides and kinds of the blocks, with penalties of weight one.
+    layout: ClassVar[Layout]
+
+    @classmethod
+    def of(
+        cls, layout: Layout, U: npt.NDArray[Any], V: npt.NDArray[Any], alpha: FloatArray, block: npt.NDArray[Any]
+    ) -> BlockNetwork:
+        """Return the network of signs, whatever they are beyond the sides of blocks and in V of linear blocks."""
+        inside = layout.used[block]
+        quadratic = inside & ~np.array(layout.linear)[block, None]
+        return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of neurons m."""
+        return len(self.U)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of packed entries of a sample."""
+        return self.layout.n_entries
+
+    @cached_property
+    def single_output(self) -> bool:
+        """Whether every neuron serves at most one output."""
+        return not np.any((self.output_weights != 0.0).sum(axis=1) > 1)
+
+    @property
+    def n_bits(self) -> int:
+        """Storage: one bit a sign, the number of its block and output for each neuron, and 64 bits for each weight."""
+        sides = np.array(self.layout.sizes) * np.where(self.layout.linear, 1, 2)
+        signs = int(sides[self.block].sum())
+        numbers = bits_of(self.layout.n_blocks) + (bits_of(self.n_outputs) if self.single_output else 0)
+        floats = self.n_neurons * (1 if self.single_output else self.n_outputs)
+        return signs + self.n_neurons * numbers + FLOAT_BITS * floats
+
+    @cached_property
+    def entries(self) -> FloatArray:
+        """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
+        vectors = self.layout.products(self.U.astype(np.float64), self.V.astype(np.float64), self.block)
+        return read_only(self.output_weights.T @ vectors)
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar network."""
+        rows = check_blocks(X, self.layout).rows
+        values = np.empty((len(rows), self.n_outputs))
+        for some in chunks(*rows.shape):
+            values[some] = rows[some] @ self.entries.T
+        return values
+
+    def objective(self, problem: TrainingProblem) -> float:
+        """Return the objective of this network on `problem`."""
+        return problem.objective(self)
+
+    def to_quadratic_form(self) -> NoReturn:
+        """Raise `InvalidInputError`: a network on blocks is no function of columns."""
+        raise InvalidInputError("a network on blocks has no quadratic form in columns of data")
+
+    def to_polynomial(self, method: str = "auto") -> NoReturn:
+        """Raise `InvalidInputError`: a network on blocks is no function of columns."""
+        raise InvalidInputError("a network on blocks has no polynomial network: its inputs are matrices, not columns")
+
+    def __repr__(self) -> str:
+        return (
+            f"BlockNetwork(n_neurons={self.n_neurons}, n_blocks={self.layout.n_blocks}"
+            f"{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
+        )
+
+    def _summary(self) -> Summary:
+        rows = [
+            ("network", format_count(self.n_neurons, self.n_inputs, self.n_outputs)),
+            ("blocks", f"{self.layout.n_blocks} of sides {first_few([str(size) for size in self.layout.sizes])}"),
+            ("storage", format_bits(self.n_bits)),
+        ]
+        return Summary("BlockNetwork", rows)
+
+
+def _checked_numbers(block: Any, m: int, n_blocks: int) -> npt.NDArray[np.intp]:
+    numbers = check_numbers("block", block, "(m,)")
+    if numbers.shape != (m,) or np.any((numbers < 0) | (numbers >= n_blocks) | (numbers != np.rint(numbers))):
+        raise InvalidInputError(f"block must have {m} numbers from 0 to {n_blocks - 1}, one for each neuron")
+    return numbers.astype(np.intp)
