@@ -204,12 +204,13 @@ def _diagonal_part(N: int, suffix: str, rho: cp.Expression) -> Part:
 
 def _stacked(values: list[FloatArray | None]) -> FloatArray | None:
     """Return the arrays as one, with zeros beyond the ends of the smaller ones; None if one is missing."""
-    present = [np.asarray(value) for value in values if value is not None]
+    present: list[FloatArray] = [np.asarray(value) for value in values if value is not None]
     if len(present) < len(values):
         return None
-    stack = np.zeros((len(present), *np.max([value.shape for value in present], axis=0).astype(int)))
-    for k, value in enumerate(present):
-        stack[(k, *map(slice, value.shape))] = value
+    ends = [max(lengths) for lengths in zip(*(value.shape for value in present), strict=True)]
+    stack = np.zeros((len(present), *ends))
+    for part, value in zip(stack, present, strict=True):
+        part[tuple(slice(end) for end in value.shape)] = value
     return stack
 
 
