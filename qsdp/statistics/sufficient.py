@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
+from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import LARGE_FLOATS, WORK_FLOATS
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
@@ -41,9 +42,6 @@ __all__ = ["SufficientStatistics", "load_or_create"]
 
 #: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
 _MIN_ROWS = 256
-
-#: Integers up to this magnitude are exact in double precision.
-_EXACT = 2**53
 
 
 class SufficientStatistics:
@@ -216,7 +214,7 @@ class SufficientStatistics:
         step = max(_MIN_ROWS, LARGE_FLOATS // self._sums.side)
         if largest > 1.0:
             # Sums of products of so many integers are exact in any order, and then enter an exact sum.
-            step = min(step, max(_MIN_ROWS, int(_EXACT / largest**2)))
+            step = min(step, max(_MIN_ROWS, int(LARGEST_INTEGER / largest**2)))
         for start in range(0, len(rows), step):
             some = slice(start, start + step)
             table = np.hstack([rows[some], target[some]], dtype=np.float64)
