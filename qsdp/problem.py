@@ -356,7 +356,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def with_levels(self, levels: int) -> TrainingProblem:
         """Return the same problem for another number of levels; the arrays are shared."""
-        return self._replaced(levels=check_levels(levels))
+        other = self._replaced(levels=check_levels(levels))
+        if self.blocks is not None:
+            other._check_blocks()
+        return other
 
     def with_beta(self, beta: float) -> TrainingProblem:
         """Return the same problem for another beta; the arrays are shared."""

@@ -19,7 +19,7 @@ from qsdp.exceptions import StorageError
 from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation import best_dual_bound
-from qsdp.shaping import SignCovariance, shape_block
+from qsdp.shaping import SignCovariance, shape_matrix
 from qsdp.tabular._checks import SOLUTION_CHECKS
 
 #: Largest relative violation of feasibility or of a bound by rounding in a stored solution.
@@ -118,7 +118,7 @@ class Solution(ReadOnlyArrays):
     def covariances(self, levels: int) -> list[SignCovariance]:
         """Return the covariance of each output, from which networks of that number of levels are sampled."""
         return [
-            shape_block(Z, V, float(rho), levels=levels, activation=self.activation, method=self.shaping)
+            shape_matrix(Z, V, float(rho), levels=levels, activation=self.activation, method=self.shaping)
             for Z, V, rho in zip(*self.blocks(levels), strict=True)
         ]
 

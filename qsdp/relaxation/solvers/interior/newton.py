@@ -110,10 +110,11 @@ class BorderedSystem:
                     raise
             else:
                 break
-        self._answers = np.stack([solved(self._factor, end) for end in self._ends])
-        self._weights = self._answers @ self._ends.T
-        if not np.all((self._weights.diagonal() > 0.0) & (self._weights.diagonal() < math.inf)):
+        self._answers = _stacked([solved(self._factor, end) for end in self._ends])
+        weights = self._answers @ self._ends.T
+        if not all(0.0 < weight < math.inf for weight in weights.diagonal().tolist()):
             raise LinAlgError("the border of the Newton system underflowed")
+        self._inverse: FloatArray = np.linalg.inv(weights) if len(weights) > 1 else 1.0 / weights  # type: ignore[assignment]
 
     def _assemble(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
         n, matrix = self._n, self._matrix
@@ -135,14 +136,15 @@ class BorderedSystem:
         n = self._n
         rhs = np.empty(len(self._matrix))
         np.subtract(self._coordinates.forward(R[:, 1] - R[:, 0]) if values is None else values, error, out=rhs[:n])
-        rhs[n:] = ((R[:, 0] + R[:, 1]).diagonal(0, 1, 2) + off).ravel()
+        rhs[n:] = (R[:, 0] + R[:, 1]).diagonal(0, 1, 2).ravel()
+        rhs[n:] += off.ravel()
         return rhs
 
     def solve(self, rhs: FloatArray, excess: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return dq, dz of shape (R, N) and dr of shape (R,) for ``excess = sum(z) - c``."""
         n = self._n
         solution = solved(self._factor, rhs)
-        dr: FloatArray = np.linalg.solve(self._weights, self._ends @ solution + excess)
+        dr: FloatArray = self._inverse @ (self._ends @ solution + excess)
         solution -= dr @ self._answers
         return solution[:n], solution[n:].reshape(self._shape), dr
 
@@ -150,7 +152,7 @@ class BorderedSystem:
         """Return the upper triangle of the matrix that maps a change in the first n right-hand sides to one in dq."""
         response: FloatArray = dpotri(self._factor, lower=1)[0].T[: self._n, : self._n]
         answers = self._answers[:, : self._n]
-        response -= answers.T @ np.linalg.solve(self._weights, answers)
+        response -= answers.T @ (self._inverse @ answers)
         return response
 
 

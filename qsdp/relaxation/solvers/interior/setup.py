@@ -121,7 +121,7 @@ def operations(instance: Instance, tol: float) -> float:
         return math.inf
     # Count decompositions of N x N matrices, and passes over the data.
     step = (60.0 * N**3 * data.n_blocks + 4.0 * n * p) * coupled
-    once = 0.0
+    once: float = 0.0
     if instance.fit.quadratic and takes_factor(instance.map):
         once = float(n) * p * p
         step += _factor_step(p)
@@ -131,7 +131,7 @@ def operations(instance: Instance, tol: float) -> float:
         step += float(n) * p * p * coupled + _cholesky(p * coupled)
     else:
         step += _samples_step(n, N, coupled)
-    return once + _ITERATIONS * step * (C / coupled)
+    return float(once + _ITERATIONS * step * (C / coupled))
 
 
 def _factor_step(p: int) -> float:
