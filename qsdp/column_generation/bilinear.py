@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -121,7 +122,7 @@ def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) ->
     return -problem.data_fit.gradient(problem.outputs(one))
 
 
-def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> BilinearNetwork:
+def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> Any:
     """Return a network sampled from a relaxation, for output `k` or for all outputs."""
     with deadline.fraction(0.5):
         covariance = shape_covariance(relaxation, method="adaptive")

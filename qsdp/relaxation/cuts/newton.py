@@ -26,7 +26,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.coordinates import Coordinates
+from qsdp.relaxation.solvers.interior.coordinates import Coordinates, FormCoordinates
 from qsdp.relaxation.solvers.interior.newton import factored, solved
 
 __all__ = ["CutNewton"]
@@ -39,6 +39,7 @@ class CutNewton:
     """The system of given cuts, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates, cuts: OddCuts) -> None:
+        assert not isinstance(coordinates, FormCoordinates)
         self._coordinates, self.cuts = coordinates, cuts
         n, m, N = coordinates.length, len(cuts), coordinates.size
         self._q, self._g, self._z = slice(0, n), slice(n, n + m), slice(n + m, n + m + N)
@@ -47,7 +48,7 @@ class CutNewton:
 
     def dual_matrices(self, nu: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
         """Return the dual matrices of A and B, stacked; linear in all arguments."""
-        M = self._coordinates.adjoint(nu)
+        M = self._coordinates.adjoint(nu)[0]
         matrices: FloatArray = np.stack([-M, M]) - self.cuts.matrices(weights)
         diagonal = np.arange(len(z))
         matrices[:, diagonal, diagonal] += z
@@ -55,18 +56,18 @@ class CutNewton:
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the predictions of a matrix A - B."""
-        return self._coordinates.forward(T)
+        return self._coordinates.forward(T[None])
 
     def factor(self, G: FloatArray, compliance: FloatArray, ratio: FloatArray) -> None:
         """Factor for scaling factors G of shape (2, N, N), the compliance of the loss and ``s / gamma`` of the cuts."""
         K, q, g, z, cuts = self._matrix, self._q, self._g, self._z, self.cuts
         W = G @ G.swapaxes(-1, -2)
-        self._coordinates.kernel(G, W, K[q, q])
+        self._coordinates.kernel(G[None], W[None], K[q, q])
         scaled = cuts.a @ G[0], cuts.c @ G[1]
         K[g, g] = np.square(scaled[0] @ scaled[0].T) + np.square(scaled[1] @ scaled[1].T)
         left, right = cuts.a @ W[0], cuts.c @ W[1]
         K[q, g] = (self._coordinates.squares(left) - self._coordinates.squares(right)).T
-        K[q, z] = -self._coordinates.border(W)
+        K[q, z] = -self._coordinates.border(W[None])
         K[g, z] = -(left * left + right * right)
         K[z, z] = W[0] * W[0] + W[1] * W[1]
         diagonal = np.arange(len(K))
@@ -96,7 +97,7 @@ class CutNewton:
         ``excess = sum(z) - sum(gamma) - c``.
         """
         rhs = np.empty(len(self._ends))
-        rhs[self._q] = self._coordinates.forward(R[1] - R[0]) - error
+        rhs[self._q] = self._coordinates.forward((R[1] - R[0])[None]) - error
         rhs[self._g] = missed - self.cuts.values(R)
         rhs[self._z] = (R[0] + R[1]).diagonal() + off
         solution = solved(self._factor, rhs)

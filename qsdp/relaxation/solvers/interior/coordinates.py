@@ -25,10 +25,18 @@ from scipy.linalg.blas import dsyrk, dtrmm
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import GramFactor, symmetric_basis
+from qsdp.blocks import Layout
+from qsdp.gram import GramFactor, symmetric_basis, to_matrices
 from qsdp.lifting import DataMap
 
-__all__ = ["Coordinates", "FactorCoordinates", "MatrixCoordinates", "SampleCoordinates"]
+__all__ = [
+    "Coordinates",
+    "FactorCoordinates",
+    "FormCoordinates",
+    "FormFactor",
+    "MatrixCoordinates",
+    "SampleCoordinates",
+]
 
 #: Entries of a block of rows of both kernels: larger ones do not fit in the cache of a core.
 _BLOCK = 2**14
@@ -43,6 +51,8 @@ _CHUNK = 2**21
 class SampleCoordinates:
     """The samples as coordinates: F is the data map."""
 
+    n_blocks = 1
+
     def __init__(self, data: DataMap) -> None:
         self._map = data = data.samples
         self.length, self.size = data.n_rows, data.size
@@ -51,12 +61,12 @@ class SampleCoordinates:
         self.work = self.length**3 / 3.0 + 4.0 * self.length**2 * self.size
 
     def forward(self, T: FloatArray) -> FloatArray:
-        """Return the values of the data map."""
-        return self._map.forward(T)
+        """Return the values of the data map at a matrix of shape (1, N, N)."""
+        return self._map.forward(T[0])
 
     def adjoint(self, q: FloatArray) -> FloatArray:
-        """Return the adjoint of the data map."""
-        return self._map.adjoint(q)
+        """Return the adjoint of the data map, of shape (1, N, N)."""
+        return self._map.adjoint(q)[None]
 
     def squares(self, vectors: FloatArray) -> FloatArray:
         """Return the values, of shape (m, n), of the matrices v v' for the rows v of an (m, N) array."""
@@ -67,7 +77,7 @@ class SampleCoordinates:
 
         It is computed in blocks of rows: each is finished while in the cache, and no second n x n matrix is needed.
         """
-        d = self._X.shape[1]
+        d, G = self._X.shape[1], G[0]
         scale = 1.0 if self._map.lifted else np.sqrt(abs(self._a))
         factors = [scale * (self._X @ G[s, :d]) for s in range(2)]
         ends = [(factor @ G[s, d], float(G[s, d] @ G[s, d])) for s, factor in enumerate(factors) if self._map.lifted]
@@ -128,7 +138,7 @@ class SampleCoordinates:
     def border(self, W: FloatArray) -> FloatArray:
         r"""Return the difference between both W of :math:`a q_k^2 + t_k (b q_k + c t_k)`, with q = W x and t = W e."""
         a, b, c = self._a, self._b, self._c
-        d = self._X.shape[1]
+        d, W = self._X.shape[1], W[0]
         q = self._X @ W[:, :d, :]
         values = a * q
         if self._map.lifted:
@@ -209,6 +219,8 @@ class MatrixCoordinates:
 class FactorCoordinates:
     r"""The rows R of a factor of the Gram matrix as coordinates, see `GramFactor`."""
 
+    n_blocks = 1
+
     def __init__(self, gram: FloatArray, size: int) -> None:
         self.size, self._gram_factor = size, GramFactor(gram)
         self._factor = self._gram_factor.lower
@@ -220,13 +232,13 @@ class FactorCoordinates:
         self._full = np.empty((len(gram), len(gram)))
 
     def forward(self, T: FloatArray) -> FloatArray:
-        """Return R t."""
+        """Return R t for a matrix of shape (1, N, N)."""
         values: FloatArray = self._entries.forward(T) @ self._factor
         return values
 
     def adjoint(self, q: FloatArray) -> FloatArray:
-        """Return the matrix of coordinates R' q."""
-        return self._entries.adjoint(self._factor @ q)
+        """Return the matrix of coordinates R' q, of shape (1, N, N)."""
+        return self._entries.adjoint(self._factor @ q)[None]
 
     def squares(self, vectors: FloatArray) -> FloatArray:
         """Return the values, of shape (m, length), of the matrices v v' for the rows v of an (m, N) array."""
@@ -235,7 +247,7 @@ class FactorCoordinates:
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write R K R' for the kernel K of the entries."""
-        self._entries.plain_kernel(W, self._full)
+        self._entries.plain_kernel(W[0], self._full)
         if self.length == len(self._full):
             # The matrix is symmetric, and LAPACK takes its transpose without a copy.
             half = dtrmm(1.0, self._scaled, self._full.T, side=1, lower=1)
@@ -245,7 +257,7 @@ class FactorCoordinates:
 
     def border(self, W: FloatArray) -> FloatArray:
         """Return R times the border of the entries."""
-        border: FloatArray = self._factor.T @ self._entries.border(W)
+        border: FloatArray = self._factor.T @ self._entries.border(W[0])
         return border
 
     def targets(self, products: FloatArray) -> FloatArray:
@@ -253,15 +265,84 @@ class FactorCoordinates:
         return self._gram_factor.targets(products)
 
     def coordinates_of(self, M: FloatArray) -> FloatArray:
-        """Return the multiplier whose adjoint is M, a matrix in the range of the adjoint."""
+        """Return the multiplier whose adjoint is M, of shape (1, N, N), a matrix in the range of the adjoint."""
         return self._gram_factor.multiplier(self._entries.forward(M))
 
     def preimage(self, values: FloatArray) -> FloatArray:
-        """Return a matrix that the map takes to `values`."""
-        return self._entries.adjoint(self._gram_factor.preimage(values))
+        """Return a matrix, of shape (1, N, N), that the map takes to `values`."""
+        return self._entries.adjoint(self._gram_factor.preimage(values))[None]
 
 
-#: Linear maps F from symmetric N x N matrices (N is `size`) to `length` numbers. `work` estimates the floating-point
-#: operations of a kernel and of the factorisation of the Newton system. From W and its factors G, both of shape
-#: (2, N, N), they compute at least the upper triangle of the kernel, and the border of shape (length, N).
-Coordinates = SampleCoordinates | FactorCoordinates
+class FormCoordinates:
+    """Rows of packed entries as coordinates, for the R matrices of several blocks.
+
+    The kernel is a sum over blocks, as each block has scalings of its own.
+    """
+
+    def __init__(self, layout: Layout, rows: FloatArray) -> None:
+        self.size, self.n_blocks, self._layout = layout.side, layout.n_blocks, layout
+        #: In an orthonormal basis of symmetric matrices.
+        self._rows = rows
+        self.length = len(rows)
+        self.work = float(self.length**2 * layout.n_entries + self.length**3 / 3.0)
+        self._scaled = rows * (math.sqrt(0.5) * layout.factors)
+        self._half = np.empty_like(rows)
+        self._blocks: list[tuple[int, slice, MatrixCoordinates]] = []
+        for N, flat, *ends in zip(layout.sizes, layout.linear, layout.starts[:-1], layout.starts[1:], strict=True):
+            # Of diagonal matrices, only the pairs (i, i) are coordinates.
+            pairs = np.cumsum([0, *range(N, 1, -1)]) if flat else None
+            self._blocks.append((N, slice(*ends), MatrixCoordinates(N, pairs)))
+
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Return the values at matrices of shape (R, N, N)."""
+        values: FloatArray = self._rows @ (self._layout.entries(T)[0] * self._layout.factors)
+        return values
+
+    def adjoint(self, q: FloatArray) -> FloatArray:
+        """Return the matrices of shape (R, N, N) of a multiplier."""
+        return self._layout.matrices((q @ self._rows / self._layout.factors)[None])
+
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
+        """Write the sum of the kernels of the blocks."""
+        for r, (N, own, entries) in enumerate(self._blocks):
+            K = np.empty((entries.length, entries.length))
+            entries.plain_kernel(W[r, :, :N, :N], K)
+            np.matmul(self._scaled[:, own], K, out=self._half[:, own])
+        np.matmul(self._half, self._scaled.T, out=out)
+
+    def border(self, W: FloatArray) -> FloatArray:
+        """Return the borders of the blocks side by side, with zeros beyond their sides."""
+        border = np.zeros((self.length, self.n_blocks, self.size))
+        for r, (N, own, entries) in enumerate(self._blocks):
+            border[:, r, :N] = self._rows[:, own] @ entries.border(W[r, :, :N, :N])
+        return border.reshape(self.length, -1)
+
+
+class FormFactor(FormCoordinates):
+    """The rows of a factor of the Gram matrix of data in blocks as coordinates, see `GramFactor`."""
+
+    def __init__(self, gram: FloatArray, layout: Layout) -> None:
+        self._factor = GramFactor(gram)
+        rows = np.empty((self._factor.lower.shape[1], len(gram)))
+        rows[:, self._factor.order] = self._factor.lower.T
+        super().__init__(layout, rows)
+
+    def targets(self, products: FloatArray) -> FloatArray:
+        """Return targets that have the given products with the rows, as far as such targets exist."""
+        return self._factor.targets(products)
+
+    def coordinates_of(self, M: FloatArray) -> FloatArray:
+        """Return the multiplier whose adjoint is M, of shape (R, N, N), if there is one."""
+        return self._factor.multiplier((self._layout.entries(M)[0] * self._layout.factors)[self._factor.order])
+
+    def preimage(self, values: FloatArray) -> FloatArray:
+        """Return matrices of shape (R, N, N) that the map takes to `values`."""
+        coordinates = np.empty(len(self._factor.order))
+        coordinates[self._factor.order] = self._factor.preimage(values)
+        return to_matrices(coordinates[:, None], self._layout)
+
+
+#: Linear maps F from stacks of R symmetric N x N matrices (N is `size`) to `length` numbers. `work` estimates the
+#: floating-point operations of a kernel and of the factorisation of the Newton system. From W and its factors G, both
+#: of shape (R, 2, N, N), they compute at least the upper triangle of the kernel, and the border of shape (length, R N).
+Coordinates = SampleCoordinates | FactorCoordinates | FormCoordinates

@@ -41,7 +41,9 @@ _SMALLEST = 1e-14
 
 
 class Newton(ABC):
-    """The Newton system in the multipliers of shape (C, n), the weights of shape (C, N) and r of shape (C,).
+    """The Newton system in the multipliers of shape (C, n), the weights of shape (K, N) and r of shape (K,).
+
+    There are R matrices for each of C outputs, K = C R.
 
     Parameters
     ----------
@@ -54,16 +56,17 @@ class Newton(ABC):
         self.coordinates, self.work = coordinates, work
 
     def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions of shape (C, n) of matrices of shape (C, N, N)."""
-        return _stacked([self.coordinates.forward(block) for block in T])
+        """Return the predictions of shape (C, n) of matrices of shape (K, N, N)."""
+        return _stacked([self.coordinates.forward(own) for own in _by_output(T, self.coordinates.n_blocks)])
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of shape (C, N, N) of a multiplier of shape (C, n)."""
-        return _stacked([self.coordinates.adjoint(row) for row in nu])
+        """Return the matrices of shape (K, N, N) of a multiplier of shape (C, n)."""
+        matrices = [self.coordinates.adjoint(row) for row in nu]
+        return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
 
     @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
-        """Factor the system for scaling factors of shape (C, 2, N, N) and a compliance of shape (C, n)."""
+        """Factor the system for scaling factors of shape (K, 2, N, N) and a compliance of shape (C, n)."""
 
     @abstractmethod
     def solve(
@@ -81,20 +84,22 @@ class Newton(ABC):
 
 
 class BorderedSystem:
-    """The system with the kernel of a coordinate system, factored once for each scaling."""
+    """The system of an output with the kernel of a coordinate system, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates) -> None:
         self._coordinates = coordinates
-        n, size = coordinates.length, coordinates.size
-        self._n, self._size = n, size
-        self._matrix = np.empty((n + size, n + size))
+        n, R, size = coordinates.length, coordinates.n_blocks, coordinates.size
+        self._n, self._shape = n, (R, size)
+        side = n + R * size
+        self._matrix = np.zeros((side, side))
         # This is a strided view: indexing by arrays takes several times longer.
-        self._diagonal = self._matrix.reshape(-1)[: n * (n + size) : n + size + 1]
-        self._ends = np.zeros(n + size)
-        self._ends[n:] = 1.0
+        self._diagonal = self._matrix.reshape(-1)[: n * side : side + 1]
+        #: Indicator of the weights of each matrix, of shape (R, side).
+        self._ends = np.zeros((R, side))
+        self._ends[:, n:] = np.repeat(np.eye(R), size, axis=1)
 
     def factor(self, G: FloatArray, compliance: FloatArray | float) -> None:
-        """Factor the system for scaling factors G of shape (2, N, N), if it is positive definite in floating point."""
+        """Factor the system for scaling factors G of shape (R, 2, N, N), if it is numerically positive definite."""
         W = G @ G.swapaxes(-1, -2)
         for shift in _SHIFTS:
             self._assemble(G, W, compliance, shift)
@@ -105,43 +110,49 @@ class BorderedSystem:
                     raise
             else:
                 break
-        self._answer = solved(self._factor, self._ends)
-        self._weight = float(self._answer[self._n :].sum())
-        if not 0.0 < self._weight < math.inf:
+        self._answers = _stacked([solved(self._factor, end) for end in self._ends])
+        weights = self._answers @ self._ends.T
+        if not all(0.0 < weight < math.inf for weight in weights.diagonal().tolist()):
             raise LinAlgError("the border of the Newton system underflowed")
+        self._inverse: FloatArray = np.linalg.inv(weights) if len(weights) > 1 else 1.0 / weights  # type: ignore[assignment]
 
     def _assemble(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
         n, matrix = self._n, self._matrix
         self._coordinates.kernel(G, W, matrix[:n, :n])
         self._diagonal += compliance
         np.negative(self._coordinates.border(W), out=matrix[:n, n:])
-        np.add(W[0] * W[0], W[1] * W[1], out=matrix[n:, n:])
+        R, size = self._shape
+        for r, start in enumerate(range(n, n + R * size, size)):
+            own = slice(start, start + size)
+            np.add(W[r, 0] * W[r, 0], W[r, 1] * W[r, 1], out=matrix[own, own])
+            # A factorisation leaves its entries there.
+            matrix[own, own.stop :] = 0.0
         if shift > 0.0:
             diagonal = np.arange(len(matrix))
             matrix[diagonal, diagonal] *= 1.0 + shift
 
     def rhs(self, R: FloatArray, error: FloatArray, off: FloatArray, values: FloatArray | None = None) -> FloatArray:
-        """Return the right-hand side for R of shape (2, N, N), e, ``off = diag(A + B) - r`` and F at ``R_B - R_A``."""
+        """Return the right-hand side for R of shape (R, 2, N, N), e, ``diag(A + B) - r`` and F at ``R_B - R_A``."""
         n = self._n
-        rhs = np.empty(n + self._size)
-        np.subtract(self._coordinates.forward(R[1] - R[0]) if values is None else values, error, out=rhs[:n])
-        rhs[n:] = (R[0] + R[1]).diagonal()
-        rhs[n:] += off
+        rhs = np.empty(len(self._matrix))
+        np.subtract(self._coordinates.forward(R[:, 1] - R[:, 0]) if values is None else values, error, out=rhs[:n])
+        rhs[n:] = (R[:, 0] + R[:, 1]).diagonal(0, 1, 2).ravel()
+        rhs[n:] += off.ravel()
         return rhs
 
-    def solve(self, rhs: FloatArray, excess: float) -> tuple[FloatArray, FloatArray, float]:
-        """Return dq, dz and dr for ``excess = sum(z) - c``."""
+    def solve(self, rhs: FloatArray, excess: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return dq, dz of shape (R, N) and dr of shape (R,) for ``excess = sum(z) - c``."""
         n = self._n
         solution = solved(self._factor, rhs)
-        dr = (float(solution[n:].sum()) + excess) / self._weight
-        solution -= dr * self._answer
-        return solution[:n], solution[n:], dr
+        dr: FloatArray = self._inverse @ (self._ends @ solution + excess)
+        solution -= dr @ self._answers
+        return solution[:n], solution[n:].reshape(self._shape), dr
 
     def response(self) -> FloatArray:
         """Return the upper triangle of the matrix that maps a change in the first n right-hand sides to one in dq."""
         response: FloatArray = dpotri(self._factor, lower=1)[0].T[: self._n, : self._n]
-        answer = self._answer[: self._n]
-        response -= np.outer(answer / self._weight, answer)
+        answers = self._answers[:, : self._n]
+        response -= answers.T @ (self._inverse @ answers)
         return response
 
 
@@ -154,7 +165,7 @@ class SingleNewton(Newton):
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
         """Factor the system."""
-        self._system.factor(G[0], compliance[0])
+        self._system.factor(G, compliance[0])
 
     def solve(
         self,
@@ -165,9 +176,9 @@ class SingleNewton(Newton):
         values: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps."""
-        rhs = self._system.rhs(R[0], error[0], off[0], None if values is None else values[0])
-        dq, dz, dr = self._system.solve(rhs, float(excess[0]))
-        return dq[None], dz[None], np.array([dr])
+        rhs = self._system.rhs(R, error[0], off, None if values is None else values[0])
+        dq, dz, dr = self._system.solve(rhs, excess)
+        return dq[None], dz, dr
 
 
 class CoupledNewton(Newton):
@@ -184,7 +195,7 @@ class CoupledNewton(Newton):
         """Factor all systems and the sum of their responses."""
         n = self.coordinates.length
         total = np.zeros((n, n))
-        for system, scaling, diagonal in zip(self._systems, G, compliance, strict=True):
+        for system, scaling, diagonal in zip(self._systems, self._by_output(G), compliance, strict=True):
             system.factor(scaling, diagonal)
             total += system.response()
         self._total = _factored_with_shift(total)
@@ -198,15 +209,25 @@ class CoupledNewton(Newton):
         values: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the steps."""
-        n = self.coordinates.length
-        known = [None] * len(R) if values is None else values
-        sides = [system.rhs(*given) for system, *given in zip(self._systems, R, error, off, known, strict=True)]
-        alone = [system.solve(side, float(e))[0] for system, side, e in zip(self._systems, sides, excess, strict=True)]
+        n, systems = self.coordinates.length, self._systems
+        known = [None] * len(systems) if values is None else values
+        R, off, excess = (self._by_output(array) for array in (R, off, excess))
+        sides = [system.rhs(*given) for system, *given in zip(systems, R, error, off, known, strict=True)]
+        alone = [system.solve(side, e)[0] for system, side, e in zip(systems, sides, excess, strict=True)]
         shift = solved(self._total, -np.sum(alone, axis=0))
         for side in sides:
             side[:n] += shift
-        steps = [system.solve(side, float(e)) for system, side, e in zip(self._systems, sides, excess, strict=True)]
-        return np.stack([s[0] for s in steps]), np.stack([s[1] for s in steps]), np.array([s[2] for s in steps])
+        steps = [system.solve(side, e) for system, side, e in zip(systems, sides, excess, strict=True)]
+        dq, dz, dr = zip(*steps, strict=True)
+        return np.stack(dq), np.concatenate(dz), np.concatenate(dr)
+
+    def _by_output(self, array: FloatArray) -> FloatArray:
+        return _by_output(array, self.coordinates.n_blocks)
+
+
+def _by_output(array: FloatArray, n_blocks: int) -> FloatArray:
+    """Return an array of shape (K, ...) in the shape (C, R, ...)."""
+    return array.reshape(-1, n_blocks, *array.shape[1:])
 
 
 def _stacked(arrays: list[FloatArray]) -> FloatArray:

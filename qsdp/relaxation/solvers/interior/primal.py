@@ -91,7 +91,7 @@ class PrimalNewton(Newton):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         Q, entries = self._Q, self._entries
         given = entries.forward(self._inverse @ (R[0, 0] - R[0, 1]) @ self._inverse.T)
-        pull = Q.T @ self._samples.adjoint(self._curvature * error[0]) @ Q
+        pull = Q.T @ self._samples.adjoint(self._curvature * error[0])[0] @ Q
         tau = solved(self._S, self._damping * given - entries.forward(pull))
         side = self._B @ (tau - given) + (R[0, 0] + R[0, 1]).diagonal() + off[0]
         dz = solved(self._weights, side)
@@ -99,5 +99,5 @@ class PrimalNewton(Newton):
         dz -= dr * self._ends
         tau -= self._answers @ dz
         dT = Q @ entries.adjoint(tau) @ Q.T
-        nu = -self._curvature * (error[0] + self._samples.forward(dT))
+        nu = -self._curvature * (error[0] + self._samples.forward(dT[None]))
         return nu[None], dz[None], np.array([dr])

@@ -10,12 +10,18 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.forms import FormMap
 from qsdp.gram import Gram, SharedGram
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates, SampleCoordinates
+from qsdp.relaxation.solvers.interior.coordinates import (
+    FactorCoordinates,
+    FormCoordinates,
+    FormFactor,
+    SampleCoordinates,
+)
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
@@ -49,12 +55,15 @@ class FactorCache:
 
     def __init__(self, instance: Instance, shared: SharedGram | None) -> None:
         data = instance.map
-        self._factor: FactorCoordinates | None = None
+        self._factor: FactorCoordinates | FormFactor | None = None
         if instance.fit.quadratic and takes_factor(data):
             gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, None)
             self._gram, self._products = gram.into_basis()
             deadline.check()
-            self._factor = FactorCoordinates(self._gram, data.size)
+            several = data.n_blocks > 1
+            self._factor = FormFactor(self._gram, data.layout) if several else FactorCoordinates(self._gram, data.size)
+        elif isinstance(data, FormMap):
+            self._samples: SampleCoordinates | FormCoordinates = FormCoordinates(data.layout, data.features())
         else:
             self._samples = SampleCoordinates(data)
 
@@ -70,13 +79,15 @@ class FactorCache:
             SingleNewton(factor),
             evaluation,
             DataFit(part.loss, targets[:, None]),
-            lambda nu: factor.preimage(targets - 0.5 * nu[0])[None],
-            lambda nu: factor.coordinates_of(part.map.adjoint(nu[:, 0]))[None],
+            lambda nu: factor.preimage(targets - 0.5 * nu[0]),
+            lambda nu: factor.coordinates_of(part.map.adjoints(nu))[None],
         )
 
     def _newton(self, part: Instance) -> Newton:
         if part.loss.coupled:
-            return CoupledNewton(self._samples, part.n_matrices)
+            return CoupledNewton(self._samples, part.target.shape[1])
+        if not isinstance(self._samples, SampleCoordinates):
+            return SingleNewton(self._samples)
         affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
         pays = PrimalNewton.operations(self._samples) < affordable
         return PrimalNewton(self._samples) if pays else SingleNewton(self._samples)
@@ -91,33 +102,36 @@ def takes_factor(data: DataMap) -> bool:
     The factor has at most p = N(N + 1)/2 rows, but its kernel takes two products of p x p matrices. The kernel of the
     samples costs very little compared with its Cholesky factorisation, so samples are cheaper up to nearly n = 2 p.
     """
-    n, N = data.n_rows, data.size
-    p = N * (N + 1) // 2
+    n, N, p = data.n_rows, data.size, data.layout.n_entries
     if not data.has_rows:
         return True
-    if n <= p or n > _LARGEST:
+    if n <= p or n > _LARGEST or data.n_blocks > 1:
         return n > p
     return _factor_step(p) + float(n) * p * p / _ITERATIONS < _samples_step(n, N)
 
 
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve; return infinity beyond the largest system."""
-    n, N, C = instance.map.n_rows, instance.size, instance.n_matrices
-    p = N * (N + 1) // 2
+    data, N, (n, C) = instance.map, instance.size, (instance.map.n_rows, instance.target.shape[1])
+    p = data.layout.n_entries
     coupled = C if instance.loss.coupled else 1
-    if min(n, p) * coupled > _LARGEST:
+    # In several blocks, losses other than the squared one have the system of all samples.
+    several = data.n_blocks > 1 and not instance.fit.quadratic
+    if (n if several else min(n, p)) * coupled > _LARGEST:
         return math.inf
     # Count decompositions of N x N matrices, and passes over the data.
-    step = (60.0 * N**3 + 2.0 * n * N * N) * coupled
-    once = 0.0
+    step = (60.0 * N**3 * data.n_blocks + 4.0 * n * p) * coupled
+    once: float = 0.0
     if instance.fit.quadratic and takes_factor(instance.map):
         once = float(n) * p * p
         step += _factor_step(p)
+    elif several:
+        step += 2.0 * n * n * p * coupled + _cholesky(n * coupled)
     elif n > p and not instance.fit.quadratic:
         step += float(n) * p * p * coupled + _cholesky(p * coupled)
     else:
         step += _samples_step(n, N, coupled)
-    return once + _ITERATIONS * step * (C / coupled)
+    return float(once + _ITERATIONS * step * (C / coupled))
 
 
 def _factor_step(p: int) -> float:
