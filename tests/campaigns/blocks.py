@@ -4,7 +4,8 @@ Small random problems on blocks of both kinds, with duplicated and zero columns,
 integers, single precision, and weights of penalties and samples; the optimum of each over all neurons (`_optimum`). A
 case is made from the seed and its index, nothing else. What counts as wrong:
 
-* a lower bound above the optimum by more than `qsdp-check` allows for rounding, as in the campaign of soundness;
+* a lower bound above the optimum by more than `qsdp-check` allows for rounding, as in the campaign of soundness, or at
+  all in verified arithmetic; an objective that is not the one of the network;
 * a dual vector of a bound at which a neuron has a pricing value above its penalty;
 * sums of integers that are not exact, or bounds from them that are no bounds for the rows;
 * any error but the library's own.
@@ -31,8 +32,11 @@ TOLERANCE, OF_ZERO = 1e-9, 1e-15
 #: Kinds of weights of penalties, types of rows, solvers, and limits of a relaxation.
 OMEGA = {"none": 4, "near one": 4, "many orders": 2}
 TYPES = {"double": 6, "single": 2, "integers": 2}
-SOLVERS = ("interior",)
+SOLVERS = {"auto": 4, "interior": 6, "splitting": 6, "clarabel": 1}
 STOPS = {"none": 2, "iterations": 1, "time": 1}
+#: Certificates, bound and arithmetic.
+CERTIFICATES = {("sdp", "float"): 1, ("sdp", "verified"): 1, ("exact", "float"): 1, ("exact", "verified"): 1}
+CERTIFIED = 0.3
 
 
 def tested(seed: int, index: int) -> Outcome:
@@ -80,8 +84,8 @@ def draw(rng: np.random.Generator) -> tuple[qsdp.TrainingProblem, dict[str, Any]
     return problem.with_beta(_problems.penalty(rng, problem, facts["beta"])), facts
 
 
-def _chosen(rng: np.random.Generator, shares: dict[str, int]) -> str:
-    return str(rng.choice(list(shares), p=np.array(list(shares.values())) / sum(shares.values())))
+def _chosen(rng: np.random.Generator, shares: dict[Any, int]) -> Any:
+    return list(shares)[int(rng.choice(len(shares), p=np.array(list(shares.values())) / sum(shares.values())))]
 
 
 def _kind(error: Exception) -> str:
@@ -108,6 +112,8 @@ class _Case:
         relaxation = self._relaxation(self.problem)
         if relaxation is not None:
             self._bound("relaxation's dual vector", best_dual_bound(self.problem, [relaxation.bound.nu]), self.problem)
+        if self.rng.random() < CERTIFIED:
+            self._certify(self.problem, relaxation)
         if self.problem.loss.quadratic:
             self._statistics()
 
@@ -141,7 +147,7 @@ class _Case:
         if stop == "iterations":
             options["max_iter"] = int(self.rng.integers(1, 12))
         try:
-            solver, tol = str(self.rng.choice(SOLVERS)), float(10.0 ** self.rng.uniform(-8, -2))
+            solver, tol = _chosen(self.rng, SOLVERS), float(10.0 ** self.rng.uniform(-8, -2))
             relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tol, **options)
         except qsdp.QSDPError as error:
             self.outcome.count("refused", f"relaxation: {_kind(error)}")
@@ -151,6 +157,19 @@ class _Case:
             self._wrong("bound above the relaxation's objective", bound=relaxation.lower_bound)
         self._compare("relaxation", relaxation.lower_bound)
         return relaxation
+
+    def _certify(self, problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation | None) -> None:
+        bound_type, arithmetic = _chosen(self.rng, CERTIFICATES)
+        options: dict[str, Any] = {"bound_type": bound_type, "arithmetic": arithmetic, "time_limit": 2.0}
+        try:
+            certificate = qsdp.certify(self.networks[0], problem, relaxation, **options)
+        except qsdp.QSDPError as error:
+            self.outcome.count("refused", f"certify: {_kind(error)}")
+            return
+        self._compare(f"certify, {bound_type}, {arithmetic}", certificate.lower_bound, strict=arithmetic == "verified")
+        value, _, rounding = network_value(self.problem, self.networks[0])
+        if not abs(certificate.objective - value) <= rounding + self._allowed(value):
+            self._wrong("wrong objective", claimed=certificate.objective, value=value)
 
     def _statistics(self) -> None:
         """Compare sums of two batches, in either order, and the bounds of their problem with those of the rows."""
@@ -183,7 +202,9 @@ class _Case:
             self._wrong("other blocks of statistics")
         for name, nu in self._duals(reduced):
             self._compare(f"statistics, {name}", best_dual_bound(reduced, [nu], [self._weights()]).value)
-        self._relaxation(reduced)
+        relaxation = self._relaxation(reduced)
+        if self.rng.random() < CERTIFIED:
+            self._certify(reduced, relaxation)
 
     # -- what is claimed, and what is true ----------------------------------------------------------------------
 
@@ -207,9 +228,9 @@ class _Case:
         inside = layout.used[block]
         return features_of_blocks(self.problem, U * inside, V * inside, block)
 
-    def _compare(self, name: str, value: float) -> None:
+    def _compare(self, name: str, value: float, *, strict: bool = False) -> None:
         self.outcome.count("bounds", name)
-        if not 0.0 <= value < np.inf or value > self.best + self._allowed(self.best):
+        if not 0.0 <= value < np.inf or value > self.best + (0.0 if strict else self._allowed(self.best)):
             self._wrong("bound above an objective", bound=name, value=value, best=self.best)
         elif value > self.best:
             self.outcome.count("above by rounding", name)
