@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
 from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, scaled_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, largest_scale, pricing_roundings
@@ -74,14 +75,17 @@ class Certificate(Summarized, Gap):
 
     @property
     def z(self) -> FloatArray | None:
-        r"""Vector ``(N,)`` or ``(C, N)`` with ``Diag(z) +- M_nu`` positive semidefinite; None if `proof` has none."""
+        r"""Vector ``(N,)`` or ``(C, N)`` with ``Diag(z) +- M_nu`` positive semidefinite; None if `proof` has none.
+
+        With blocks, of shape ``(C R, N)`` for the matrices divided by :math:`\omega_r D_r`.
+        """
         roots = [tree.leaves[0] for tree in self.proof.trees if len(tree.leaves) == 1] if self.proof else []
         shifts = [leaf.shift for leaf in roots if leaf.shift is not None and leaf.cuts is None and not len(leaf.signs)]
         if not self.proof or len(shifts) != len(self.proof.trees):
             return None
         N = self.proof.size
         z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])
-        return z[0] if self.proof.scalar else z
+        return z[0] if self.proof.scalar and len(z) == 1 else z
 
     @property
     def proven_optimal(self) -> bool:
@@ -135,7 +139,7 @@ class Certificate(Summarized, Gap):
 
 def certificate_of(
     problem: TrainingProblem,
-    network: BilinearNetwork,
+    network: BilinearNetwork | BlockNetwork,
     nu: FloatArray,
     trees: Sequence[BoundTree],
     bound_type: str,
@@ -146,17 +150,18 @@ def certificate_of(
     Let :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` be the bound of the k-th tree for
     :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`. Every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` then proves
     :math:`p_b^* \ge -\ell^*(-s\nu)`. The best s is used, at most 2 unless the loss is squared, and one per
-    output if the loss is a sum over outputs.
+    output if the loss is a sum over outputs. With blocks, the matrices are those of every output and block, the blocks
+    of an output one after the other, divided by :math:`\omega_r D_r`.
 
     Parameters
     ----------
     problem : TrainingProblem
-    network : BilinearNetwork
+    network : BilinearNetwork or BlockNetwork
         Its objective is recomputed.
     nu : ndarray of shape (n,) or (n, C)
         Any dual vector. It is moved into the domain of the conjugate.
     trees : sequence of BoundTree
-        One tree for each output, for the matrices of the given `nu`.
+        One tree for each matrix of the given `nu`.
     bound_type : {"sdp", "exact"}
         Name of the bound.
     uppers : sequence of float or None, optional
@@ -173,19 +178,15 @@ def certificate_of(
     nu = problem.columns(nu)
     check_proof(problem, nu, trees)
     inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
-    known = [None] * len(trees) if uppers is None else uppers
-    moved = np.abs(inside - nu).T
-    evaluated = [
-        _upper(problem, column, tree, upper, change)
-        for column, tree, upper, change in zip(inside.T, trees, known, moved, strict=True)
-    ]
+    evaluated = _uppers(problem, inside, np.abs(inside - nu), trees, uppers)
     parts = problem.parts
-    columns = (np.split(array, len(parts), axis=-1) for array in (inside, np.array(evaluated)))
+    columns = (np.split(array, len(parts), axis=-1) for array in (inside, evaluated))
     bounds = [_scaled(part, np.ascontiguousarray(nu), own) for part, nu, own in zip(parts, *columns, strict=True)]
     value = sum(bound for bound, _ in bounds)
-    scales = np.repeat([scale for _, scale in bounds], len(evaluated) // len(parts))
+    scales = np.repeat([scale for _, scale in bounds], problem.n_outputs // len(parts))
+    factors = np.repeat(scales, len(trees) // len(scales))
     objective = problem.objective(network)
-    value -= rounding_gain(problem, network, inside * scales, scales * evaluated)
+    value -= rounding_gain(problem, network, inside * scales, factors * evaluated)
     return Certificate(
         # The proven bound may exceed an optimal objective by its rounding; smaller bounds are proven as well.
         lower_bound=max(0.0, min(value, objective)),
@@ -195,27 +196,41 @@ def certificate_of(
             problem,
             network,
             read_only(inside * scales),
-            tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, scales, strict=True)),
+            tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, factors, strict=True)),
         ),
     )
 
 
-def _upper(problem: TrainingProblem, nu: FloatArray, tree: BoundTree, known: float | None, moved: FloatArray) -> float:
-    r"""Return an upper bound on the pricing values of the computed :math:`M_\nu`, which the tree proves.
+def _uppers(
+    problem: TrainingProblem,
+    nu: FloatArray,
+    moved: FloatArray,
+    trees: Sequence[BoundTree],
+    known: Sequence[float | None] | None,
+) -> FloatArray:
+    r"""Return upper bounds on the pricing values of the computed :math:`M_\nu`, which the trees prove.
 
     A known bound is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be large. The
     values change by no more than the entries of the matrix do. As the tree is of the other matrix, its bound grows by
     up to the side of its shifts times half of the sum of these changes.
     """
-    check_tree(tree, problem.size)
-    if known is None:
-        return tree_bound(problem.adjoint(nu), tree)
-    change = float(entry_size(problem.map, moved)[0])
-    if all(leaf.shift is None for leaf in tree.leaves):
-        return known + change
-    needed = (problem.size + 1.0) * change
-    cheap = len(tree.leaves) == 1 and problem.size <= _LARGEST
-    return tree_bound(problem.adjoint(nu), tree) if cheap and needed > ROUNDING * known else known + needed
+    # Computed only if some tree needs it.
+    matrices = cache(lambda: problem.map.adjoints(nu))
+    uppers = []
+    changes = entry_size(problem.map, moved)
+    for k, (tree, change) in enumerate(zip(trees, changes.tolist(), strict=True)):
+        check_tree(tree, problem.size)
+        upper = None if known is None else known[k]
+        if upper is None:
+            uppers.append(tree_bound(matrices()[k], tree))
+            continue
+        if all(leaf.shift is None for leaf in tree.leaves):
+            uppers.append(upper + change)
+            continue
+        needed = (problem.size + 1.0) * change
+        cheap = len(tree.leaves) == 1 and problem.size <= _LARGEST
+        uppers.append(tree_bound(matrices()[k], tree) if cheap and needed > ROUNDING * upper else upper + needed)
+    return np.array(uppers)
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: FloatArray) -> tuple[float, float]:
@@ -228,16 +243,25 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: FloatArray) -> tup
 
 
 def rounding_gain(
-    problem: TrainingProblem, network: BilinearNetwork, nu: FloatArray, uppers: Sequence[float] | FloatArray
+    problem: TrainingProblem,
+    network: BilinearNetwork | BlockNetwork,
+    nu: FloatArray,
+    uppers: Sequence[float] | FloatArray,
 ) -> float:
     r"""Return by how much rounding lets the network, and others with weights no larger, fall below the bound of `nu`.
 
-    Zero if there is a penalty, since it covers the pricing values. Without one, the pricing values of output k, at most
+    Zero if there is a penalty, since it covers the pricing values. Without one, the pricing values of matrix k, at most
     ``uppers[k]`` and their rounding, are not exactly zero, and each unit of :math:`\sum_j |\alpha_{jk}|` gains as much.
     """
     if problem.beta > 0.0:
         return 0.0
-    sums = np.abs(network.alpha).reshape(network.n_neurons, -1).sum(axis=0)
+    weights = np.abs(network.output_weights)
+    if isinstance(network, BlockNetwork) and problem.blocks is not None:
+        # Of every output and block, in the units of the map.
+        owners = np.arange(problem.blocks.n_blocks)[:, None] == network.block
+        sums = ((problem.blocks.prices[:, None] * owners) @ weights).T.ravel()
+    else:
+        sums = weights.sum(axis=0)
     return float(sums @ (uppers + pricing_roundings(Instance.of(problem), nu)))
 
 

@@ -11,15 +11,15 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.validation import check_choice, check_integer, check_real, check_verbose, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
 from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
 from qsdp.certificates.proof import Proof, root_tree, scaled_tree
 from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BilinearOracle
+from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import candidate_dual
@@ -33,7 +33,7 @@ ARITHMETICS = ("float", "verified")
 
 
 def certify(
-    network: BilinearNetwork,
+    network: BilinearNetwork | BlockNetwork,
     problem: Any,
     relaxation: Relaxation | None = None,
     *,
@@ -48,7 +48,7 @@ def certify(
 
     Parameters
     ----------
-    network : BilinearNetwork
+    network : BilinearNetwork or BlockNetwork
         Any network with the inputs, outputs, levels and activation of the problem, whatever the source of its weights.
         Convert a polynomial network with `from_polynomial`; the bound then also holds for bilinear networks, which can
         be better. ``column_generation(problem, neurons="polynomial")`` proves bounds for polynomial networks alone.
@@ -107,7 +107,7 @@ def certify(
 
 
 def _certified(
-    network: BilinearNetwork,
+    network: BilinearNetwork | BlockNetwork,
     problem: Any,
     relaxation: Relaxation | None,
     beta: float | None,
@@ -134,7 +134,7 @@ class _Request:
 
 
 def _of_problem(
-    network: BilinearNetwork, problem: TrainingProblem, relaxation: Relaxation | None, request: _Request
+    network: BilinearNetwork | BlockNetwork, problem: TrainingProblem, relaxation: Relaxation | None, request: _Request
 ) -> Certificate:
     check_fits(network, problem)
     if request.verified:
@@ -159,19 +159,24 @@ def _of_problem(
 
 
 def _of_statistics(
-    network: BilinearNetwork, statistics: SufficientStatistics, relaxation: Relaxation | None, beta: float | None
+    network: BilinearNetwork | BlockNetwork,
+    statistics: SufficientStatistics,
+    relaxation: Relaxation | None,
+    beta: float | None,
 ) -> TrainingProblem:
     """Return the problem of the statistics with the activation and levels of the network."""
     if beta is None:
         if not isinstance(relaxation, Relaxation):
             raise InvalidInputError("beta must be given for statistics without a relaxation")
         beta = proportional_beta(relaxation.problem, statistics.total_weight_)
+    if isinstance(network, BlockNetwork):
+        return TrainingProblem.from_statistics(statistics, beta=beta)
     check_bilinear(network)
     return TrainingProblem.from_statistics(statistics, beta=beta, activation=network.activation, levels=network.levels)
 
 
 def _of_batches(
-    network: BilinearNetwork,
+    network: BilinearNetwork | BlockNetwork,
     batches: Any,
     relaxation: Relaxation | None,
     beta: float | None,
@@ -189,6 +194,8 @@ def _of_batches(
             "relaxation must be a Relaxation of some of the rows if problem is batches of rows; got "
             f"{type(relaxation).__name__}"
         )
+    if isinstance(network, BlockNetwork):
+        raise InvalidInputError("problem must be a TrainingProblem for blocks: rows in batches must be columns")
     check_fits(network, relaxation.problem)
     penalty = None if beta is None else check_real("beta", beta)
     with progress(request.verbose) as stages, stages.stage("certify") as bar:
@@ -206,10 +213,10 @@ def _of_batches(
     return Certificate(min(bound, objective), objective, bound_type, arithmetic, proof)
 
 
-def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
+def _of_relaxation(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation) -> Certificate:
     problem, dual = relaxation.problem, relaxation.bound
     # If nu is zero, it needs no weights, but those of the relaxation are all ones.
-    weights = dual.z * np.any(dual.nu, axis=0)[:, None]
+    weights = dual.z * np.repeat(np.any(dual.nu, axis=0), problem.map.n_blocks)[:, None]
     trees = tuple(root_tree(z) for z in weights)
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
     objective = problem.objective(network)
@@ -217,30 +224,38 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
     return Certificate(max(0.0, min(bound, objective)), objective, proof=proof)
 
 
-def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
+def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
     problem = relaxation.problem
     instance = Instance.of(problem)
     gradient = -problem.data_fit.gradient(problem.outputs(network))
-    oracle = BilinearOracle(problem.size)
-    remaining = total = 2 * problem.n_outputs
+    remaining = total = 2 * instance.n_matrices
     for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):
         inside = candidate_dual(instance, nu)
         if inside is None or not np.all(np.isfinite(inside)):
             continue
-        results = []
-        for k, column in enumerate(inside.T):
+        proven: list[tuple[BoundTree, bool]] = []
+        for k, M in enumerate(instance.adjoints(inside)):
             if not deadline.over():
-                M = problem.adjoint(column)
                 with deadline.fraction(1.0 / remaining):
-                    results.append(oracle.prove(M, max_atoms=0, shift=None if z is None else z[k]))
+                    proven += _priced(problem, k, M, None if z is None else z[k])
             remaining -= 1
-            if results:
+            if proven:
                 bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
-        if len(results) == problem.n_outputs and all(result.trees and result.trees[0].leaves for result in results):
-            finished = all(result.exact for result in results)
-            trees = [result.trees[0] for result in results]
+        if len(proven) == instance.n_matrices:
+            finished = all(exact for _, exact in proven)
+            trees = [tree for tree, _ in proven]
             yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
+
+
+def _priced(problem: TrainingProblem, k: int, M: FloatArray, shift: FloatArray | None) -> list[tuple[BoundTree, bool]]:
+    """Return a tree for the k-th matrix and whether its bound is exact; nothing if there was no time for a tree."""
+    layout = problem.blocks
+    if layout is not None and layout.linear[k % layout.n_blocks]:
+        # The matrix is diagonal, so the values of all pairs of signs are at most the sum of its magnitudes.
+        return [(root_tree(np.abs(M.diagonal())), True)]
+    result = BilinearOracle(problem.size).prove(M, max_atoms=0, shift=shift)
+    return [(result.trees[0], result.exact)] if result.trees and result.trees[0].leaves else []
 
 
 def guarded(certificate: Certificate) -> Certificate:
@@ -248,7 +263,8 @@ def guarded(certificate: Certificate) -> Certificate:
     proof = certificate.proof
     assert isinstance(proof, Proof)
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
-    trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, scales, strict=True))
+    factors = np.repeat(scales, len(proof.trees) // len(scales))
+    trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, factors, strict=True))
     scaled = read_only(nu * scales)
     bound = min(value, certificate.objective)
     return replace(certificate, lower_bound=bound, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))

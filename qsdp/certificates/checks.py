@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
 
@@ -29,10 +29,16 @@ def check_bilinear(network: Any, name: str = "network") -> None:
 
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:
-    """Raise `InvalidInputError` unless `network` is a bilinear network for the inputs and outputs of `problem`."""
-    check_bilinear(network, name)
+    """Raise `InvalidInputError` unless `network` has the blocks, inputs and outputs of `problem`, or is bilinear."""
+    layout = getattr(problem, "blocks", None)
+    if layout is None:
+        check_bilinear(network, name)
+    elif not isinstance(network, BlockNetwork):
+        raise InvalidTypeError(f"{name} must be a BlockNetwork for data in blocks; got {type(network).__name__}")
     check_problem(problem)
-    for what in ("n_inputs", "n_outputs", "output_shape", "levels", "activation"):
+    if layout is not None and (network.sizes, network.kinds) != (layout.sizes, layout.kinds):
+        raise InvalidInputError(f"{name} must have the blocks of the problem, {layout.sizes}; got {network.sizes}")
+    for what in ("n_inputs", "n_outputs", "output_shape", *(("levels", "activation") if layout is None else ())):
         ours = getattr(problem, "n_features" if what == "n_inputs" else what)
         theirs = getattr(network, what)
         if theirs != ours:

@@ -30,7 +30,7 @@ import scipy.linalg
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.pricing.shifts import free_matrix, homogenized
 from qsdp.pricing.sign_vectors import attained, sign_table
@@ -61,15 +61,15 @@ class Proof:
     Attributes
     ----------
     problem : TrainingProblem
-    network : BilinearNetwork
+    network : BilinearNetwork or BlockNetwork
     nu : ndarray of shape (n, C)
         Dual vector, scaled so that no pricing value exceeds the penalty :math:`\beta D`.
     trees : tuple of BoundTree
-        Trees that bound the pricing values of :math:`M_\nu`, one for each output.
+        Trees that bound the pricing values of :math:`M_\nu`, one for each output, or for each output and block.
     """
 
     problem: TrainingProblem
-    network: BilinearNetwork
+    network: BilinearNetwork | BlockNetwork
     nu: FloatArray
     trees: tuple[BoundTree, ...]
 
@@ -88,8 +88,10 @@ def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundT
     """Raise `InvalidInputError` unless dual vector and trees have the shapes of the problem."""
     if np.shape(nu) != problem.targets.shape or not np.all(np.isfinite(nu)):
         raise InvalidInputError(f"nu must be finite and have the shape of y, {problem.y.shape}; got {np.shape(nu)}")
-    if len(trees) != problem.n_outputs:
-        raise InvalidInputError(f"trees must be {problem.n_outputs}, one for each output; got {len(trees)}")
+    expected = problem.n_outputs * problem.map.n_blocks
+    if len(trees) != expected:
+        each = "output and block" if problem.blocks else "output"
+        raise InvalidInputError(f"trees must be {expected}, one for each {each}; got {len(trees)}")
 
 
 def root_tree(

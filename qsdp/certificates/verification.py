@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,8 @@ import scipy.linalg
 
 from qsdp._utils.numeric import UNIT
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix
+from qsdp.blocks import Layout
+from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, scaled_tree
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
@@ -29,6 +31,7 @@ from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
 __all__ = [
+    "PackedRows",
     "ScaledRows",
     "check_guarded",
     "gamma",
@@ -82,7 +85,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
         Dual vector. It is moved into the domain of the conjugate, and down until no pricing value exceeds the penalty
         :math:`\beta D`.
     trees : sequence of BoundTree
-        Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, one for each output. Their bounds are proven again.
+        Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, as in a `Proof`. Their bounds are proven again.
 
     Notes
     -----
@@ -141,26 +144,41 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
 
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
     r"""Return upper bounds on :math:`\tau_k / (\beta D)`, also for rounded multiples of the dual vector."""
-    data = problem.map
-    rows = ScaledRows.of(problem.X, problem.levels, data.samples, _exponent(problem.X))
+    layout, data = problem.blocks, problem.map
+    rows: ScaledRows | PackedRows | None
+    if layout is None:
+        rows = ScaledRows.of(problem.X, problem.levels, data.samples, _exponent(problem.X))
+        prices, radii = [1.0], [math.nextafter(problem.beta * problem.dimension, 0.0)]
+    else:
+        rows = PackedRows(layout, problem.X.rows, math.frexp(problem.weight_map.largest_entry)[1])
+        # Two products are rounded.
+        prices = layout.prices.tolist()
+        radii = [(1.0 - 2.0**-51) * (problem.beta * price) for price in prices]
     defects = problem.data_fit.row_defects(nu)
-    dual_radius = math.nextafter(problem.beta * problem.dimension, 0.0)
     uppers = []
-    for column, tree in zip(nu.T, trees, strict=True):
-        check_tree(tree, data.size)
+    for k, column in enumerate(nu.T):
+        # Shifts are those of matrices divided by the prices of their blocks.
+        own = [scaled_tree(tree, price) for tree, price in zip(trees[k * len(prices) :], prices, strict=False)]
         unit = _exponent(column)
+        for tree in own:
+            check_tree(tree, data.size)
         if not np.any(column):
             uppers.append(0.0)
             continue
         if rows is None or unit < _LEAST_EXPONENT:
             uppers.append(math.inf)
             continue
-        M, r = rows.matrix(np.ldexp(column, -unit), np.ldexp(defects, -unit))
-        upper = guarded_tree_bound(M, tree, unit)
-        room = math.nextafter(float(np.ldexp(dual_radius, -unit)), 0.0)
-        total = (1.0 + 2.0**-50) * (max(0.0, upper) + r)
-        uppers.append((1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf)
+        matrices = rows.matrices(np.ldexp(column, -unit), np.ldexp(defects, -unit))
+        uppers.append(max(_relative(*each, unit) for each in zip(matrices, own, radii, strict=True)))
     return uppers
+
+
+def _relative(matrix: tuple[FloatArray, float], tree: BoundTree, radius: float, unit: int) -> float:
+    """Return an upper bound on the pricing values of a matrix in units of 2^unit, relative to the dual radius."""
+    M, r = matrix
+    room = math.nextafter(float(np.ldexp(radius, -unit)), 0.0)
+    total = (1.0 + 2.0**-50) * (max(0.0, guarded_tree_bound(M, tree, unit)) + r)
+    return (1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf
 
 
 def _exponent(array: FloatArray) -> int:
@@ -194,6 +212,10 @@ class ScaledRows:
             return None
         return cls((levels - 1) * np.ldexp(X, -exponent), scaled, data.lifted)
 
+    def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
+        """Return `matrix` as the only one."""
+        return [self.matrix(nu, defects)]
+
     def matrix(self, nu: FloatArray, defects: FloatArray) -> tuple[FloatArray, float]:
         r"""Return :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`.
 
@@ -220,6 +242,31 @@ class ScaledRows:
         r = _MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
         largest = max(abs(a), abs(half_b), abs(c))
         return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + _LEAST)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedRows:
+    """Packed rows of blocks, taken as exact, and the exponent of their unit."""
+
+    layout: Layout
+    rows: npt.NDArray[Any]
+    exponent: int
+
+    def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
+        r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
+        sums, errors = np.zeros((2, self.layout.n_entries))
+        n = len(self.rows)
+        step = max(_CHUNK, math.isqrt(n))
+        roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            part = np.ldexp(self.rows[some].astype(np.float64), -self.exponent)
+            sums += nu[some] @ part
+            errors += roundings[some] @ np.abs(part)
+        # Products and entries below the smallest floats are lost.
+        sizes = self.layout.counts * (np.ldexp(errors + n * _UNDERFLOW, self.exponent) + _LEAST)
+        blocks = _MARGIN * np.add.reduceat(sizes, self.layout.starts[:-1])
+        return list(zip(self.layout.matrices(np.ldexp(sums, self.exponent)[None]), blocks.tolist(), strict=True))
 
 
 def guarded_tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:

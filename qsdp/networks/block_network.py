@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,15 +13,30 @@ import numpy.typing as npt
 
 from qsdp._utils.outputs import outputs_text
 from qsdp._utils.parallel import chunks
+from qsdp._utils.stored import Checks, checked, is_count, is_list
 from qsdp._utils.summary import Summary, first_few, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.blocks import Layout, check_blocks, check_layout
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import NeuronFunction
+from qsdp.networks.storage import Arrays, bits_of_integers, write_archive
 from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_integers
 from qsdp.problem import TrainingProblem
 
-__all__ = ["BlockNetwork"]
+__all__ = ["KIND", "BlockNetwork", "blocks_from_archive"]
+
+KIND = "block-network"
+
+#: Numbers that any file may stand for, in weights and packed entries: a short file must not fill the memory.
+_ALWAYS_HELD = 2**26
+
+_HEADER: Checks = {
+    "n_neurons": is_count,
+    "sizes": lambda value: is_list(value) and all(map(is_count, value)),
+    "kinds": is_list,
+    "n_outputs": lambda value: value is None or is_count(value),
+    "single_output": lambda value: type(value) is bool,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,8 +85,7 @@ class BlockNetwork(NeuronFunction):
         if U.shape[1] != layout.side or V.shape != U.shape:
             raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
         block = _checked_numbers(self.block, len(U), layout.n_blocks)
-        mask = layout.used[block]
-        for name, weights, inside in (("U", U, mask), ("V", V, mask & ~np.array(layout.linear)[block, None])):
+        for name, weights, inside in zip(("U", "V"), (U, V), _signed(layout, block), strict=True):
             if not np.array_equal(np.abs(weights), inside):
                 raise InvalidInputError(
                     f"{name} must have entries -1 and +1 inside the sides of the neurons' blocks"
@@ -90,8 +105,7 @@ class BlockNetwork(NeuronFunction):
         cls, layout: Layout, U: npt.NDArray[Any], V: npt.NDArray[Any], alpha: FloatArray, block: npt.NDArray[Any]
     ) -> BlockNetwork:
         """Return the network of signs, whatever they are beyond the sides of blocks and in V of linear blocks."""
-        inside = layout.used[block]
-        quadratic = inside & ~np.array(layout.linear)[block, None]
+        inside, quadratic = _signed(layout, block)
         return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
 
     @property
@@ -136,6 +150,25 @@ class BlockNetwork(NeuronFunction):
         """Return the objective of this network on `problem`."""
         return problem.objective(self)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to `path` in `n_bits` bits with a strict header, readable by `qsdp.load_network`."""
+        header = {
+            "n_neurons": self.n_neurons,
+            "sizes": list(self.layout.sizes),
+            "kinds": list(self.layout.kinds),
+            "n_outputs": self.n_outputs if self.output_shape else None,
+            "single_output": self.single_output,
+        }
+        numbers, alpha = [(self.block, bits_of(self.layout.n_blocks))], self.alpha
+        if self.single_output:
+            owners = np.argmax(self.output_weights != 0.0, axis=1)
+            numbers.append((owners, bits_of(self.n_outputs)))
+            alpha = self.output_weights[np.arange(self.n_neurons), owners]
+        inside, quadratic = _signed(self.layout, self.block)
+        parts = [bits_of_integers(values, width).ravel() for values, width in numbers]
+        parts += [(self.U[inside] > 0).astype(np.uint8), (self.V[quadratic] > 0).astype(np.uint8)]
+        write_archive(path, KIND, header, {"neurons": np.packbits(np.concatenate(parts)), "alpha": alpha})
+
     def to_quadratic_form(self) -> NoReturn:
         """Raise `InvalidInputError`: a network on blocks is no function of columns."""
         raise InvalidInputError("a network on blocks has no quadratic form in columns of data")
@@ -164,3 +197,64 @@ def _checked_numbers(block: Any, m: int, n_blocks: int) -> npt.NDArray[np.intp]:
     if numbers.shape != (m,) or np.any((numbers < 0) | (numbers >= n_blocks) | (numbers != np.rint(numbers))):
         raise InvalidInputError(f"block must have {m} numbers from 0 to {n_blocks - 1}, one for each neuron")
     return numbers.astype(np.intp)
+
+
+def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return masks of the entries of U and V that are signs."""
+    inside = layout.used[block]
+    return inside, inside & ~np.array(layout.linear)[block, None]
+
+
+def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
+    """Return the network described by a header and arrays; any mismatch is an error."""
+    fields = checked("header", header, _HEADER)
+    layout, m, C = check_layout(fields["sizes"], fields["kinds"]), fields["n_neurons"], fields["n_outputs"] or 1
+    if set(arrays) != {"neurons", "alpha"} or (fields["n_outputs"] is None and not fields["single_output"]):
+        raise StorageError(f"arrays {sorted(arrays)} are not those of a network on blocks")
+    packed, alpha, single = arrays["neurons"], arrays["alpha"], fields["single_output"]
+    if alpha.dtype != np.float64 or alpha.shape != ((m,) if single else (m, C)):
+        raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons")
+    if max((m + layout.n_blocks) * layout.side, layout.n_entries, m * C) > max(_ALWAYS_HELD, 64 * alpha.size):
+        raise StorageError(f"{m} neurons on {layout.n_blocks} blocks are more than a file of this size holds")
+    reader = _Bits(packed)
+    block = reader.numbers(m, bits_of(layout.n_blocks))
+    owners = reader.numbers(m, bits_of(C) if single else 0)
+    if np.any(block >= layout.n_blocks) or np.any(owners >= C) or (single and np.any(owners[alpha == 0.0])):
+        raise StorageError("numbers of blocks or outputs are beyond those of the network")
+    U, V = (np.zeros((m, layout.side), dtype=np.int8) for _ in range(2))
+    for signs, mask in zip((U, V), _signed(layout, block), strict=True):
+        signs[mask] = 2 * reader.take(int(mask.sum())).astype(np.int8) - 1
+    reader.finish()
+    if single and fields["n_outputs"] is not None:
+        full = np.zeros((m, C))
+        full[np.arange(m), owners] = alpha
+        alpha = full
+    network = BlockNetwork(U, V, alpha, block, layout.sizes, layout.kinds)
+    if network.single_output != single:
+        raise StorageError("its neurons are not stored as they would be written")
+    return network
+
+
+class _Bits:
+    """Bits of a file, taken one after the other."""
+
+    def __init__(self, packed: npt.NDArray[Any]) -> None:
+        if packed.dtype != np.uint8 or packed.ndim != 1:
+            raise StorageError("neurons must be bytes")
+        self._bits, self._next = np.unpackbits(packed), 0
+
+    def take(self, count: int) -> npt.NDArray[np.uint8]:
+        taken = self._bits[self._next : self._next + count]
+        self._next += count
+        if len(taken) < count:
+            raise StorageError("its bits end before its neurons do")
+        return taken
+
+    def numbers(self, count: int, width: int) -> npt.NDArray[np.intp]:
+        powers = 1 << np.arange(width, dtype=np.intp)[::-1]
+        numbers: npt.NDArray[np.intp] = self.take(count * width).reshape(count, width) @ powers
+        return numbers
+
+    def finish(self) -> None:
+        if len(self._bits) - self._next >= 8 or np.any(self._bits[self._next :]):
+            raise StorageError("it has bits beyond those of its neurons")

@@ -11,6 +11,8 @@ from qsdp._utils.stored import Checks, checked, is_activation, is_count
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.bilinear import KIND, BilinearNetwork
+from qsdp.networks.block_network import KIND as BLOCK_KIND
+from qsdp.networks.block_network import blocks_from_archive
 from qsdp.networks.integer_form import KIND as INTEGER_KIND
 from qsdp.networks.integer_form import integer_form_from_archive
 from qsdp.networks.neuron_set import KIND as SET_KIND
@@ -27,7 +29,7 @@ _HEADER: Checks = {"n_neurons": is_count, "n_inputs": is_count, "levels": is_cou
 
 
 def load_network(path: str | os.PathLike[str]) -> Any:
-    """Load a `BilinearNetwork`, an `IntegerForm` of one, or a `PolynomialNetwork` from `path`.
+    """Load a `BilinearNetwork`, an `IntegerForm` of one, a `PolynomialNetwork` or a `BlockNetwork` from `path`.
 
     If the file is a model saved by the command line, its network is returned, which takes encoded columns.
 
@@ -78,5 +80,6 @@ _READERS = {
     SET_KIND: _set_from_archive,
     INTEGER_KIND: integer_form_from_archive,
     POLYNOMIAL_KIND: polynomial_from_archive,
+    BLOCK_KIND: blocks_from_archive,
 }
 NETWORK_KINDS = tuple(_READERS)

@@ -1,0 +1,128 @@
+"""Certificates of networks on blocks against enumeration, in both arithmetics."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from block_problems import LOSSES, enumerated_optimum, random_network, random_problem
+
+import qsdp
+from qsdp.certificates import certificate_of, certify, guarded
+from qsdp.certificates.proof import root_tree
+from qsdp.certificates.verification import PackedRows
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.pricing import BoundTree, Leaf
+
+
+def network_for(problem: Any, seed: int = 0, m: int = 5, scale: float = 0.02) -> qsdp.BlockNetwork:
+    C = None if problem.scalar else problem.n_outputs
+    network = random_network(np.random.default_rng(seed), problem.blocks, m, C)
+    return qsdp.BlockNetwork(network.U, network.V, scale * network.alpha, network.block, network.sizes, network.kinds)
+
+
+def trees_for(problem: Any, nu: np.ndarray) -> list[BoundTree]:
+    """Return enumerated trees, and those of diagonal matrices."""
+    R, trees = problem.blocks.n_blocks, []
+    for k, M in enumerate(problem.map.adjoints(nu)):
+        leaf = Leaf(np.zeros(0, dtype=np.int8), None)
+        linear = problem.blocks.linear[k % R]
+        trees.append(root_tree(np.abs(M.diagonal())) if linear else BoundTree(np.arange(problem.size), (leaf,)))
+    return trees
+
+
+def simple_certificate(problem: Any, seed: int = 0) -> qsdp.Certificate:
+    """Return the exact certificate of a random network by minus the gradient at it, without a relaxation."""
+    network = network_for(problem, seed)
+    nu = -problem.data_fit.gradient(problem.outputs(network))
+    return certificate_of(problem, network, nu, trees_for(problem, nu), "exact")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_are_below_the_enumerated_optimum(loss: str, seed: int) -> None:
+    problem = random_problem(seed, loss, n_outputs=1 if loss == "cross_entropy" else 1 + seed % 2)
+    optimum = enumerated_optimum(problem)
+    found = {}
+    for bound_type in ("sdp", "exact"):
+        certificate = certify(network_for(problem), problem, bound_type=bound_type)
+        assert certificate.bound_type == bound_type
+        assert 0.0 < certificate.lower_bound <= optimum * (1 + 1e-6) <= certificate.objective * (1 + 1e-6)
+        verified = guarded(certificate)
+        assert verified.arithmetic == "verified"
+        assert certificate.lower_bound * (1 - 1e-9) <= verified.lower_bound <= optimum * (1 + 1e-6)
+        found[bound_type] = certificate.lower_bound
+        assert certificate.objective == pytest.approx(problem.objective(network_for(problem)), rel=1e-14)
+        z = certificate.z
+        assert z is None or z.shape == (problem.n_outputs * problem.blocks.n_blocks, problem.size)
+    assert found["exact"] >= found["sdp"] * (1 - 1e-9)
+    assert simple_certificate(problem).lower_bound <= optimum * (1 + 1e-6)
+
+
+def test_uncoupled_outputs_are_scaled_apart() -> None:
+    problem = random_problem(2, n_outputs=3)
+    certificate = simple_certificate(problem)
+    alone = [simple_certificate_of(problem.output(c), certificate, c) for c in range(3)]
+    assert certificate.lower_bound == pytest.approx(sum(alone), rel=1e-12)
+
+
+def simple_certificate_of(problem: Any, whole: qsdp.Certificate, c: int) -> float:
+    network: Any = whole.proof.network  # type: ignore[union-attr]
+    own = qsdp.BlockNetwork(network.U, network.V, network.alpha[:, c], network.block, network.sizes, network.kinds)
+    nu = -problem.data_fit.gradient(problem.outputs(own))
+    return certificate_of(problem, own, nu, trees_for(problem, nu), "exact").lower_bound
+
+
+@pytest.mark.filterwarnings("ignore:solver", "ignore:beta")
+def test_without_a_penalty_bounds_allow_for_rounding() -> None:
+    problem = random_problem(3, n=60).with_beta(0.0)
+    relaxation = qsdp.solve_relaxation(problem)
+    certificate = certify(network_for(problem), problem, relaxation)
+    fit = problem.weight_map.forms
+    best = np.linalg.lstsq(fit, problem.y, rcond=None)[1].sum()
+    assert 0.9 * best < certificate.lower_bound <= best
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "f4", "f8"])
+def test_errors_of_verified_matrices(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    layout = random_problem(1).blocks
+    rows = (rng.standard_normal((90, layout.n_entries)) * 10.0 ** rng.integers(-1, 2, layout.n_entries) * 9).astype(
+        dtype
+    )
+    nu, defects = rng.standard_normal(90), np.zeros(90)
+    exponent = int(np.frexp(float(np.abs(rows.astype(float)).max()))[1])
+    found = PackedRows(layout, rows, exponent).matrices(nu, defects)
+    exact = [sum(Fraction(float(x)) * Fraction(float(v)) for x, v in zip(column, nu, strict=True)) for column in rows.T]
+    for r, (M, error) in enumerate(found):
+        own = range(layout.starts[r], layout.starts[r + 1])
+        missed = sum(
+            abs(exact[p] - Fraction(float(M[layout.first[p], layout.second[p]]))) * int(layout.counts[p]) for p in own
+        )
+        assert missed <= error <= 1e-11 * np.abs(rows.astype(float)).sum()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    problem, other = random_problem(0), random_problem(1)
+    X = np.ones((3, 2))
+    columns = qsdp.TrainingProblem(X, [1.0, 2.0, 3.0], beta=0.1)
+    bilinear = qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.1])
+    with pytest.raises(InvalidTypeError, match="network must be a BlockNetwork"):
+        certify(bilinear, problem)
+    with pytest.raises(InvalidTypeError, match="network must be a BilinearNetwork; got BlockNetwork"):
+        certify(network_for(problem), columns)
+    with pytest.raises(InvalidInputError, match="network must have the blocks of the problem"):
+        certify(network_for(other), problem)
+    with pytest.raises(InvalidInputError, match="network must have n_outputs 1"):
+        certify(network_for(random_problem(0, n_outputs=2)), problem)
+    relaxation = qsdp.solve_relaxation(problem)
+    with pytest.raises(InvalidInputError, match="must belong to the same problem"):
+        certify(network_for(problem), problem.with_beta(1e-3), relaxation)
+    with pytest.raises(InvalidInputError, match="rows in batches must be columns"):
+        certify(network_for(problem), [(problem.X, problem.y)], relaxation)
+    network = network_for(problem)
+    trees = trees_for(problem, problem.targets)
+    with pytest.raises(InvalidInputError, match="one for each output and block"):
+        certificate_of(problem, network, problem.targets, trees[1:], "exact")

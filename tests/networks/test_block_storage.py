@@ -1,0 +1,125 @@
+"""Networks on blocks on disk: exact round trips in the promised bits, and nothing but an error from a bad file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from block_problems import random_network
+
+import qsdp
+from qsdp.exceptions import StorageError
+from qsdp.networks.storage import read_archive, write_archive
+
+KIND = "block-network"
+
+
+def network_of(seed: int) -> qsdp.BlockNetwork:
+    rng = np.random.default_rng(seed)
+    R = int(rng.integers(1, 6))
+    kinds = rng.choice(["quadratic", "linear"], size=R).tolist()
+    layout = qsdp.BlockNetwork([[1]], [[1]], [1.0], [0], [1]).layout
+    layout = type(layout)(tuple(rng.integers(1, 7, R).tolist()), tuple(kind == "linear" for kind in kinds), (1.0,) * R)
+    C = rng.choice([None, 1, 2, 3, 5])
+    return random_network(rng, layout, int(rng.integers(1, 20)), C, single=bool(seed % 2))
+
+
+def assert_same(one: qsdp.BlockNetwork, other: qsdp.BlockNetwork) -> None:
+    assert type(one) is type(other)
+    assert (one.sizes, one.kinds, one.n_bits) == (other.sizes, other.kinds, other.n_bits)
+    for name in ("U", "V", "alpha", "block"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        assert getattr(one, name).dtype == getattr(other, name).dtype
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_round_trips_take_the_promised_bits(seed: int, tmp_path: Path) -> None:
+    network = network_of(seed)
+    network.save(tmp_path / "n")
+    loaded = qsdp.load_network(tmp_path / "n")
+    assert_same(network, loaded)
+    contents = (tmp_path / "n").read_bytes()
+    loaded.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == contents
+    _, _, arrays = read_archive(tmp_path / "n", KIND)
+    assert sum(array.nbytes for array in arrays.values()) == -(-network.n_bits // 8)
+
+
+def test_neurons_of_weight_zero(tmp_path: Path) -> None:
+    network = qsdp.BlockNetwork([[1, 1]] * 2, [[1, 1]] * 2, [[0.0, 0.0], [0.0, 2.0]], [0, 0], [2])
+    network.save(tmp_path / "n")
+    assert_same(network, qsdp.load_network(tmp_path / "n"))
+
+
+Change = Callable[[dict[str, Any], dict[str, Any]], None]
+CHANGES: dict[str, Change] = {
+    "more neurons": lambda h, a: h.update(n_neurons=h["n_neurons"] + 1),
+    "no neurons": lambda h, a: h.update(n_neurons=0),
+    "many neurons": lambda h, a: h.update(n_neurons=2**62),
+    "no sizes": lambda h, a: h.update(sizes=[]),
+    "a huge size": lambda h, a: h.update(sizes=[2**40] * len(h["sizes"])),
+    "a size of zero": lambda h, a: h.update(sizes=[0] * len(h["sizes"])),
+    "a text as size": lambda h, a: h.update(sizes=["3"] * len(h["sizes"])),
+    "larger sizes": lambda h, a: h.update(sizes=[size + 8 for size in h["sizes"]]),
+    "smaller sizes": lambda h, a: h.update(sizes=[1] * len(h["sizes"])),
+    "an unknown kind": lambda h, a: h.update(kinds=["cubic"] * len(h["kinds"])),
+    "kinds of other types": lambda h, a: h.update(kinds=[[]] * len(h["kinds"])),
+    "fewer kinds": lambda h, a: h.update(kinds=h["kinds"][1:]),
+    "other outputs": lambda h, a: h.update(n_outputs=900),
+    "many outputs": lambda h, a: h.update(n_outputs=2**62),
+    "scalar of several outputs": lambda h, a: h.update(n_outputs=None, single_output=False),
+    "not of single outputs": lambda h, a: h.update(single_output=not h["single_output"]),
+    "a number as truth": lambda h, a: h.update(single_output=1),
+    "another field": lambda h, a: h.update(levels=2),
+    "a missing field": lambda h, a: h.pop("kinds"),
+    "another array": lambda h, a: a.update(U=np.zeros(3)),
+    "no neurons array": lambda h, a: a.pop("neurons"),
+    "no alpha": lambda h, a: a.pop("alpha"),
+    "single precision": lambda h, a: a.update(alpha=a["alpha"].astype("f4")),
+    "alpha not finite": lambda h, a: a.update(alpha=a["alpha"] * np.nan),
+    "a longer alpha": lambda h, a: a.update(alpha=np.append(a["alpha"], 1.0)),
+    "bytes of another type": lambda h, a: a.update(neurons=a["neurons"].astype("i8")),
+    "a matrix of bytes": lambda h, a: a.update(neurons=a["neurons"][None]),
+    "more bytes": lambda h, a: a.update(neurons=np.append(a["neurons"], np.uint8(0))),
+    "fewer bytes": lambda h, a: a.update(neurons=a["neurons"][:-1]),
+    "no bytes": lambda h, a: a.update(neurons=a["neurons"][:0]),
+    "a set bit at the end": lambda h, a: a.update(neurons=a["neurons"] | np.uint8(1)),
+    "block numbers too large": lambda h, a: a.update(neurons=a["neurons"] | np.uint8(255)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_hostile_files_of_a_right_digest(change: str, tmp_path: Path) -> None:
+    layout = network_of(0).layout
+    layout = type(layout)((3, 2, 4), (False, True, False), (1.0,) * 3)
+    network = random_network(np.random.default_rng(0), layout, 7, 3, single=True)
+    network.save(tmp_path / "n")
+    _, header, arrays = read_archive(tmp_path / "n", KIND)
+    CHANGES[change](header, arrays)
+    write_archive(tmp_path / "n", KIND, header, arrays)
+    with pytest.raises(StorageError, match="is not a valid network"):
+        qsdp.load_network(tmp_path / "n")
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_bits_are_a_network_or_an_error(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    network = network_of(seed)
+    network.save(tmp_path / "n")
+    _, header, arrays = read_archive(tmp_path / "n", KIND)
+    if seed % 3:
+        arrays["neurons"] = rng.integers(0, 256, len(arrays["neurons"])).astype(np.uint8)
+    else:
+        values: list[Any] = [None, True, 1, 2, 2**33, [1], "a"]
+        header[str(rng.choice([*header]))] = values[rng.integers(len(values))]
+    write_archive(tmp_path / "n", KIND, header, arrays)
+    try:
+        loaded = qsdp.load_network(tmp_path / "n")
+    except StorageError:
+        return
+    contents = (tmp_path / "n").read_bytes()
+    loaded.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == contents
