@@ -239,7 +239,8 @@ class FormMap(ReadOnlyArrays):
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
         """Return the map restricted to matrices over the coordinates kept, for one block."""
         rows = np.ascontiguousarray(self.rows[:, kept[self.layout.first] & kept[self.layout.second]])
-        return replace(self, layout=one_block(int(kept.sum())), rows=rows, lifted=self.lifted and bool(kept[-1]))
+        layout = replace(self.layout, sizes=(int(kept.sum()),))
+        return replace(self, layout=layout, rows=rows, lifted=self.lifted and bool(kept[-1]))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
         """Return the map itself, because it does not show the units of the data."""

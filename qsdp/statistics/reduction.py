@@ -39,5 +39,8 @@ def reduced_rows(
 def reduced_blocks(layout: Layout, triangle: FloatArray, n_samples: int) -> tuple[FormMap, FloatArray]:
     """Return rows for the packed entries of blocks, and targets (k, C), from the sums of their products."""
     W, p = root(triangle), layout.n_entries
+    if not len(W):
+        # All entries and targets are zero.
+        W = np.zeros((1, W.shape[1]))
     rows = read_only(np.ascontiguousarray(W[:, :p]))
     return FormMap(layout, rows, units=read_only(1.0 / layout.prices), n_samples=n_samples), W[:, p:]
