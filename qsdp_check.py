@@ -163,7 +163,7 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
             need(f[name].dtype.kind in kinds, f"the entries of {name} are of a wrong kind")
     need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
     if data_path is not None:
-        f.update(data_of(f, data_path))
+        f.update(data_of(f, data_path), given=np.array(True))
         f = {name: array for name, array in f.items() if name not in ("gram", "products", "squares")}
     need(
         any(name in f for name in ("X", "forms", "gram")),
@@ -791,8 +791,8 @@ def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
     if "gram" in f:
         lines.append(("believed", "the sums are those of samples: to compute them from packed rows, give --data"))
     elif "sizes" in f:
-        said = "packed rows, computed from the images given" if "images" in f else "the packed rows"
-        lines.append(("believed", f"{said} and the targets are those of the samples"))
+        source = "images given" if "images" in f else "rows given" if "given" in f else "rows of the file"
+        lines.append(("believed", f"the {source} and the targets are those of the samples"))
     return lines
 
 
