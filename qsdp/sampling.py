@@ -12,8 +12,8 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import chunks, count_jobs, in_threads
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork
-from qsdp.shaping import SignCovariance
+from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.shaping import BlockCovariances, LinearNeurons, SignCovariance
 from qsdp.shaping.roots import CovarianceRoot, root_of
 
 __all__ = ["ALLOCATIONS", "allocate", "sample_network"]
@@ -25,13 +25,13 @@ ALLOCATIONS = ("equal", "proportional")
 
 
 def sample_network(
-    covariance: SignCovariance | Sequence[SignCovariance],
+    covariance: SignCovariance | Sequence[SignCovariance] | BlockCovariances,
     n_neurons: int = 250,
     random_state: RandomState = 0,
     *,
     allocation: str = "equal",
     n_jobs: int | None = None,
-) -> BilinearNetwork:
+) -> Any:
     r"""Draw a network with :math:`[u_j; v_j] = \mathrm{sign}(\mathcal N(0, Q))` and one shared alpha.
 
     With :math:`\alpha_j = \rho \pi / (c m)`, the mean of :math:`\sum_j \alpha_j u_j v_j^T` is the matrix of the
@@ -40,7 +40,7 @@ def sample_network(
 
     Parameters
     ----------
-    covariance : SignCovariance, or a sequence of one for each output
+    covariance : SignCovariance, or a sequence of one for each output, or BlockCovariances
         Result of `shape_covariance`.
     n_neurons : int, default=250
         Number of neurons m >= 1, at least the number of outputs.
@@ -60,38 +60,79 @@ def sample_network(
 
     Returns
     -------
-    BilinearNetwork
+    BilinearNetwork, or BlockNetwork for data in blocks
         Network with int8 weights. In addition to these and roots of the covariances, sampling takes about 50 MiB per
         thread, for any m.
 
     Notes
     -----
-    Algorithm 1, step 3, Theorem 3 and B.1 of Bartan and Pilanci.
+    Algorithm 1, step 3, Theorem 3 and B.1 of Bartan and Pilanci. With blocks, the neurons of output k share one
+    :math:`\alpha_k = w_k / m_k` for the sum :math:`w_k` of its blocks' weights :math:`\rho_{kr} \pi / c_{kr}`.
+    Systematic sampling gives each block its share of the :math:`m_k` neurons, rounded up or down at random, so that the
+    mean of the network is the relaxation's function for any number of blocks.
     """
-    covariances = [covariance] if isinstance(covariance, SignCovariance) else _checked(covariance)
-    output_shape = () if isinstance(covariance, SignCovariance) else (len(covariances),)
+    parts = _checked(covariance)
+    blocks = covariance if isinstance(covariance, BlockCovariances) else None
+    outputs = [part.total_weight for part in parts] if blocks is None else blocks.weights.sum(axis=1).tolist()
     m = check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
     check_choice("allocation", allocation, ALLOCATIONS)
-    if m < len(covariances):
-        raise InvalidInputError(f"n_neurons must be at least {len(covariances)}, the number of outputs; got {m}")
+    if m < len(outputs):
+        raise InvalidInputError(f"n_neurons must be at least {len(outputs)}, the number of outputs; got {m}")
     jobs = count_jobs(n_jobs)
     rng = check_random_state(random_state)
-    sizes = _sizes(m, [c.total_weight for c in covariances], allocation)
-    d = covariances[0].dimension
-    U, V = np.empty((m, d), dtype=np.int8), np.empty((m, d), dtype=np.int8)
+    sizes = _sizes(m, outputs, allocation)
+    alpha = np.zeros((m, len(outputs)))
+    owners = np.repeat(np.arange(len(outputs)), sizes)
+    shared = np.array([weight / max(k, 1) for weight, k in zip(outputs, sizes, strict=True)])
+    alpha[np.arange(m), owners] = shared[owners]
+    if blocks is not None:
+        layout, counts = blocks.layout, _counts(sizes, blocks.weights, rng)
+        U, V = _drawn(parts, counts, layout.side, rng, jobs)
+        block = np.repeat(np.tile(np.arange(layout.n_blocks), len(outputs)), counts)
+        return BlockNetwork.of(layout, U, V, squeezed(alpha, blocks.output_shape, axis=1), block)
+    U, V = _drawn(parts, sizes, parts[0].dimension, rng, jobs)
+    alpha = squeezed(alpha, () if isinstance(covariance, SignCovariance) else (len(outputs),), axis=1)
+    return BilinearNetwork(read_only(U), read_only(V), alpha, levels=parts[0].levels, activation=parts[0].activation)
+
+
+def _drawn(
+    parts: Sequence[SignCovariance | LinearNeurons],
+    sizes: Sequence[int],
+    side: int,
+    rng: np.random.Generator,
+    jobs: int,
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """Return the first-layer weights (m, side) of as many neurons of each distribution as `sizes` says."""
+    m = int(sum(sizes))
+    U, V = np.zeros((m, side), dtype=np.int8), np.zeros((m, side), dtype=np.int8)
 
     def fill(chunk: _Chunk) -> None:
         weights = _weights(chunk)
-        U[chunk.rows], V[chunk.rows] = weights[:, :d], weights[:, d:]
+        d = weights.shape[1] // 2
+        U[chunk.rows, :d], V[chunk.rows, :d] = weights[:, :d], weights[:, d:]
 
-    in_threads(fill, _chunks(covariances, sizes, rng), jobs)
-    alpha = np.zeros((m, len(covariances)))
-    owners = np.repeat(np.arange(len(covariances)), sizes)
-    shared = np.array([c.total_weight / max(k, 1) for c, k in zip(covariances, sizes, strict=True)])
-    alpha[np.arange(m), owners] = shared[owners]
-    first = covariances[0]
-    alpha = squeezed(alpha, output_shape, axis=1)
-    return BilinearNetwork(read_only(U), read_only(V), alpha, levels=first.levels, activation=first.activation)
+    starts = np.cumsum([0, *sizes])
+    for part, start, stop in zip(parts, starts[:-1], starts[1:], strict=True):
+        if isinstance(part, LinearNeurons):
+            U[start:stop, : len(part.s)] = part.signs(stop - start, rng)
+        elif stop > start:
+            in_threads(fill, _chunks(part, slice(int(start), int(stop)), rng), jobs)
+    return U, V
+
+
+def _counts(sizes: Sequence[int], weights: FloatArray, rng: np.random.Generator) -> list[int]:
+    """Return the number of neurons of each output and block, whose means are in proportion to weights (C, R).
+
+    Systematic sampling rounds each of them up or down.
+    """
+    counts: list[int] = []
+    for size, shares in zip(sizes, weights, strict=True):
+        # If all weights are zero, the neurons may belong to any block.
+        own = shares if np.any(shares) else np.ones(len(shares))
+        ends = np.floor(size / float(own.sum()) * np.cumsum(own) + rng.random())
+        ends[-1] = size
+        counts += np.diff(ends, prepend=0.0).astype(int).tolist()
+    return counts
 
 
 def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:
@@ -133,19 +174,14 @@ class _Chunk(NamedTuple):
     rows: slice
 
 
-def _chunks(covariances: Sequence[SignCovariance], sizes: Sequence[int], rng: np.random.Generator) -> Iterator[_Chunk]:
-    """Draw the random numbers of all neurons, chunk by chunk."""
-    first = 0
-    for covariance, size in zip(covariances, sizes, strict=True):
-        if size == 0:
-            continue
-        root = root_of(covariance.mean_covariance)
-        M = int(covariance.replicas.max())
-        width = root.side * (M + 1 if M > 1 else 1)
-        for part in chunks(size, width):
-            noise = rng.standard_normal((part.stop - part.start, width))
-            yield _Chunk(covariance, root, noise, slice(first + part.start, first + part.stop))
-        first += size
+def _chunks(covariance: SignCovariance, rows: slice, rng: np.random.Generator) -> Iterator[_Chunk]:
+    """Draw the random numbers of the neurons with these numbers, chunk by chunk."""
+    root = root_of(covariance.mean_covariance)
+    M = int(covariance.replicas.max())
+    width = root.side * (M + 1 if M > 1 else 1)
+    for part in chunks(rows.stop - rows.start, width):
+        noise = rng.standard_normal((part.stop - part.start, width))
+        yield _Chunk(covariance, root, noise, slice(rows.start + part.start, rows.start + part.stop))
 
 
 def _weights(chunk: _Chunk) -> npt.NDArray[np.int8]:
@@ -172,7 +208,11 @@ def _signs(gaussian: FloatArray) -> npt.NDArray[np.int8]:
     return np.where(gaussian < 0.0, np.int8(-1), np.int8(1))
 
 
-def _checked(covariances: Any) -> list[SignCovariance]:
+def _checked(covariances: Any) -> list[Any]:
+    if isinstance(covariances, SignCovariance):
+        return [covariances]
+    if isinstance(covariances, BlockCovariances):
+        return list(covariances.parts)
     listed = list(covariances) if isinstance(covariances, (list, tuple)) else []
     if not listed or not all(isinstance(one, SignCovariance) for one in listed):
         raise InvalidTypeError(

@@ -190,17 +190,18 @@ def _problem_facts(proof: Any) -> Iterator[tuple[str, str]]:
 
 def _of_statistics(statistics: SufficientStatistics, name: str) -> PlainFile:
     d, outputs = statistics.n_features_in_, statistics.n_outputs_ or 1
-    names = statistics.feature_names_in_
+    names, layout = statistics.feature_names_in_, statistics.blocks_
+    columns = "columns" if layout is None else f"packed entries of {layout.n_blocks} blocks"
     facts = [
         ("rows", f"{statistics.n_samples_seen_:,}"),
         ("sum of weights", format_number(statistics.total_weight_)),
-        ("columns", str(d)),
+        (columns, str(d)),
         ("targets", str(outputs)),
         ("rows kept", f"at most {statistics.keep}" if statistics.keep else "none"),
         ("names of columns", ", ".join(names) if names else "not known"),
     ]
     unknown = "There is no network in the file, and of single rows only those that are kept."
-    lead = f"Sums of products of {d} columns and {outputs} targets over {statistics.n_samples_seen_:,} rows."
+    lead = f"Sums of products of {d} {columns} and {outputs} targets over {statistics.n_samples_seen_:,} rows."
     usage = (
         f"```python\nimport qsdp\n\nstatistics = qsdp.SufficientStatistics.load({name!r})\n"
         "problem = qsdp.TrainingProblem.from_statistics(statistics, beta=0.1)\n```"

@@ -1,13 +1,17 @@
 """Covariance shaping: a Gaussian whose signs have the correlations that the relaxation asks for."""
 
-from qsdp.shaping.covariance import SignCovariance, shape_block, shape_covariance
+from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
+from qsdp.shaping.covariance import SignCovariance, shape_matrix
 from qsdp.shaping.methods import GAMMA, SHAPINGS, smallest_diagonal
+from qsdp.shaping.shape import shape_covariance
 
 __all__ = [
     "GAMMA",
     "SHAPINGS",
+    "BlockCovariances",
+    "LinearNeurons",
     "SignCovariance",
-    "shape_block",
     "shape_covariance",
+    "shape_matrix",
     "smallest_diagonal",
 ]

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils import deadline
-from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import chunks
-from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_number
-from qsdp._utils.validation import FloatArray, check_choice, check_verbose, read_only
+from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.exceptions import InvalidTypeError
-from qsdp.relaxation import Relaxation
 from qsdp.shaping.methods import SHAPINGS, scaled_block
 from qsdp.shaping.roots import smallest_eigenvalue
 
-__all__ = ["SignCovariance", "shape_block", "shape_covariance"]
+__all__ = ["SignCovariance", "shape_matrix"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,79 +98,7 @@ class SignCovariance(Summarized):
         return Summary("SignCovariance", rows)
 
 
-def shape_covariance(
-    relaxation: Relaxation, method: str = "krivine", *, time_limit: float | None = None, verbose: bool | int = False
-) -> Any:
-    r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
-
-    Then :math:`[u; v] = \mathrm{sign}(\mathcal N(0, Q))` has
-    :math:`E[u v^T] = (2/\pi) \arcsin(Q_{12}) = (2 c / \pi) Z / \rho`.
-
-    Parameters
-    ----------
-    relaxation : Relaxation
-    method : {"krivine", "adaptive", "sdp"}, default="krivine"
-        ``"krivine"`` is the closed form with :math:`c = \gamma = \sinh^{-1}(1)`, elementwise
-
-        .. math::
-
-            Q = \begin{bmatrix} \sinh(\gamma V_s) & \sin(\gamma Z_s) \\
-                                \sin(\gamma Z_s)^T & \sinh(\gamma W_s) \end{bmatrix},
-
-        which is positive semidefinite because sinh and sin have the same Taylor coefficients up to sign, and has unit
-        diagonal because sinh(gamma) = 1. ``"adaptive"`` searches for the largest c for which such a Q exists, with a
-        few eigendecompositions and without a solver. This c is never smaller than gamma = 0.88, usually 1.0 to 1.2, and
-        :math:`\pi / 2` if Z is one outer product of signs. The sum of the second-layer weights is inversely
-        proportional to c, and the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
-        program (27), at the cost of a solve. It has the Q12 of the closed form and other diagonal blocks.
-    time_limit : float, optional
-        Limit in seconds, > 0, checked between iterations; the current step is finished. After it, "adaptive" takes the
-        largest constant found and "sdp" the blocks found. If none was found, both use the closed form.
-    verbose : bool or int, default=False
-        Show a progress bar of the outputs on the standard error or in the notebook.
-
-    Returns
-    -------
-    SignCovariance, or a list of one for each output of a vector problem
-        Its residual, diagonal error and smallest eigenvalue are recomputed from Q.
-
-    Notes
-    -----
-    See theorem 2 and (27) of Bartan and Pilanci. The closed form is Krivine's argument (Alon and Naor, Lemma 4.2)
-    written out. With more than two levels, V is first replaced by one of nearly the smallest trace: the smaller the
-    diagonal entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same reason, the
-    adaptive constant then stays a hundredth below the largest one.
-
-    Examples
-    --------
-    >>> import numpy as np, qsdp
-    >>> X = np.random.default_rng(0).standard_normal((30, 4))
-    >>> relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.1))
-    >>> qsdp.shape_covariance(relaxation).residual < 1e-12
-    True
-    """
-    if not isinstance(relaxation, Relaxation):
-        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
-    check_choice("method", method, SHAPINGS)
-    problem = relaxation.problem
-    covariances: list[SignCovariance] = []
-    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("shape") as bar:
-        for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True):
-            bar.count(len(covariances), problem.n_outputs)
-            covariances.append(
-                shape_block(
-                    Z,
-                    V,
-                    float(rho),
-                    levels=problem.levels,
-                    activation=problem.activation,
-                    method=method,
-                )
-            )
-    return squeezed(covariances, problem.output_shape)
-
-
-def shape_block(
+def shape_matrix(
     Z: FloatArray,
     V: FloatArray,
     rho: float,
@@ -185,7 +107,7 @@ def shape_block(
     activation: PolynomialActivation | None,
     method: str,
 ) -> SignCovariance:
-    """Return the covariance of one output from the blocks of a feasible point, as `shape_covariance` does."""
+    """Return the covariance of the matrices Z, V and of rho of a feasible point, as `shape_covariance` does."""
     M, N = levels - 1, len(Z)
     lifted = activation is not None and activation.lifted
     replicas = np.full(N, M)

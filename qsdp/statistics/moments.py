@@ -106,7 +106,9 @@ class PackedSums:
                 self._full += product
         else:
             beta, into = (0.0, np.empty(packed_size(self.side))) if self._recent is None else (1.0, self._recent)
-            self._recent = dsfrk(self.side, F.shape[1], 1.0, F.T, beta, into, trans="T", uplo="L", overwrite_c=1)
+            # Whichever of F and its transpose LAPACK takes without a copy.
+            A, trans = (F, "N") if F.flags.f_contiguous else (F.T, "T")
+            self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
         if self._rows >= _ROWS_AT_ONCE:
             self.fold()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp.activations import get_activation
+from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
-from qsdp.shaping import GAMMA, SHAPINGS, completion, methods, shape_block, smallest_diagonal
-from qsdp.tabular._solution import Solution
+from qsdp.shaping import GAMMA, SHAPINGS, completion, methods, shape_matrix, smallest_diagonal
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 
@@ -98,7 +98,7 @@ def test_zero_point_gives_independent_signs(method):
 def test_the_covariance_of_the_zero_point_takes_no_memory():
     N = 1500
     tracemalloc.start()
-    covariance = shape_block(np.zeros((N, N)), np.zeros((N, N)), 0.0, levels=2, activation=None, method="krivine")
+    covariance = shape_matrix(np.zeros((N, N)), np.zeros((N, N)), 0.0, levels=2, activation=None, method="krivine")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # Four matrices of zeros, two of them given; the covariance itself has the size of four.
@@ -319,7 +319,7 @@ def largest_constant_by_a_solver(Z, accuracy=1e-5):
 
 def adaptive(Z, V=None, rho=1.0, *, levels=2, activation=None):
     V = rho * np.eye(len(Z)) if V is None else V
-    return shape_block(Z, V, rho, levels=levels, activation=activation, method="adaptive")
+    return shape_matrix(Z, V, rho, levels=levels, activation=activation, method="adaptive")
 
 
 @settings(max_examples=100, deadline=None)

@@ -11,7 +11,7 @@ from scipy.linalg import eigvalsh, orth, svdvals
 
 import qsdp
 from qsdp.column_generation import column_generation
-from qsdp.shaping import shape_block
+from qsdp.shaping import shape_matrix
 
 GAMMA = math.log(1.0 + math.sqrt(2.0))
 KRIVINE = math.pi / (2.0 * GAMMA)
@@ -86,10 +86,10 @@ def shaping(case: dict[str, Any]) -> dict[str, Any]:
     V, Z = 0.5 * (gram[:d, :d] + gram[d:, d:]), 0.5 * (gram[:d, d:] + gram[d:, :d])
     measured: dict[str, Any] = {}
     for method in ("krivine", "sdp"):
-        shaped = shape_block(Z, V, 1.0, levels=2, activation=None, method=method)
+        shaped = shape_matrix(Z, V, 1.0, levels=2, activation=None, method=method)
         lowest = float(eigvalsh(shaped.Q)[0])
         measured[method] = {"residual": shaped.residual, "diagonal": shaped.diagonal_error, "eigenvalue": lowest}
-    network = qsdp.sample_network(shape_block(Z, V, 1.0, levels=2, activation=None, method="krivine"), 20_000, rng)
+    network = qsdp.sample_network(shape_matrix(Z, V, 1.0, levels=2, activation=None, method="krivine"), 20_000, rng)
     mean = network.U.T.astype(float) @ network.V / network.n_neurons
     return {**measured, "slope": float(np.sum(mean * Z) / np.sum(GAMMA * Z * Z))}
 

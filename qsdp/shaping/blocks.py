@@ -1,0 +1,102 @@
+"""Distributions of the neurons of data in blocks: a shaped Gaussian, or thresholds, for every output and block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from qsdp._utils.summary import Summarized, Summary, format_number
+from qsdp._utils.validation import FloatArray, read_only
+from qsdp.blocks import Layout
+from qsdp.shaping.covariance import SignCovariance
+
+__all__ = ["BlockCovariances", "LinearNeurons"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearNeurons:
+    r"""Distribution of the neurons of a linear block: signs u with mean :math:`s / \|s\|_\infty`.
+
+    Attributes
+    ----------
+    s : ndarray of shape (N,)
+        Weights of the predictions :math:`x^T s`.
+    """
+
+    s: FloatArray
+
+    @property
+    def total_weight(self) -> float:
+        r"""Sum of the second-layer weights, :math:`\|s\|_\infty`."""
+        return float(np.abs(self.s).max())
+
+    def signs(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Return `count` sign vectors (count, N), with one threshold in each of `count` equal intervals.
+
+        An entry is +1 where the threshold, uniform on -1 .. 1, is below the entry's mean. So the mean of the vectors
+        differs from that of the distribution by at most 2 / count.
+        """
+        thresholds = -1.0 + 2.0 * (np.arange(count) + rng.random(count)) / max(count, 1)
+        largest = self.total_weight or 1.0
+        return np.where(self.s / largest > thresholds[:, None], 1.0, -1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockCovariances(Summarized):
+    """The distributions of the neurons of every output and block.
+
+    Attributes
+    ----------
+    parts : sequence of SignCovariance or LinearNeurons
+        The blocks of an output one after the other.
+    layout : Layout
+        Sides and kinds of the blocks.
+    output_shape : tuple of int
+        () or (C,).
+    """
+
+    parts: Sequence[SignCovariance | LinearNeurons]
+    layout: Layout
+    output_shape: tuple[int, ...]
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        r"""Sums :math:`\rho_{cr} \pi / c_{cr}` of the second-layer weights of outputs and blocks, of shape (C, R)."""
+        return read_only(np.array([part.total_weight for part in self.parts]).reshape(-1, self.layout.n_blocks))
+
+    @property
+    def covariances(self) -> list[SignCovariance]:
+        """The covariances of the quadratic blocks."""
+        return [part for part in self.parts if isinstance(part, SignCovariance)]
+
+    @property
+    def method(self) -> str:
+        """Method of the shaping; "linear" if no block is quadratic."""
+        return self.covariances[0].method if self.covariances else "linear"
+
+    @property
+    def constant(self) -> float:
+        """Smallest constant c of a quadratic block; without any, pi / 2, that of a linear block."""
+        return min((one.constant for one in self.covariances), default=0.5 * np.pi)
+
+    @property
+    def residual(self) -> float:
+        """Largest residual of a quadratic block."""
+        return max((one.residual for one in self.covariances), default=0.0)
+
+    def __repr__(self) -> str:
+        return (
+            f"BlockCovariances(n_outputs={len(self.weights)}, n_blocks={self.layout.n_blocks}, method={self.method!r})"
+        )
+
+    def _summary(self) -> Summary:
+        rows = [
+            ("outputs and blocks", f"{len(self.weights)} x {self.layout.n_blocks}"),
+            ("method", self.method),
+            ("smallest constant c", format_number(self.constant)),
+            ("largest residual", format_number(self.residual, 2)),
+        ]
+        return Summary("BlockCovariances", rows)
