@@ -19,7 +19,7 @@ __all__ = ["EXACT_SIZE", "PackedSums", "changed", "monomials", "n_monomials", "p
 _ROWS_AT_ONCE = 2**15
 
 #: Largest sum of squares of integers for which all sums of their products are exact in any order.
-EXACT_SIZE = 0.5 * LARGEST_INTEGER
+EXACT_SIZE = 0.99 * LARGEST_INTEGER
 
 
 def n_monomials(d: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -467,9 +468,9 @@ def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float]]:
     elif (size := float(np.einsum("ij,ij->j", table, table).max())) <= EXACT_SIZE or len(table) <= _FEWEST_ROWS:
         yield table, size
     else:
-        half = len(table) // 2
-        yield from _exact_parts(table[:half])
-        yield from _exact_parts(table[half:])
+        count = min(math.ceil(size / EXACT_SIZE), len(table) // _FEWEST_ROWS)
+        for part in np.array_split(table, max(2, count)):
+            yield from _exact_parts(part)
 
 
 def _memory(side: int, device: str | None) -> int:
