@@ -9,6 +9,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
+from qsdp.blocks import Layout
 from qsdp.column_generation.master import Atoms, DualProof, Master
 from qsdp.pricing import BoundTree, OracleResult
 
@@ -43,9 +44,9 @@ class PricingResult:
     upper : float
         Upper bound on the pricing values of all atoms; infinite if none was proven.
     uppers : tuple of float
-        Upper bound for each output.
+        Upper bound for each matrix.
     trees : tuple of BoundTree
-        Proofs of `uppers`, one per output; empty if nothing was proven or the proof needs no tree.
+        Proofs of `uppers`, one per matrix; empty if nothing was proven or the proof needs no tree.
     exact : bool
         Whether `upper` is the largest value up to rounding.
     """
@@ -58,10 +59,11 @@ class PricingResult:
     exact: bool = False
 
     @classmethod
-    def of(cls, results: Sequence[OracleResult]) -> PricingResult:
-        """Combine what an oracle found or proved for each output."""
+    def of(cls, results: Sequence[OracleResult], layout: Layout | None = None) -> PricingResult:
+        """Combine what an oracle found or proved for each output and block."""
+        atoms = Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results])
         return cls(
-            Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results]),
+            atoms if layout is None else atoms.in_blocks(layout),
             max(result.value for result in results),
             max(result.upper for result in results),
             tuple(result.upper for result in results),
