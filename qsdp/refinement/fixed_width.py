@@ -245,7 +245,7 @@ class _FixedWidthSearch:
             for number in range(kicks):
                 if deadline.over():
                     break
-                run = self._descent(perturbed(best.network, self.rng) if number % 2 else self._random())
+                run = self._descent(perturbed(best.network, self.problem, self.rng) if number % 2 else self._random())
                 _sweep(run)
                 if run.objective < best.objective * (1.0 - ROUNDING):
                     self._exchange_all(run)
