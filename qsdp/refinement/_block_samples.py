@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import library_of
+from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
@@ -44,10 +44,6 @@ class BlockSamples(DescentData):
         self.largest_image = float((self.map.absolute_sums / layout.prices).max())
         single = suits_single(problem, n * P, self.map.absolute_sums.sum(axis=1))
         self.library = library_of(device, np.float32 if single else np.float64)
-        self._rows: Any = self.map.rows
-        self._factor = self.map.factor
-        if device is not None:
-            self._rows, self._factor = self.library.take(self.map.rows * self._factor), 1.0
         self._layouts = [Layout((N,), (flat,), (1.0,)) for N, flat in zip(layout.sizes, layout.linear, strict=True)]
 
     @property
@@ -62,20 +58,26 @@ class BlockSamples(DescentData):
         """Return the images of all entries of sides in these blocks, given the other sides as the rows of `other`."""
         N = self.map.size
         sides = np.tile(np.eye(N), (len(other), 1))
-        values = self.outputs(sides, np.repeat(other, N, axis=0), np.repeat(block, N))
+        values = self._products(self.library, sides, np.repeat(other, N, axis=0), np.repeat(block, N))
         return BlockImages(self, values.reshape(len(other), N, -1))
 
-    def outputs(self, U: npt.NDArray[Any], V: npt.NDArray[Any], block: npt.NDArray[np.intp]) -> Any:
-        """Return the outputs (B, n) of neurons in these blocks."""
-        n = len(self._rows)
-        values = self.library.empty((len(U), n))
+    def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
+        """Return the outputs (B, n) of neurons in these blocks, in double precision."""
+        values: FloatArray = self._products(ON_PROCESSOR, U, V, block)
+        return values
+
+    def _products(
+        self, library: ArrayLibrary, U: npt.NDArray[Any], V: npt.NDArray[Any], block: npt.NDArray[np.intp]
+    ) -> Any:
+        layout, rows, factor = self.map.layout, self.map.rows, self.map.factor
+        values = library.empty((len(U), len(rows)))
         for r in np.unique(block).tolist():
             one, mine = self._layouts[r], np.flatnonzero(block == r)
-            entries = slice(self.map.layout.starts[r], self.map.layout.starts[r + 1])
-            vectors = self.library.take(one.products(*(side[mine].astype(np.float64) for side in (U, V))))
-            for some in self.library.chunks(n, max(one.n_entries, len(mine))):
-                x = self._rows[some, entries]
-                x = self.library.take(x if self._factor == 1.0 else x * self._factor)
+            entries = slice(layout.starts[r], layout.starts[r + 1])
+            vectors = library.take(one.products(*(side[mine].astype(np.float64) for side in (U, V))))
+            for some in library.chunks(len(rows), max(one.n_entries, len(mine))):
+                x = rows[some, entries]
+                x = library.take(x if factor == 1.0 else x * factor)
                 values[mine, some] = vectors @ x.T
         return values
 
