@@ -94,9 +94,9 @@ class CoordinateDescent(ABC):
     the factor.
     """
 
-    def __init__(self, problem: TrainingProblem, network: Neurons, data: DescentData) -> None:
+    def __init__(self, problem: TrainingProblem, network: Any, data: DescentData) -> None:
         self.problem, self.data = problem, data
-        #: Network that the descent started from.
+
         self.origin: Any = network
         self.unit = data.unit
         self._rounding = ROUNDING[np.dtype(data.library.dtype).name]
