@@ -12,15 +12,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp.encoding.notation import BOOLEAN, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["as_numbers", "as_symbols", "as_table", "chosen_columns", "is_frame", "is_missing", "is_symbolic"]
+__all__ = [
+    "as_numbers",
+    "as_symbols",
+    "as_table",
+    "chosen_columns",
+    "column_notation",
+    "is_frame",
+    "is_missing",
+    "is_symbolic",
+    "odd_entries",
+]
 
 #: Classes of missing entries in pandas, known by name because pandas may not be installed.
 _PANDAS_MISSING = {"NAType", "NaTType"}
 
 #: Kind codes of NumPy's types for times and time differences.
 _DATES = "Mm"
+
+#: Nanoseconds of a day.
+_DAY = 86400e9
 
 #: Points in time and durations. They are neither numbers nor, unless a column is declared categorical, categories.
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
@@ -65,25 +79,76 @@ def is_symbolic(column: Any) -> bool:
     return any(_is_symbol(entry) for entry in entries.tolist())
 
 
-def as_numbers(column: Any, name: str) -> npt.NDArray[np.float64]:
-    """Return a column as floats, with nan for missing entries."""
+def column_notation(column: Any, name: str) -> str | None:
+    """Return how a column writes numbers or truth values, see `qsdp.encoding.notation`; None if it holds categories.
+
+    The type of the column decides, or its entries if they are text or Python objects.
+
+    Raises
+    ------
+    InvalidInputError
+        Text is meant to be numbers or dates, but how cannot be told.
+    """
     entries = _entries(column)
+    if _is_categorical_type(column) or entries.dtype.kind == "b":
+        return None
+    if entries.dtype.kind in "iuf":
+        return "number"
+    if entries.dtype.kind == "M":
+        return "date"
+    present = [entry for entry in entries.tolist() if not is_missing(entry)]
+    texts = [entry.strip() for entry in present if isinstance(entry, str)]
+    if texts and len(texts) == len(present):
+        texts = [text for text in texts if text]
+        return notation_of(texts, name) if texts else None
+    if present and all(isinstance(entry, datetime.date) for entry in present):
+        return "date"
+    return None if any(_is_symbol(entry) for entry in present) else "number"
+
+
+def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[np.float64]:
+    """Return a column as floats, with nan for missing entries and for text in another notation, see `odd_entries`."""
+    entries = _entries(column)
+    if entries.dtype.kind == "M" and notation == "date":
+        days: npt.NDArray[np.float64] = entries.astype("M8[ns]").astype(np.float64) / _DAY
+        return np.where(np.isnat(entries), np.nan, days)
     if entries.dtype.kind in _DATES and len(entries):
         raise _unknown(entries[0], name)
     if entries.dtype.kind in "biuf":
         numbers: npt.NDArray[np.float64] = entries.astype(np.float64)
     else:
-        numbers = np.array([_number(entry, name) for entry in entries.tolist()], dtype=np.float64)
+        listed = entries.tolist()
+        texts = [place for place, entry in enumerate(listed) if isinstance(entry, str)]
+        read = dict.fromkeys(texts, np.nan)
+        read |= dict(zip(texts, parsed([listed[place].strip() for place in texts], notation).tolist(), strict=True))
+        numbers = np.array(
+            [read[place] if place in read else _number(entry, name, notation) for place, entry in enumerate(listed)],
+            dtype=np.float64,
+        )
     if np.any(np.isinf(numbers)):
         raise InvalidInputError(f"column {name!r} of X contains infinity; numbers must be finite, or missing (NaN)")
     return numbers
 
 
-def as_symbols(column: Any, name: str) -> npt.NDArray[np.object_]:
+def odd_entries(column: Any, numbers: npt.NDArray[np.float64]) -> list[tuple[int, str]]:
+    """Return row and text of the entries of a column that are text but none of its numbers."""
+    entries = _entries(column)
+    if entries.dtype.kind not in "OUT":
+        return []
+    rows = np.flatnonzero(np.isnan(numbers)).tolist()
+    return [(row, entries[row]) for row in rows if isinstance(entries[row], str) and entries[row].strip()]
+
+
+def as_symbols(column: Any, name: str, notation: str | None = None) -> npt.NDArray[np.object_]:
     """Return a column as Python text, booleans and numbers, with None for missing entries.
 
-    Entries of other types are represented by their text, so that encodings can be stored.
+    Entries of other types are represented by their text, so that encodings can be stored. Text is a truth value where
+    the column has that notation.
     """
+    if notation == BOOLEAN:
+        plain = as_symbols(column, name)
+        plain[:] = [truth(entry.strip()) if isinstance(entry, str) else entry for entry in plain.tolist()]
+        return plain
     if hasattr(getattr(column, "cat", None), "codes"):
         # The code of a missing entry of pandas is -1.
         categories = np.array([*as_symbols(np.asarray(column.cat.categories), name), None], dtype=object)
@@ -171,11 +236,11 @@ def _has_text(entry: Any) -> bool:
     return _is_hashable(entry) and str(entry) != object.__repr__(entry)
 
 
-def _number(entry: Any, name: str) -> float:
+def _number(entry: Any, name: str, notation: str) -> float:
     if is_missing(entry):
         return np.nan
-    if isinstance(entry, str):
-        raise InvalidTypeError(f"column {name!r} of X holds numbers; got text, such as {entry!r:.60}")
+    if notation == "date" and isinstance(entry, datetime.date):
+        return float(parsed([entry.isoformat()], "date")[0])
     if not _is_number(entry):
         raise _unknown(entry, name)
     return _float(entry)

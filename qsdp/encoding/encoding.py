@@ -206,7 +206,12 @@ class Encoding(Summarized):
     def to_state(self) -> dict[str, Any]:
         """Return the encoding as JSON values, for `from_state`."""
         columns = [
-            {"name": one.name, "fill": one.fill, "categories": None if one.categories is None else list(one.categories)}
+            {
+                "name": one.name,
+                "fill": one.fill,
+                "categories": None if one.categories is None else list(one.categories),
+                "notation": one.notation,
+            }
             for one in self.columns
         ]
         fields = ("position", "kind", "value", "center", "scale", "low", "high")

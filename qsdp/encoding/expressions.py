@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
+from qsdp.encoding.notation import BOOLEAN, NOTATIONS
 from qsdp.exceptions import StorageError
 
 __all__ = ["KINDS", "Expression", "InputColumn", "Symbol", "stored_column", "stored_expression"]
@@ -27,11 +28,14 @@ class InputColumn:
         Replacement for missing numbers, the median of the training set; None unless the column holds numbers.
     categories : tuple or None
         Symbols in the training set, with None if some were missing; None unless the column holds symbols.
+    notation : str or None
+        How text in the column stands for numbers or truth values, see `qsdp.encoding.notation`; None if it does not.
     """
 
     name: str
     fill: float | None = None
     categories: tuple[Symbol | None, ...] | None = None
+    notation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ _COLUMN_CHECKS: Checks = {
     "name": is_text,
     "fill": lambda value: value is None or is_number(value),
     "categories": _are_categories,
+    "notation": lambda value: value is None or (type(value) is str and value in {*NOTATIONS, BOOLEAN}),
 }
 _EXPRESSION_CHECKS: Checks = {
     "position": lambda value: type(value) is int and value >= 0,
@@ -147,7 +152,8 @@ def stored_column(state: Any) -> InputColumn:
     categories = fields["categories"]
     if fields["fill"] is not None and categories is not None:
         raise StorageError(f"input column {fields['name']!r} cannot hold both numbers and symbols")
-    return InputColumn(fields["name"], fields["fill"], None if categories is None else tuple(categories))
+    symbols = None if categories is None else tuple(categories)
+    return InputColumn(fields["name"], fields["fill"], symbols, fields["notation"])
 
 
 def stored_expression(state: Any, columns: Sequence[InputColumn]) -> Expression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
@@ -96,7 +96,11 @@ class EncodingRule:
             check_real("cut", self.cut, strict=True)
 
     def fit(
-        self, table: Sequence[Column], names: Sequence[str], weights: FloatArray | None = None
+        self,
+        table: Sequence[Column],
+        names: Sequence[str],
+        weights: FloatArray | None = None,
+        notations: Sequence[str | None] | None = None,
     ) -> tuple[Encoding, dict[str, str]]:
         """Return the encoding of a table, and the reasons why columns have no input.
 
@@ -107,6 +111,8 @@ class EncodingRule:
         names : sequence of str
         weights : ndarray of shape (n,), optional
             Positive weights of the rows; None means one for each.
+        notations : sequence of str or None, optional
+            Notations of the columns, which are stored.
         """
         symbols = {position for position, entries in enumerate(table) if entries.dtype == object}
         known = {position: ~np.isnan(entries) for position, entries in enumerate(table) if position not in symbols}
@@ -117,10 +123,10 @@ class EncodingRule:
         }
         medians = {position: one.median() for position, one in spread.items()}
         columns = [
-            InputColumn(name, categories=self._categories(table[position], weights))
+            InputColumn(name, categories=self._categories(table[position], weights), notation=notation)
             if position in symbols
-            else InputColumn(name, fill=medians.get(position))
-            for position, name in enumerate(names)
+            else InputColumn(name, fill=medians.get(position), notation=notation)
+            for position, (name, notation) in enumerate(zip(names, notations or repeat(None), strict=False))
         ]
         filled = [
             self._usual(np.where(known[position], table[position], medians[position]), one)
@@ -205,7 +211,7 @@ def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:
         first = column.categories[0]
         return column, Expression(column.name, 0, "missing" if first is None else "equals", first, center=1.0)
     fill = column.fill or 0.0
-    return InputColumn(column.name, fill), Expression(column.name, 0, "value", center=fill)
+    return replace(column, fill=fill), Expression(column.name, 0, "value", center=fill)
 
 
 def _order(symbol: Symbol) -> tuple[str, Any]:

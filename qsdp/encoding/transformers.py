@@ -13,9 +13,18 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from qsdp._utils.options import StoredArguments
 from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
-from qsdp.encoding.columns import as_numbers, as_symbols, as_table, chosen_columns, is_frame, is_symbolic
+from qsdp.encoding.columns import (
+    as_numbers,
+    as_symbols,
+    as_table,
+    chosen_columns,
+    column_notation,
+    is_frame,
+    odd_entries,
+)
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
+from qsdp.encoding.notation import BOOLEAN
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["TableEncoder", "ThresholdEncoder"]
@@ -36,18 +45,20 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         A row of weight k counts as k equal rows; a row of weight zero is left out.
         """
         rule = self._rule()
-        table = self._table(X, fitting=True)
+        raw, names = self._raw_columns(X, fitting=True), self._names().tolist()
+        notations = self._notations(raw, names)
+        table = [self._read(*each) for each in zip(raw, names, notations, strict=True)]
         weights = check_sample_weight(sample_weight, len(table[0]))
         if weights is not None:
             kept = weights > 0.0
             table, weights = [column[kept] for column in table], weights[kept]
-        self.encoding_, self.dropped_ = rule.fit(table, self._names().tolist(), weights)
+        self.encoding_, self.dropped_ = rule.fit(table, names, weights, notations)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the inputs of the network, shape (n, width)."""
         check_is_fitted(self)
-        return self.encoding_.encode(self._table(X, fitting=False), self.dtype)
+        return self.encoding_.encode(self._table(X), self.dtype)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the inputs, such as ``age``, ``age > 42.5``, ``city == Paris``, ``age is missing``.
@@ -81,20 +92,34 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         given = {**self._fixed, **self.get_params(deep=False)}
         return EncodingRule(**{field.name: given[field.name] for field in fields(EncodingRule) if field.name in given})
 
-    def _table(self, X: Any, *, fitting: bool) -> list[npt.NDArray[Any]]:
-        """Return the columns as numbers or symbols; after fitting, those not in use unchanged."""
-        raw, names = self._raw_columns(X, fitting), self._names().tolist()
-        if fitting:
-            symbolic = dict(enumerate(self._symbolic(raw, names)))
-        else:
-            columns = self.encoding_.columns
-            symbolic = {position: columns[position].categories is not None for position in self.encoding_.used}
-        for position, is_symbols in symbolic.items():
-            raw[position] = (as_symbols if is_symbols else as_numbers)(raw[position], names[position])
+    def _table(self, X: Any) -> list[npt.NDArray[Any]]:
+        """Return the columns in use as numbers or symbols, in the notations of training, and the others unchanged."""
+        raw, names, columns = self._raw_columns(X, fitting=False), self._names().tolist(), self.encoding_.columns
+        for position in self.encoding_.used:
+            column = columns[position]
+            # Encodings that were not learned from a table have no notations.
+            notation = column.notation or ("number" if column.categories is None else None)
+            raw[position] = self._read(raw[position], names[position], notation)
         return raw
 
-    def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
-        """Return which columns hold symbols."""
+    def _read(self, column: Any, name: str, notation: str | None) -> npt.NDArray[Any]:
+        """Return a column as numbers or symbols, and warn of text that is none of its numbers."""
+        if notation is None or notation == BOOLEAN:
+            return as_symbols(column, name, notation)
+        numbers = as_numbers(column, name, notation)
+        if odd := odd_entries(column, numbers):
+            row, text = odd[0]
+            self._report(
+                f"column {name!r} of X holds numbers, but {len(odd)} of {len(numbers)} entries are none, such as "
+                f"{text!r:.60} in row {row}; they count as missing"
+            )
+        return numbers
+
+    def _report(self, message: str) -> None:
+        warn(message)
+
+    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
+        """Return how each column writes numbers or truth values, None for categories."""
         raise NotImplementedError
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
@@ -180,8 +205,9 @@ class ThresholdEncoder(_Encoder):
     ) -> None:
         self._keep(locals())
 
-    def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
-        return np.zeros(len(raw), dtype=np.bool_)
+    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
+        found = [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
+        return ["number" if one is None or one == BOOLEAN else one for one in found]
 
 
 class TableEncoder(_Encoder):
@@ -272,23 +298,31 @@ class TableEncoder(_Encoder):
             Some categories are unknown, with ``handle_unknown="warn"``.
         """
         check_is_fitted(self)
-        table = self._table(X, fitting=False)
+        table = self._table(X)
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
                 "X has entries outside the categories of their columns (new, missing, or too rare in fit for one of "
                 f"the max_categories={self.max_categories} bits), which set none of the bits: {found}"
             )
-            if self.handle_unknown == "error":
-                raise InvalidInputError(message)
-            warn(message)
+            self._report(message)
         return self.encoding_.encode(table, self.dtype)
 
-    def _symbolic(self, raw: list[Any], names: list[str]) -> npt.NDArray[np.bool_]:
+    def _report(self, message: str) -> None:
+        if self.handle_unknown == "error":
+            raise InvalidInputError(message)
+        if self.handle_unknown == "warn":
+            warn(message)
+
+    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
         if isinstance(self.categorical_features, str):
             check_choice("categorical_features", self.categorical_features, ["from_dtype"])
-            return np.array([is_symbolic(column) for column in raw])
-        return chosen_columns(self.categorical_features, names)
+            return [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
+        symbolic = chosen_columns(self.categorical_features, names)
+        return [
+            None if chosen else column_notation(column, name) or "number"
+            for column, name, chosen in zip(raw, names, symbolic, strict=True)
+        ]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

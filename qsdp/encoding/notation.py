@@ -1,0 +1,161 @@
+"""Notations of numbers, dates and truth values in columns of text, decided once for a column.
+
+A column has a notation if its entries are in it, up to a few odd ones, and at least one of them has no other reading:
+"1,234" alone is 1234 in some countries and 1.234 in others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+from qsdp.exceptions import InvalidInputError
+
+__all__ = ["BOOLEAN", "NOTATIONS", "notation_of", "parsed", "truth"]
+
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d+")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d+,|[+-]?\d{1,3}(\.\d{3})+,\d*")
+_PERCENT = re.compile(rf"({_PLAIN.pattern})\s?%")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?")
+_DATE = re.compile(r"(\d{1,2}([./-])\d{1,2}\2(\d{4}|\d\d)|\d{4}[./]\d{1,2}[./]\d{1,2})(\s+\d{1,2}:\d\d(:\d\d)?)?")
+_DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3}){2,}")
+
+#: Share of odd entries up to which a column of numbers is one, and number of distinct numbers that it must then have.
+_ODD, _DISTINCT = 0.05, 10
+
+_DAY = 86400.0
+
+#: Notation of a column of truth values.
+BOOLEAN = "boolean"
+
+_TRUTH = {"true": True, "false": False}
+
+
+def notation_of(texts: Sequence[str], name: str) -> str | None:
+    """Return the notation of a column of text without missing entries, or None if it holds text.
+
+    Raises
+    ------
+    InvalidInputError
+        The entries are meant to be numbers or dates, but how cannot be told.
+    """
+    if _all_floats(texts) is not None:
+        return "number"
+    counts = Counter(texts)
+    if {text.lower() for text in counts} <= _TRUTH.keys():
+        return BOOLEAN
+    for notation, (fits, certain, _) in NOTATIONS.items():
+        own = [text for text in counts if fits(text)]
+        share = sum(counts[text] for text in own) / max(len(texts), 1)
+        if own and certain(own) and (share == 1.0 or (share >= 1.0 - _ODD and len(own) >= _DISTINCT)):
+            return notation
+    if (why := _ambiguous(list(counts))) is not None:
+        raise InvalidInputError(f"column {name!r} of X holds {why}")
+    return None
+
+
+def parsed(texts: Sequence[str], notation: str) -> FloatArray:
+    """Return texts as numbers in a notation, correctly rounded; NaN for texts that are in no such notation.
+
+    Percentages are hundredths: 12.5% is 0.125. Dates are days since 1970-01-01, in UTC if they name no zone.
+    """
+    if notation == "number" and (numbers := _all_floats(texts)) is not None:
+        return numbers
+    fits, _, read = NOTATIONS[notation]
+
+    def number(text: str) -> float:
+        if fits(text):
+            try:
+                return read(text)
+            except ValueError:
+                return np.nan
+        # The same column may be written plainly in another file.
+        return float(text) if notation != "date" and _PLAIN.fullmatch(text) else np.nan
+
+    known = {text: number(text) for text in set(texts)}
+    return np.array([known[text] for text in texts], dtype=np.float64)
+
+
+def truth(text: str) -> bool | str:
+    """Return the truth value that a text stands for, or the text if it stands for none."""
+    return _TRUTH.get(text.lower(), text)
+
+
+def _all_floats(texts: Sequence[str]) -> FloatArray | None:
+    """Return texts as floats, or None if one is not a number; a column at once, for speed."""
+    joined = "".join(texts)
+    # `float` reads digits with underscores, and words for infinity and NaN.
+    if "_" in joined or not set(joined) <= set("0123456789+-.eE \t"):
+        return None
+    try:
+        return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+    except ValueError:
+        return None
+
+
+def _is_plain(text: str) -> bool:
+    return _PLAIN.fullmatch(text) is not None
+
+
+def _is_grouped(text: str) -> bool:
+    return _is_plain(text) or (_GROUPED.fullmatch(text) is not None and text.lstrip("+-")[0] != "0")
+
+
+def _are_grouped(own: list[str]) -> bool:
+    return any(text.count(",") > 1 or "." in text for text in own if "," in text)
+
+
+def _is_comma(text: str) -> bool:
+    return (_COMMA.fullmatch(text) or _WHOLE.fullmatch(text)) is not None
+
+
+def _are_commas(own: list[str]) -> bool:
+    with_comma = [text for text in own if "," in text]
+    return any(not _GROUPED.fullmatch(text) or text.lstrip("+-").startswith("0,") for text in with_comma)
+
+
+def _of_comma(text: str) -> float:
+    return float(text.replace(".", "").replace(",", "."))
+
+
+def _of_percent(text: str) -> float:
+    # The nearest float of the decimal number, not of its quotient.
+    plain = text.rstrip("% ")
+    return float(plain + "e-2") if "e" not in plain.lower() else float(plain) / 100.0
+
+
+def _of_date(text: str) -> float:
+    day, point, rest = text.partition(".")
+    fraction, zone = re.fullmatch(r"(\d*)(.*)", rest).groups() if point else ("", "")  # type: ignore[union-attr]
+    when = datetime.fromisoformat((day + zone).replace("Z", "+00:00"))
+    aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+    return (aware.timestamp() + (float(f"0.{fraction}") if fraction else 0.0)) / _DAY
+
+
+#: Whether a text is in a notation, whether texts can be in no other, and the number of a text; in the order of trial.
+NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], Callable[[str], float]]] = {
+    "number": (_is_plain, lambda own: True, float),
+    "thousands": (_is_grouped, _are_grouped, lambda text: float(text.replace(",", ""))),
+    "comma": (_is_comma, _are_commas, _of_comma),
+    "percent": (lambda text: _PERCENT.fullmatch(text) is not None, lambda own: True, _of_percent),
+    "date": (lambda text: _ISO.fullmatch(text) is not None, lambda own: True, _of_date),
+}
+
+
+def _ambiguous(texts: list[str]) -> str | None:
+    """Return what a column that is not numeric may be meant to hold, with a remedy, or None if it holds text."""
+    if all(map(_DATE.fullmatch, texts)):
+        return f"dates whose day and month cannot be told apart, such as {texts[0]!r}; write them as 2024-01-31"
+    others = [text for text in texts if not _is_plain(text)]
+    if all(map(_GROUPED.fullmatch, others)):
+        return f"numbers whose commas separate thousands or decimals, such as {others[0]!r}; write 1234 or 1.234"
+    if all(map(_DOTTED.fullmatch, others)):
+        return f"numbers with points between thousands, such as {others[0]!r}; write 1234.5"
+    return None
