@@ -154,7 +154,7 @@ def merged(tree: Any, blocks: Blocks, y: np.ndarray, weights: np.ndarray | None 
     return pieces[0]
 
 
-INTEGERS = [(np.uint8, 255), (np.int16, 2**15 - 1), (np.uint16, 2**16 - 1), (np.int32, 2**22), (np.float32, 2**20)]
+INTEGERS = [(np.uint8, 255), (np.int16, 2**15 - 1), (np.uint16, 2**16 - 1), (np.int32, 2**24), (np.float32, 2**22)]
 
 
 @pytest.mark.parametrize(("dtype", "largest"), INTEGERS, ids=lambda value: str(value))
@@ -184,7 +184,7 @@ def test_sums_of_floats_are_those_of_all_rows(tree, weighted, dtype, scale):
 
 
 def test_integers_of_many_rows_stay_exact_beyond_64_bits() -> None:
-    blocks, y = integer_data(np.int32, 2**22)
+    blocks, y = integer_data(np.int32, 2**24)
     statistics = SufficientStatistics().partial_fit(blocks, y)
     for _ in range(30):
         statistics.merge(copy.deepcopy(statistics))
@@ -202,7 +202,7 @@ def test_integers_too_large_for_exact_products_are_summed_as_floats() -> None:
 def test_sums_of_many_rows_are_exact_in_chunks() -> None:
     # Two magnitudes, so that one batch may hold more rows of exact sums than the other.
     small, y = integer_data(np.uint8, 255, n=20_000)
-    large, z = integer_data(np.int32, 2**22, n=3000)
+    large, z = integer_data(np.int32, 2**24, n=3000)
     statistics = SufficientStatistics().partial_fit(small, y).partial_fit(large, z).partial_fit(small, y)
     expected = 2 * np.array(direct_sums(small, y)) + np.array(direct_sums(large, z))
     assert integer_sums(statistics) == expected.tolist()

@@ -175,8 +175,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None
     return weights
 
 
-def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str) -> float:
-    """Return the largest magnitude of an entry; raise an error unless it is zero or its square is representable."""
+def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str) -> None:
     # Python numbers, since minus an unsigned integer of NumPy overflows.
     largest = float(max(array.max().item(), -array.min().item()))
     if largest and not SMALLEST <= largest <= LARGEST:
@@ -184,7 +183,6 @@ def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str) -> float:
             f"{name} must be zero or have its largest magnitude within {SMALLEST:g} .. {LARGEST:g}, "
             f"so that squares stay representable; got {largest:g}: {remedy}"
         )
-    return largest
 
 
 def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -> FloatArray:

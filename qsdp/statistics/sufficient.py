@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.numeric import LARGEST_INTEGER
-from qsdp._utils.parallel import LARGE_FLOATS, WORK_FLOATS
+from qsdp._utils.parallel import WORK_FLOATS, chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
@@ -34,7 +34,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.files import read_statistics, write_statistics
-from qsdp.statistics.moments import PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.moments import EXACT_SIZE, PackedSums, monomials, n_monomials, packed_size
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import RowSample, WeightedRows
 
@@ -42,6 +42,9 @@ __all__ = ["SufficientStatistics", "load_or_create"]
 
 #: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
 _MIN_ROWS = 256
+
+#: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
+_FEWEST_ROWS = 16
 
 
 class SufficientStatistics:
@@ -93,7 +96,7 @@ class SufficientStatistics:
     one packed triangle and computed with level-3 BLAS.
 
     Packed entries of blocks are neither centred nor scaled, and converted to double precision in chunks of rows. Their
-    sums are exact if entries and targets are integers, of any data type, of magnitudes up to 2^22, without weights.
+    sums are exact if entries and targets are integers, of any data type, of magnitudes up to 2^24, without weights.
 
     Examples
     --------
@@ -175,7 +178,8 @@ class SufficientStatistics:
         data = check_matrix("X", X) if layout is None else X.rows
         target = check_targets("y", y, length=len(data))
         weights = check_sample_weight(sample_weight, len(data))
-        largest = max(check_magnitude("X", data, "rescale its columns"), check_magnitude("y", target, "rescale it"))
+        check_magnitude("X", data, "rescale its columns")
+        check_magnitude("y", target, "rescale it")
         seen, n_outputs = len(data), next(iter(target.shape[1:]), None)
         if self.n_samples_seen_:
             self._check_alike("X", data.shape[1], n_outputs, names, layout)
@@ -189,7 +193,7 @@ class SufficientStatistics:
             self._add(table, weights)
             self._keep(table, weights)
         else:
-            self._add_blocks(data, target, weights, largest)
+            self._add_blocks(data, target, weights)
         self._interrupted = False
         self.n_samples_seen_ += seen
         self.total_weight_ += float(seen if weights is None else weights.sum())
@@ -207,23 +211,16 @@ class SufficientStatistics:
         self.n_features_in_, self.n_outputs_, self.feature_names_in_, self.blocks_ = d, n_outputs, names, layout
         self._basis, self._sums = Basis.plain(d + (n_outputs or 1)), PackedSums(side, device=self.device)
 
-    def _add_blocks(
-        self, rows: npt.NDArray[Any], target: FloatArray, weights: FloatArray | None, largest: float
-    ) -> None:
+    def _add_blocks(self, rows: npt.NDArray[Any], target: FloatArray, weights: FloatArray | None) -> None:
         """Add packed rows and targets to the sums, in chunks of rows."""
-        step = max(_MIN_ROWS, LARGE_FLOATS // self._sums.side)
-        if largest > 1.0:
-            # Sums of products of so many integers are exact in any order, and then enter an exact sum.
-            step = min(step, max(_MIN_ROWS, int(LARGEST_INTEGER / largest**2)))
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
+        for some in chunks(*rows.shape, minimum=_MIN_ROWS):
             table = np.hstack([rows[some], target[some]], dtype=np.float64)
             table, own = _counting(table, None if weights is None else weights[some])
             self._keep(table, own)
             if own is not None:
                 table *= np.sqrt(own)[:, None]
-            self._sums.add(self._sums.library.take(table).T)
-            self._sums.fold()
+            for part, size in _exact_parts(table):
+                self._sums.add(self._sums.library.take(part).T, size)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add columns of data and targets to the sums, in chunks of rows."""
@@ -462,6 +459,18 @@ def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
     if weights is None or np.all(kept := weights > 0.0):
         return table, weights
     return table[kept], weights[kept]
+
+
+def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float]]:
+    """Yield parts of a chunk of rows for `PackedSums.add`, each with its largest sum of squares if it has integers."""
+    if not len(table) or np.any(table[0] != np.rint(table[0])):
+        yield table, 0.0
+    elif (size := float(np.einsum("ij,ij->j", table, table).max())) <= EXACT_SIZE or len(table) <= _FEWEST_ROWS:
+        yield table, size
+    else:
+        count = min(math.ceil(size / EXACT_SIZE), len(table) // _FEWEST_ROWS)
+        for part in np.array_split(table, max(2, count)):
+            yield from _exact_parts(part)
 
 
 def _memory(side: int, device: str | None) -> int:

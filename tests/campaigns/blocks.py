@@ -192,7 +192,7 @@ class _Case:
         sums = table.T @ (table if w is None else w[:, None] * table)
         found = np.tril(total._sums.triangle())
         roots = np.sqrt(np.maximum(np.diag(sums), 1e-300))
-        exact = w is None and bool(np.all(table == np.rint(table))) and np.abs(table).max() <= 2**22
+        exact = w is None and bool(np.all(table == np.rint(table))) and np.abs(table).max() <= 2**24
         off = np.abs(found - np.tril(sums)) / np.outer(roots, roots)
         self.outcome.count("sums", "exact" if exact else "rounded")
         if off.max() > (0.0 if exact else 1e-13):
