@@ -94,6 +94,22 @@ def _random_network(rng: np.random.Generator, problem: TrainingProblem, n_output
     return qsdp.BlockNetwork.of(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
 
 
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_networks_from_statistics_are_proven_optimal_for_the_rows(n_outputs: int) -> None:
+    problem = random_problem(5, n=40, n_outputs=n_outputs)
+    statistics = SufficientStatistics().partial_fit(problem.X, problem.y)
+    result = qsdp.column_generation(TrainingProblem.from_statistics(statistics, beta=problem.beta), tol=1e-8)
+    assert result.status == "optimal"
+    assert problem.objective(result.network) == pytest.approx(result.objective, rel=1e-10)
+    assert result.lower_bound <= problem.objective(result.network)
+    assert result.lower_bound == pytest.approx(enumerated_optimum(problem), rel=1e-6)
+    certificate = qsdp.certify(result.network, statistics, beta=problem.beta, bound_type="exact")
+    assert certificate.objective == pytest.approx(result.objective, rel=1e-10)
+    assert certificate.lower_bound <= result.objective
+    with pytest.raises(InvalidInputError, match="arithmetic='verified' needs the rows"):
+        qsdp.certify(result.network, statistics, beta=problem.beta, arithmetic="verified")
+
+
 def test_singular_sums_are_ordinary() -> None:
     # Every block of a sample holds the same constant, and two columns are equal.
     rng = np.random.default_rng(0)
