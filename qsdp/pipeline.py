@@ -416,7 +416,8 @@ def _best_found(
         found.append(interrupt.network)
     if not found:
         raise interrupt
-    return best_at_interrupt(found, problem)
+    best: BilinearNetwork = best_at_interrupt(found, problem)
+    return best
 
 
 @dataclass
@@ -504,7 +505,7 @@ def refined(
         return refit(network, problem, verbose=options.verbose)
     if kept is not None and suits_statistics(problem):
         kept = None
-    polished = improve(
+    polished: BilinearNetwork = improve(
         network,
         problem if kept is None else kept,
         trial=trial,

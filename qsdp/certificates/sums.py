@@ -110,8 +110,8 @@ class SumsProof:
         Every dual vector has the same matrices as one of the form :math:`2 w_i (y_i - x_i^T t)`, which proves no less.
         """
         problem, network = proof.problem, proof.network
-        assert isinstance(network, BlockNetwork)
         sums = Sums.of(problem)
+        assert isinstance(network, BlockNetwork)
         rows, factor = _rows_of(problem)
         wanted = 0.5 * factor * _products(rows, proof.nu)
         pivoted = GramFactor(sums.gram.copy())

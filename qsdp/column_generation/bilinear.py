@@ -15,6 +15,8 @@ from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.packed import PackedMaster
+from qsdp.gram import SharedGram
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
 from qsdp.problem import TrainingProblem
@@ -34,8 +36,8 @@ _CHEAP = 28
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
 
-#: Minimum number of atoms of a matrix of a block that are added in a round.
-_FEW = 2
+#: Atoms of blocks added in a round if there are few matrices, and of each matrix if there are many.
+_SOME, _FEW = 48, 2
 
 #: Neurons sampled from a relaxation, to start from.
 _SAMPLED = 500
@@ -89,9 +91,16 @@ def bilinear_part(
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
+    shared: SharedGram,
 ) -> Part:
-    """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
-    master = Master(Instance.of(problem))
+    """Train output `k` of a bilinear problem, or all outputs together if `k` is None.
+
+    `shared` holds the Gram matrix of all outputs.
+    """
+    targets, problem = problem.targets, problem if k is None else problem.output(k)
+    instance = Instance.of(problem)
+    packed = PackedMaster(instance, targets, k or 0, shared) if PackedMaster.suits(instance) else None
+    master = packed or Master(instance)
     dual = None
     if relaxation is not None:
         mine = slice(None) if k is None else slice(k, k + 1)
@@ -126,6 +135,11 @@ def bilinear_part(
     atoms = replace(atoms, U=U, V=V)
     proof, priced = outcome.proof, outcome.priced
     if proof is not None and priced is not None and proof.value >= floor.value:
+        if packed is not None:
+            # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
+            nu = packed.lifted(proof)
+            priced = pricing.prove(packed, instance.adjoints(nu))
+            return Part(atoms, weights, nu, priced.trees, priced.uppers, priced.exact, outcome.status)
         trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
         uppers = tuple(proof.largest(upper) for upper in priced.uppers)
         return Part(atoms, weights, proof.nu, trees, uppers, priced.exact, outcome.status)
@@ -185,10 +199,10 @@ class _BilinearPricing:
         ]
         return PricingResult.of(results).atoms
 
-    def __call__(self, master: Master, gap: float) -> PricingResult:
-        matrices = master.instance.adjoints(master.nu)
+    def __call__(self, master: Master | PackedMaster, gap: float) -> PricingResult:
+        matrices = master.matrices()
         if is_cheap(self.problem):
-            return self._prove(master, matrices, None, whole=True)
+            return self.prove(master, matrices)
         self._waited += 1
         found = self._search(master, matrices, STARTS)
         if self._is_worth_proving(_promised(master, found), gap):
@@ -197,7 +211,7 @@ class _BilinearPricing:
         if self._is_worth_proving(promised, gap):
             last = promised <= self.tol and self.floor.exhausted
             whole = last or self.problem.size <= _ENUMERATED
-            return self._prove(master, matrices, found, whole=whole)
+            return self.prove(master, matrices, found, whole=whole)
         # Cutting planes are worth a round if columns alone promise to leave at most half of the gap.
         if promised <= 0.5 * gap:
             self.floor.improve()
@@ -214,7 +228,7 @@ class _BilinearPricing:
             return self._open or self.floor.exhausted
         return self._open and self._waited >= _WAIT and promised <= _PROMISE * gap
 
-    def _search(self, master: Master, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
+    def _search(self, master: Master | PackedMaster, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
         direct = self._direct(master, matrices)
         return [
             direct[k]
@@ -230,15 +244,15 @@ class _BilinearPricing:
             for k, M in enumerate(matrices)
         ]
 
-    def _direct(self, master: Master, matrices: FloatArray) -> dict[int, OracleResult]:
+    def _direct(self, master: Master | PackedMaster, matrices: FloatArray) -> dict[int, OracleResult]:
         """Return the results of the matrices of blocks that need no search."""
         if self.layout is None:
             return {}
-        return price_stack(matrices, self.layout, master.instance.dual_radius, max(_FEW, ATOMS // len(matrices)))
+        return price_stack(matrices, self.layout, master.instance.dual_radius, max(_FEW, _SOME // len(matrices)))
 
-    def _neighbours(self, master: Master, k: int) -> FloatArray | None:
+    def _neighbours(self, master: Master | PackedMaster, k: int) -> FloatArray | None:
         """Return both sides of an output's most used neurons, and all vectors that differ from a side in one sign."""
-        mine, N = master.atoms.matrices(self.problem.map.n_blocks) == k, self.problem.size
+        mine, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
         atoms = master.atoms[mine]
         if not len(atoms):
             return None
@@ -248,8 +262,13 @@ class _BilinearPricing:
         flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
         return np.vstack([sides, flipped])
 
-    def _prove(
-        self, master: Master, matrices: FloatArray, found: list[OracleResult] | None, *, whole: bool
+    def prove(
+        self,
+        master: Master | PackedMaster,
+        matrices: FloatArray,
+        found: list[OracleResult] | None = None,
+        *,
+        whole: bool = True,
     ) -> PricingResult:
         """Prove the largest pricing values, in all the remaining time or in a fraction of it."""
         direct = self._direct(master, matrices)
@@ -274,7 +293,7 @@ class _BilinearPricing:
         return proven
 
 
-def _promised(master: Master, found: Sequence[OracleResult]) -> float:
+def _promised(master: Master | PackedMaster, found: Sequence[OracleResult]) -> float:
     """Return the relative gap that a proof would leave if no pricing value exceeds those found."""
     return master.gap(max(result.value for result in found))
 

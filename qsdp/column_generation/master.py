@@ -103,7 +103,7 @@ class Atoms:
         U, V, signs, block = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
         return cls(U, V, signs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), block)
 
-    def matrices(self, n_blocks: int) -> npt.NDArray[np.intp]:
+    def numbers(self, n_blocks: int) -> npt.NDArray[np.intp]:
         """Return the numbers of the matrices of outputs and blocks to which the atoms belong."""
         return self.outputs * n_blocks + self.block
 
@@ -122,6 +122,15 @@ class Atoms:
     def __add__(self, other: Atoms) -> Atoms:
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Atoms(*(np.concatenate(pair) for pair in pairs))
+
+    def unknown(self, known: set[bytes]) -> Atoms:
+        """Return the atoms whose keys are not known, once each; their keys become known."""
+        fresh = []
+        for j, key in enumerate(self.keys()):
+            if key not in known:
+                known.add(key)
+                fresh.append(j)
+        return self[fresh]
 
     def keys(self) -> list[bytes]:
         """Return keys that identify atoms: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the opposite sign."""
@@ -235,6 +244,10 @@ class Master:
         """Dual vector of the last solution, feasible for the current atoms."""
         return self._dual * (self.units.value / self.units.prediction)
 
+    def matrices(self) -> FloatArray:
+        """Return the matrices (K, N, N) of the dual vector."""
+        return self.instance.adjoints(self.nu)
+
     @property
     def small(self) -> bool:
         """Whether all products are too small to benefit from several threads."""
@@ -248,12 +261,7 @@ class Master:
 
     def add(self, atoms: Atoms) -> int:
         """Add the new atoms, and return their number."""
-        fresh = []
-        for j, key in enumerate(atoms.keys()):
-            if key not in self._known:
-                self._known.add(key)
-                fresh.append(j)
-        atoms = atoms[fresh]
+        atoms = atoms.unknown(self._known)
         columns = self._products(self._working, atoms)
         self.atoms = self.atoms + atoms
         self._columns = np.hstack([self._columns, columns])

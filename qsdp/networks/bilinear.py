@@ -120,6 +120,10 @@ class BilinearNetwork(NeuronFunction):
         """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
         return shared_columns(self.output_weights) is not None
 
+    def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BilinearNetwork:
+        """Return a network of the same kind with other weights, which are those of the neurons `rows` of this one."""
+        return BilinearNetwork(U, V, alpha, self.levels, self.activation)
+
     @property
     def n_bits(self) -> int:
         """Storage: ceil(log2(M + 1)) bits per weight (1 if binary), 64 per float.

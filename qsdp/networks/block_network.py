@@ -20,7 +20,7 @@ from qsdp.blocks import Layout, check_blocks, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import NeuronFunction
 from qsdp.networks.storage import Arrays, bits_of_integers, write_archive
-from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_integers
+from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_integers, shared_columns
 from qsdp.problem import TrainingProblem
 
 __all__ = ["KIND", "BlockNetwork", "blocks_from_archive"]
@@ -122,6 +122,15 @@ class BlockNetwork(NeuronFunction):
     def single_output(self) -> bool:
         """Whether every neuron serves at most one output."""
         return not np.any((self.output_weights != 0.0).sum(axis=1) > 1)
+
+    @property
+    def shared_alpha(self) -> bool:
+        """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
+        return shared_columns(self.output_weights) is not None
+
+    def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BlockNetwork:
+        """Return a network with other weights, in the blocks of the neurons `rows` of this one."""
+        return BlockNetwork(U, V, alpha, self.block[rows], self.sizes, self.kinds)
 
     @property
     def n_bits(self) -> int:
