@@ -22,6 +22,7 @@ import qsdp
 from qsdp import Blocks, SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
+from qsdp.report import make_report
 from qsdp.statistics import dask_batches, row_batches, statistics_of_dask
 
 SIZES, KINDS = (3, 2, 4), ("quadratic", "linear", "quadratic")
@@ -134,6 +135,17 @@ def test_blocks_of_statistics_refuse_what_blocks_refuse() -> None:
         TrainingProblem.from_statistics(statistics, beta=1.0, loss="absolute")
     with pytest.raises(InvalidInputError, match="needs the rows of the data"):
         _ = TrainingProblem.from_statistics(statistics, beta=1.0).X
+
+
+def test_summaries_and_reports_name_blocks(tmp_path: Path) -> None:
+    blocks, y = integer_data(np.uint8, 255)
+    statistics = SufficientStatistics().partial_fit(blocks, y)
+    summary = repr(TrainingProblem.from_statistics(statistics, beta=1.0)._summary())
+    assert "40 samples, 18 packed entries, 2 outputs" in summary
+    assert "bilinear, 2 levels, sides 3, 2, 4" in summary
+    statistics.save(tmp_path / "statistics")
+    card = make_report(tmp_path / "statistics").to_card()
+    assert "products of 18 packed entries of 3 blocks and 2 targets over 40 rows" in card
 
 
 def test_kept_rows_are_blocks() -> None:
