@@ -173,6 +173,8 @@ def train_fixed_width(
     restarts = check_integer("restarts", restarts, minimum=0)
     rng = check_random_state(random_state)
     problem.require_rows("train_fixed_width")
+    if problem.blocks is not None:
+        raise InvalidInputError("problem must not have blocks for train_fixed_width: polish a sampled network instead")
     check_descends(problem.loss)
     # A single weight is both free and shared, and the shared case is less work.
     shared = shared or (m == 1 and problem.scalar)
