@@ -195,6 +195,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
                 f"loss must be 'squared' for a problem from statistics; got {self.loss!r}, which needs the rows"
             )
         data, target = statistics.reduced(self.activation)
+        if data.units is not None:
+            self._check_blocks()
         return data, read_only(target.reshape(data.n_rows, -1)), None, target.ndim == 1
 
     @classmethod
@@ -216,7 +218,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         Parameters
         ----------
         statistics : qsdp.SufficientStatistics
-            Statistics of at least one row.
+            Statistics of at least one row, or of blocks.
         beta, activation, levels
             Same as for a problem with rows.
         loss : str or Loss, default="squared"

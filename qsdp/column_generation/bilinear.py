@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,22 +15,29 @@ from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
-from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BilinearOracle, BoundTree, OracleResult
+from qsdp.column_generation.packed import PackedMaster
+from qsdp.gram import SharedGram
+from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation
 from qsdp.relaxation.bounds import instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
-from qsdp.shaping import shape_covariance
+from qsdp.shaping import BlockCovariances, shape_covariance
 
 __all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
+
+AnyNetwork = TypeVar("AnyNetwork", BilinearNetwork, BlockNetwork)
 
 #: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
 _CHEAP = 28
 
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
+
+#: Atoms of blocks added in a round if there are few matrices, and of each matrix if there are many.
+_SOME, _FEW = 48, 2
 
 #: Neurons sampled from a relaxation, to start from.
 _SAMPLED = 500
@@ -52,7 +59,15 @@ _TRIED = 0.2
 
 def is_cheap(problem: TrainingProblem) -> bool:
     """Return whether every round is priced exactly, by enumeration."""
-    return problem.size <= _CHEAP
+    return _hardest(problem) <= _CHEAP
+
+
+def _hardest(problem: TrainingProblem) -> int:
+    """Return the largest side of a matrix that is not diagonal."""
+    layout = problem.blocks
+    if layout is None:
+        return problem.size
+    return max((size for size, flat in zip(layout.sizes, layout.linear, strict=True) if not flat), default=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +91,31 @@ def bilinear_part(
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
+    shared: SharedGram,
 ) -> Part:
-    """Train output `k` of a bilinear problem, or all outputs together if `k` is None."""
-    master = Master(Instance.of(problem))
+    """Train output `k` of a bilinear problem, or all outputs together if `k` is None.
+
+    `shared` holds the Gram matrix of all outputs.
+    """
+    targets, problem = problem.targets, problem if k is None else problem.output(k)
+    instance = Instance.of(problem)
+    packed = PackedMaster(instance, targets, k or 0, shared) if PackedMaster.suits(instance) else None
+    master = packed or Master(instance)
     dual = None
     if relaxation is not None:
         mine = slice(None) if k is None else slice(k, k + 1)
-        dual = instance_bound(master.instance, [relaxation.bound.nu[:, mine]], [relaxation.bound.z[mine]])
+        z = relaxation.bound.z[master.instance.matrices_of(mine)]
+        dual = instance_bound(master.instance, [relaxation.bound.nu[:, mine]], [z])
     floor = Floor(master.instance, dual, rng)
-    floor.exhausted |= problem.size <= _ENUMERATED
+    floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
     seeds = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed" and not deadline.over():
         seeds.append(_sampled(relaxation, k, rng))
-    if seeds:
+    if seeds and problem.blocks is not None:
+        for seed in seeds:
+            master.add(Atoms.of_network(_of_output(seed, k)))
+    elif seeds:
         nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(nu, seeds))
     with few_threads(small=master.small):
@@ -106,9 +132,14 @@ def bilinear_part(
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
-    atoms = Atoms(U, V, atoms.signs, atoms.outputs)
+    atoms = replace(atoms, U=U, V=V)
     proof, priced = outcome.proof, outcome.priced
     if proof is not None and priced is not None and proof.value >= floor.value:
+        if packed is not None:
+            # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
+            nu = packed.lifted(proof)
+            priced = pricing.prove(packed, instance.adjoints(nu))
+            return Part(atoms, weights, nu, priced.trees, priced.uppers, priced.exact, outcome.status)
         trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
         uppers = tuple(proof.largest(upper) for upper in priced.uppers)
         return Part(atoms, weights, proof.nu, trees, uppers, priced.exact, outcome.status)
@@ -118,14 +149,20 @@ def bilinear_part(
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
     """Return minus the gradient of the loss at a network's predictions, an optimal dual vector for an optimal one."""
-    one = network if k is None else replace(network, alpha=network.alpha[:, k])
-    return -problem.data_fit.gradient(problem.outputs(one))
+    return -problem.data_fit.gradient(problem.outputs(_of_output(network, k)))
+
+
+def _of_output(network: AnyNetwork, k: int | None) -> AnyNetwork:
+    """Return the network of output `k`, or of all if None."""
+    return network if k is None else replace(network, alpha=network.output_weights[:, k])
 
 
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> Any:
     """Return a network sampled from a relaxation, for output `k` or for all outputs."""
     with deadline.fraction(0.5):
         covariance = shape_covariance(relaxation, method="adaptive")
+    if isinstance(covariance, BlockCovariances):
+        return sample_network(covariance, _SAMPLED * covariance.layout.n_blocks, rng)
     if k is not None:
         covariance = covariance[k]
     return sample_network(covariance, max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1), rng)
@@ -143,7 +180,7 @@ class _BilinearPricing:
         floor: Floor,
     ) -> None:
         self.problem, self.rng, self.tol, self.shifts = problem, rng, tol, shifts
-        self.floor, self.oracle = floor, BilinearOracle(problem.size)
+        self.floor, self.oracle, self.layout = floor, BilinearOracle(problem.size), problem.blocks
         #: Whether no proof has been abandoned, and the number of rounds since the last one.
         self._open, self._waited = True, 0
 
@@ -162,10 +199,10 @@ class _BilinearPricing:
         ]
         return PricingResult.of(results).atoms
 
-    def __call__(self, master: Master, gap: float) -> PricingResult:
-        matrices = list(master.instance.adjoints(master.nu))
+    def __call__(self, master: Master | PackedMaster, gap: float) -> PricingResult:
+        matrices = master.matrices()
         if is_cheap(self.problem):
-            return self._prove(master, matrices, [0.0] * len(matrices), whole=True)
+            return self.prove(master, matrices)
         self._waited += 1
         found = self._search(master, matrices, STARTS)
         if self._is_worth_proving(_promised(master, found), gap):
@@ -174,11 +211,11 @@ class _BilinearPricing:
         if self._is_worth_proving(promised, gap):
             last = promised <= self.tol and self.floor.exhausted
             whole = last or self.problem.size <= _ENUMERATED
-            return self._prove(master, matrices, [result.value for result in found], whole=whole)
+            return self.prove(master, matrices, found, whole=whole)
         # Cutting planes are worth a round if columns alone promise to leave at most half of the gap.
         if promised <= 0.5 * gap:
             self.floor.improve()
-        return PricingResult.of(found)
+        return PricingResult.of(found, self.layout)
 
     def _is_worth_proving(self, promised: float, gap: float) -> bool:
         """Return whether to prove that no pricing value exceeds those found, which would leave the gap `promised`.
@@ -191,9 +228,12 @@ class _BilinearPricing:
             return self._open or self.floor.exhausted
         return self._open and self._waited >= _WAIT and promised <= _PROMISE * gap
 
-    def _search(self, master: Master, matrices: list[FloatArray], n_starts: int) -> list[OracleResult]:
+    def _search(self, master: Master | PackedMaster, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
+        direct = self._direct(master, matrices)
         return [
-            self.oracle.search(
+            direct[k]
+            if k in direct
+            else self.oracle.search(
                 M,
                 threshold=master.instance.dual_radius,
                 starts=self._neighbours(master, k),
@@ -204,9 +244,15 @@ class _BilinearPricing:
             for k, M in enumerate(matrices)
         ]
 
-    def _neighbours(self, master: Master, k: int) -> FloatArray | None:
+    def _direct(self, master: Master | PackedMaster, matrices: FloatArray) -> dict[int, OracleResult]:
+        """Return the results of the matrices of blocks that need no search."""
+        if self.layout is None:
+            return {}
+        return price_stack(matrices, self.layout, master.instance.dual_radius, max(_FEW, _SOME // len(matrices)))
+
+    def _neighbours(self, master: Master | PackedMaster, k: int) -> FloatArray | None:
         """Return both sides of an output's most used neurons, and all vectors that differ from a side in one sign."""
-        mine, N = master.atoms.outputs == k, self.problem.size
+        mine, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
         atoms = master.atoms[mine]
         if not len(atoms):
             return None
@@ -216,47 +262,58 @@ class _BilinearPricing:
         flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
         return np.vstack([sides, flipped])
 
-    def _prove(
-        self, master: Master, matrices: list[FloatArray], incumbents: list[float], *, whole: bool
+    def prove(
+        self,
+        master: Master | PackedMaster,
+        matrices: FloatArray,
+        found: list[OracleResult] | None = None,
+        *,
+        whole: bool = True,
     ) -> PricingResult:
         """Prove the largest pricing values, in all the remaining time or in a fraction of it."""
+        direct = self._direct(master, matrices)
         results = []
         with deadline.fraction(1.0 if whole else _TRIED):
-            for k, (M, incumbent) in enumerate(zip(matrices, incumbents, strict=True)):
+            for k, M in enumerate(matrices):
+                if k in direct:
+                    results.append(direct[k])
+                    continue
                 with deadline.fraction(1.0 / (len(matrices) - k)):
                     result = self.oracle.prove(
                         M,
                         threshold=master.instance.dual_radius,
                         max_atoms=max(20, ATOMS // len(matrices)),
-                        incumbent=incumbent,
+                        incumbent=found[k].value if found else 0.0,
                         slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
                         shift=None if self.shifts is None else self.shifts[k],
                     )
                 results.append(result)
-        proven = PricingResult.of(results)
+        proven = PricingResult.of(results, self.layout)
         self._open, self._waited = proven.exact or whole, 0
         return proven
 
 
-def _promised(master: Master, found: Sequence[OracleResult]) -> float:
+def _promised(master: Master | PackedMaster, found: Sequence[OracleResult]) -> float:
     """Return the relative gap that a proof would leave if no pricing value exceeds those found."""
     return master.gap(max(result.value for result in found))
 
 
-def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
+def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork | BlockNetwork:
     """Return the network of atoms of true levels, with equal neurons of several outputs merged into one."""
-    U, V = atoms.U, atoms.V
-    alpha = atoms.signs * weights
+    U, V, block = atoms.U, atoms.V, atoms.block
+    alpha, outputs, layout = atoms.signs * weights, atoms.outputs, problem.blocks
     if not len(atoms):
         U = V = np.full((1, problem.size), problem.levels - 1, dtype=np.int8)
         U[:, problem.n_features :] = 1
-        outputs, alpha = np.zeros(1, dtype=np.intp), np.zeros(1)
-    else:
-        outputs = atoms.outputs
-    if problem.scalar:
-        return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
-    pairs, inverse = np.unique(np.hstack([U, V]), axis=0, return_inverse=True)
-    full = np.zeros((len(pairs), problem.n_outputs))
-    np.add.at(full, (inverse.ravel(), outputs), alpha)
-    N = problem.size
-    return BilinearNetwork(pairs[:, :N], pairs[:, N:], full, problem.levels, problem.activation)
+        outputs, alpha, block = np.zeros(1, dtype=np.intp), np.zeros(1), np.zeros(1, dtype=np.intp)
+    if layout is not None:
+        alpha = alpha / layout.prices[block]
+    if not problem.scalar:
+        pairs, inverse = np.unique(np.hstack([U, V, block[:, None]]), axis=0, return_inverse=True)
+        full = np.zeros((len(pairs), problem.n_outputs))
+        np.add.at(full, (inverse.ravel(), outputs), alpha)
+        N = problem.size
+        U, V, block, alpha = pairs[:, :N], pairs[:, N : 2 * N], pairs[:, 2 * N], full
+    if layout is not None:
+        return BlockNetwork.of(layout, U, V, alpha, block)
+    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, problem.levels, problem.activation)

@@ -75,4 +75,5 @@ class Floor:
             return cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),)
         nu = np.zeros_like(instance.target) if self._dual is None else self._dual.nu
         shifts = np.zeros((instance.n_matrices, instance.size)) if self._dual is None else self._dual.z
-        return nu, tuple(root_tree(z * bool(np.any(column))) for column, z in zip(nu.T, shifts, strict=True))
+        used = np.repeat(np.any(nu, axis=0), instance.map.n_blocks)
+        return nu, tuple(root_tree(z * bool(own)) for own, z in zip(used, shifts, strict=True))

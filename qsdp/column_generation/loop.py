@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
-from qsdp.column_generation.master import Atoms, DualProof, Master
+from qsdp.blocks import Layout
+from qsdp.column_generation.master import Atoms, DualProof
 from qsdp.pricing import BoundTree, OracleResult
 
-__all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
+__all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Restricted", "Round", "generate"]
 
 #: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
 ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
@@ -43,9 +45,9 @@ class PricingResult:
     upper : float
         Upper bound on the pricing values of all atoms; infinite if none was proven.
     uppers : tuple of float
-        Upper bound for each output.
+        Upper bound for each matrix.
     trees : tuple of BoundTree
-        Proofs of `uppers`, one per output; empty if nothing was proven or the proof needs no tree.
+        Proofs of `uppers`, one per matrix; empty if nothing was proven or the proof needs no tree.
     exact : bool
         Whether `upper` is the largest value up to rounding.
     """
@@ -58,10 +60,11 @@ class PricingResult:
     exact: bool = False
 
     @classmethod
-    def of(cls, results: Sequence[OracleResult]) -> PricingResult:
-        """Combine what an oracle found or proved for each output."""
+    def of(cls, results: Sequence[OracleResult], layout: Layout | None = None) -> PricingResult:
+        """Combine what an oracle found or proved for each output and block."""
+        atoms = Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results])
         return cls(
-            Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results]),
+            atoms if layout is None else atoms.in_blocks(layout),
             max(result.value for result in results),
             max(result.upper for result in results),
             tuple(result.upper for result in results),
@@ -99,9 +102,44 @@ class Outcome:
         return _FINEST if self.gap <= _CLOSED else min(1e-6, 0.01 * self.gap)
 
 
+class Restricted(Protocol):
+    """Interface of the restricted problem, see `Master` and `PackedMaster`."""
+
+    atoms: Atoms
+    objective: float
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of atoms that are used."""
+
+    def add(self, atoms: Atoms) -> int:
+        """Add the new atoms, and return their number."""
+
+    def solve(self, tol: float) -> None:
+        """Solve to a relative duality gap `tol`."""
+
+    def prune(self) -> None:
+        """Drop atoms if there are too many."""
+
+    def pull(self, share: float) -> Any:
+        """Move the dual vector a share of the way to the centre, and return the old one."""
+
+    def release(self, own: Any) -> None:
+        """Undo `pull`."""
+
+    def centre_on(self, best: DualProof) -> None:
+        """Make the dual vector of a proof the centre of `pull`."""
+
+    def gap(self, upper: float) -> float:
+        """Return the relative gap if no pricing value exceeds `upper`."""
+
+    def proof(self, upper: float) -> DualProof:
+        """Return the best bound that the dual vector proves if no pricing value exceeds `upper`."""
+
+
 def generate(
-    master: Master,
-    pricing: Callable[[Master, float], PricingResult],
+    master: Restricted,
+    pricing: Callable[[Any, float], PricingResult],
     *,
     tol: float,
     floor: Callable[[], float] = lambda: 0.0,
@@ -128,8 +166,8 @@ class _Rounds:
 
     def __init__(
         self,
-        master: Master,
-        pricing: Callable[[Master, float], PricingResult],
+        master: Restricted,
+        pricing: Callable[[Any, float], PricingResult],
         tol: float,
         floor: Callable[[], float],
         report: Callable[[Round], None],

@@ -17,6 +17,7 @@ from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
+from qsdp.blocks import Layout
 from qsdp.column_generation.restricted import (
     GrowingColumns,
     RestrictedSolution,
@@ -24,6 +25,7 @@ from qsdp.column_generation.restricted import (
     solve_restricted,
     sparsify,
 )
+from qsdp.networks import BlockNetwork
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction
 
@@ -68,34 +70,73 @@ class Atoms:
     signs : ndarray of shape (k,), int8
     outputs : ndarray of shape (k,)
         Output that each atom feeds.
+    block : ndarray of shape (k,)
+        Block of each atom. Entries of U and V beyond its side are 0; V is 1 in linear blocks.
     """
 
     U: Weights
     V: Weights
     signs: Weights
     outputs: npt.NDArray[np.intp]
+    block: npt.NDArray[np.intp]
 
     @classmethod
     def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None) -> Atoms:
-        """Return atoms of one output."""
+        """Return atoms of one output and block."""
         signs = np.ones(len(U)) if signs is None else np.asarray(signs)
-        return cls(U.astype(np.int8), V.astype(np.int8), signs.astype(np.int8), np.zeros(len(U), dtype=np.intp))
+        zero = np.zeros(len(U), dtype=np.intp)
+        return cls(U.astype(np.int8), V.astype(np.int8), signs.astype(np.int8), zero, zero)
+
+    @classmethod
+    def of_neurons(cls, network: Any, rows: Any, signs: Any, outputs: Any = None) -> Atoms:
+        """Return neurons of a network with signs, as atoms of the first or of other outputs."""
+        U, V, block = network.U[rows], network.V[rows], np.zeros(len(rows), dtype=np.intp)
+        if isinstance(network, BlockNetwork):
+            block = network.block[rows]
+            V = np.where(np.array(network.layout.linear)[block, None], network.layout.used[block], V).astype(np.int8)
+        return cls(U, V, signs.astype(np.int8), block * 0 if outputs is None else outputs, block)
+
+    @classmethod
+    def of_network(cls, network: BlockNetwork) -> Atoms:
+        """Return the neurons of a network on blocks, once for each output that they feed."""
+        rows, outputs = np.nonzero(network.output_weights)
+        return cls.of_neurons(network, rows, np.sign(network.output_weights[rows, outputs]), outputs)
 
     @classmethod
     def of_outputs(cls, parts: Sequence[Atoms]) -> Atoms:
         """Combine the atoms of several outputs."""
-        U, V, signs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("U", "V", "signs"))
-        return cls(U, V, signs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
+        names = ("U", "V", "signs", "block")
+        U, V, signs, block = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return cls(U, V, signs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), block)
+
+    def numbers(self, n_blocks: int) -> npt.NDArray[np.intp]:
+        """Return the numbers of the matrices of outputs and blocks to which the atoms belong."""
+        return self.outputs * n_blocks + self.block
+
+    def in_blocks(self, layout: Layout) -> Atoms:
+        """Return atoms whose outputs are numbers of matrices, with their outputs and blocks."""
+        outputs, block = np.divmod(self.outputs, layout.n_blocks)
+        U, V = (side * layout.used[block] for side in (self.U, self.V))
+        return Atoms(U, V, self.signs, outputs, block)
 
     def __len__(self) -> int:
         return len(self.U)
 
     def __getitem__(self, rows: Any) -> Atoms:
-        return Atoms(self.U[rows], self.V[rows], self.signs[rows], self.outputs[rows])
+        return Atoms(*(values[rows] for values in vars(self).values()))
 
     def __add__(self, other: Atoms) -> Atoms:
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Atoms(*(np.concatenate(pair) for pair in pairs))
+
+    def unknown(self, known: set[bytes]) -> Atoms:
+        """Return the atoms whose keys are not known, once each; their keys become known."""
+        fresh = []
+        for j, key in enumerate(self.keys()):
+            if key not in known:
+                known.add(key)
+                fresh.append(j)
+        return self[fresh]
 
     def keys(self) -> list[bytes]:
         """Return keys that identify atoms: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the opposite sign."""
@@ -105,7 +146,7 @@ class Atoms:
             orientation = np.where(first < 0, np.int8(-1), np.int8(1))
             signs *= orientation
             oriented.append([row.tobytes() for row in side * orientation[:, None]])
-        rest = [row.tobytes() for row in np.stack([self.outputs, signs > 0], axis=1).astype(np.int64)]
+        rest = [row.tobytes() for row in np.stack([self.outputs, self.block, signs > 0], axis=1).astype(np.int64)]
         return [min(u, v) + max(u, v) + last for u, v, last in zip(*oriented, rest, strict=True)]
 
 
@@ -209,6 +250,10 @@ class Master:
         """Dual vector of the last solution, feasible for the current atoms."""
         return self._dual * (self.units.value / self.units.prediction)
 
+    def matrices(self) -> FloatArray:
+        """Return the matrices (K, N, N) of the dual vector."""
+        return self.instance.adjoints(self.nu)
+
     @property
     def small(self) -> bool:
         """Whether all products are too small to benefit from several threads."""
@@ -222,19 +267,18 @@ class Master:
 
     def add(self, atoms: Atoms) -> int:
         """Add the new atoms, and return their number."""
-        fresh = []
-        for j, key in enumerate(atoms.keys()):
-            if key not in self._known:
-                self._known.add(key)
-                fresh.append(j)
-        atoms = atoms[fresh]
-        columns = self._working.map.products(atoms.U, atoms.V) * atoms.signs
+        atoms = atoms.unknown(self._known)
+        columns = self._products(self._working, atoms)
         self.atoms = self.atoms + atoms
         self._columns = np.hstack([self._columns, columns])
         if self._growing is not None:
             self._growing.add(columns)
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
+
+    @staticmethod
+    def _products(instance: LinearInstance, atoms: Atoms) -> FloatArray:
+        return instance.map.products(atoms.U, atoms.V, atoms.block) * atoms.signs
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`; a solution stopped by a time limit only counts if it is better."""
@@ -256,14 +300,15 @@ class Master:
         normal = self.normal
         used = np.flatnonzero(weights)
         atoms = self.atoms[used]
-        S = (atoms.U.T * (weights[used] * atoms.signs)) @ atoms.V.astype(np.float64)
-        prediction = normal.map.forward(0.5 * (S + S.T))[:, None]
+        owners = np.arange(normal.map.n_blocks)[:, None] == atoms.block
+        S = ((atoms.U.T * (weights[used] * atoms.signs)) * owners[:, None]) @ atoms.V.astype(np.float64)
+        prediction = normal.map.forwards(0.5 * (S + S.swapaxes(1, 2)))
         return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
         """Return to all rows, because the reduction, computed from squares of the data, has lost small entries."""
         self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
-        self._columns = self.normal.map.products(self.atoms.U, self.atoms.V) * self.atoms.signs
+        self._columns = self._products(self.normal, self.atoms)
         self._growing = self._empty_basis()
         if self._growing is not None:
             self._growing.add(self._columns)

@@ -20,7 +20,8 @@ from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork
+from qsdp.gram import SharedGram
+from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.memory import check_memory
@@ -40,7 +41,7 @@ def column_generation(
     tol: float = 1e-6,
     time_limit: float | None = 60.0,
     relaxation: Relaxation | None = None,
-    start: BilinearNetwork | None = None,
+    start: BilinearNetwork | BlockNetwork | None = None,
     random_state: RandomState = 0,
     verbose: bool | int = False,
     callback: Callable[[Round], None] | None = None,
@@ -66,7 +67,7 @@ def column_generation(
     relaxation : Relaxation, optional
         Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. If not
         given, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
-    start : BilinearNetwork, optional
+    start : BilinearNetwork or BlockNetwork, optional
         A network whose neurons are tried first.
     random_state : int, Generator, RandomState or None, default=0
         For the starts of the searches.
@@ -123,10 +124,12 @@ def column_generation(
 
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, rng, history, partial(report, part=0))
-            for number, one in enumerate(ones):
+            shared = SharedGram()
+            for number in range(len(ones)):
                 k = number if len(ones) > 1 else None
                 with deadline.fraction(1.0 / (len(ones) - number)):
-                    parts.append(bilinear_part(one, k, relaxation, start, tol, rng, partial(report, part=number)))
+                    rounds = partial(report, part=number)
+                    parts.append(bilinear_part(problem, k, relaxation, start, tol, rng, rounds, shared))
                 if parts[-1].status == "interrupted":
                     limit.expire()
         return _joined(problem, parts, history, tol)
@@ -149,6 +152,8 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
         check_relaxation(relaxation, problem)
     if start is not None:
         check_fits(start, problem, "start")
+    if neurons == "polynomial" and problem.blocks is not None:
+        raise InvalidInputError("neurons must be 'bilinear' for blocks, whose samples are matrices; got 'polynomial'")
     if neurons == "polynomial" and (relaxation is not None or start is not None or not problem.scalar):
         what = "no relaxation and no start, which are bilinear," if problem.scalar else "a scalar target"
         raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")

@@ -8,5 +8,6 @@ finds good neurons in milliseconds; `prove` finds the best one, with an upper bo
 from qsdp.pricing.bilinear import BilinearOracle
 from qsdp.pricing.polynomial import PolynomialOracle
 from qsdp.pricing.result import BoundTree, Leaf, LeafCuts, OracleResult
+from qsdp.pricing.stack import price_stack
 
-__all__ = ["BilinearOracle", "BoundTree", "Leaf", "LeafCuts", "OracleResult", "PolynomialOracle"]
+__all__ = ["BilinearOracle", "BoundTree", "Leaf", "LeafCuts", "OracleResult", "PolynomialOracle", "price_stack"]

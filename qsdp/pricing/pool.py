@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.result import SignArray
 
-__all__ = ["FormPool", "PairPool", "Pool", "signs"]
+__all__ = ["FormPool", "PairPool", "Pool", "canonical", "signs"]
 
 
 def signs(values: FloatArray) -> FloatArray:
@@ -98,7 +98,7 @@ class PairPool(Pool):
         values: FloatArray = np.abs(P).sum(axis=1)
         chosen = self._chosen(values)
         if len(chosen):
-            pairs = _canonical(vectors[chosen].astype(np.int8), signs(P[chosen]).astype(np.int8))
+            pairs = canonical(vectors[chosen].astype(np.int8), signs(P[chosen]).astype(np.int8))
             self._merge(np.hstack(pairs), values[chosen])
         return values
 
@@ -133,7 +133,7 @@ class FormPool(Pool):
         return np.abs(forms)
 
 
-def _canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
+def canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
     """Return one of (u, v), (-u, -v), (v, u), (-v, -u) for every row, the same for all four."""
     first, second = U * U[:, :1], V * V[:, :1]
     unequal = first != second

@@ -392,3 +392,5 @@ def _check_start(start: object, problem: TrainingProblem) -> None:
     mine, other = (problem.size, problem.y.shape), (start.problem.size, start.problem.y.shape)
     if mine != other:
         raise InvalidInputError(f"start must be of size and targets {mine}, those of the problem; got {other}")
+    if problem.blocks != start.problem.blocks:
+        raise InvalidInputError("start must be of the blocks of the problem, with the same sizes, kinds and omega")

@@ -2,6 +2,8 @@
 
 from qsdp.column_generation.restricted._best import RestrictedSolution, predict
 from qsdp.column_generation.restricted._growing import GrowingColumns
+from qsdp.column_generation.restricted._nonnegative import nonnegative_minimum
+from qsdp.column_generation.restricted._smooth import curvature_matrix
 from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
 
@@ -9,7 +11,9 @@ __all__ = [
     "GrowingColumns",
     "RestrictedSolution",
     "check_solvable",
+    "curvature_matrix",
     "is_solvable",
+    "nonnegative_minimum",
     "predict",
     "solve_restricted",
     "sparsify",

@@ -14,7 +14,7 @@ from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
 from qsdp.losses import Curvature, DataFit
 
-__all__ = ["solve_smooth"]
+__all__ = ["curvature_matrix", "solve_smooth"]
 
 #: Maximum number of steps along the central path if the primal-dual method fails, and gap up to which it has not.
 _PATH_STEPS, _ACCURATE = 200, 1e-9
@@ -132,15 +132,11 @@ def _newton_system(
 ) -> Callable[[FloatArray], FloatArray] | None:
     """Return a solver of ``(Diag(E) + F' W F) x = b`` with the curvature W of the loss."""
     n, k = F.shape
-    if outputs is not None:
-        H = _hessian_of_outputs(F, curvature, outputs)
+    if outputs is not None or k <= n:
+        H = curvature_matrix(F, curvature, outputs)
         H[np.diag_indices(k)] += E
         return cholesky(H)
     G = F * np.sqrt(curvature.diagonal)
-    if k <= n:
-        H = G.T @ G
-        H[np.diag_indices(k)] += E
-        return cholesky(H)
     root = G / np.sqrt(E)
     small = root @ root.T
     small[np.diag_indices(n)] += 1.0
@@ -158,7 +154,11 @@ def _newton_system(
     return solve
 
 
-def _hessian_of_outputs(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp]) -> FloatArray:
+def curvature_matrix(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
+    """Return F' W F with the curvature W of the loss, for columns F that feed some outputs, or the only one."""
+    if outputs is None:
+        G = F * np.sqrt(curvature.diagonal)
+        return G.T @ G
     H = np.zeros((len(outputs),) * 2)
     if curvature.coupling is not None:
         products = F * curvature.coupling[:, outputs]

@@ -1,0 +1,302 @@
+"""Restricted problem on blocks with many samples: atoms are vectors of packed entries, not of values on the samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils import deadline
+from qsdp._utils.gap import relative
+from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.master import Atoms, DualProof
+from qsdp.column_generation.restricted import curvature_matrix, nonnegative_minimum, sparsify
+from qsdp.gram import SharedGram
+from qsdp.losses import PiecewiseQuadratic
+from qsdp.relaxation.bounds import best_scale
+from qsdp.relaxation.instance import Instance
+
+__all__ = ["PackedMaster"]
+
+#: Maximum number of steps of a solve; most take two to ten.
+_STEPS = 50
+
+#: Number of atoms above which those of weight zero and of the largest reduced costs are dropped, down to half of it.
+_MAX_ATOMS = 4000
+
+#: Samples for second derivatives: a multiple of the number of atoms, and the least number. With half as many, steps are
+#: worse; with twice as many, they take longer.
+_PER_ATOM, _LEAST = 8, 4000
+
+#: Share of the decrease predicted by the slope that a step must reach, and largest number of its halvings.
+_DECREASE, _HALVINGS = 1e-4, 30
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    r"""The loss at a network.
+
+    Attributes
+    ----------
+    x : ndarray of shape (C, P)
+        Packed entries of the network.
+    loss : float
+    gradient : ndarray of shape (C, P)
+        Gradient of the loss with respect to x.
+    nu : ndarray of shape (n, C) or None
+        Minus its gradient with respect to the predictions, if they were computed.
+    """
+
+    x: FloatArray
+    loss: float
+    gradient: FloatArray
+    nu: FloatArray | None = None
+
+
+class _Loss(Protocol):
+    """The loss as a function of the packed entries of a network."""
+
+    def at(self, x: FloatArray) -> _Point:
+        """Evaluate the loss."""
+
+    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
+        """Return the best dual value of multiples up to `largest` of minus the gradient, and the multiple."""
+
+    def images(self, vectors: FloatArray) -> FloatArray:
+        """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
+
+    def hessian(
+        self, point: _Point, vectors: FloatArray, images: FloatArray, outputs: npt.NDArray[np.intp]
+    ) -> FloatArray:
+        """Return the second derivatives (k, k), or an approximation, along vectors (k, P) of some outputs."""
+
+
+class _SquaredLoss:
+    r"""The squared loss of one output from sums: :math:`x^T G x - 2 h^T x + \sum_i w_i y_i^2`."""
+
+    def __init__(self, normal: Instance, matrix: FloatArray, products: FloatArray) -> None:
+        self._matrix, self._products = matrix, products
+        self._zero = normal.fit.value_at_zero
+
+    def at(self, x: FloatArray) -> _Point:
+        image = self._matrix @ x[0]
+        loss = self._zero - 2.0 * float(self._products @ x[0]) + float(x[0] @ image)
+        return _Point(x, max(0.0, loss), 2.0 * (image - self._products)[None])
+
+    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
+        product = self._zero - float(self._products @ point.x[0])
+        scale = min(largest, max(0.0, product / point.loss)) if point.loss > 0.0 else 0.0
+        return scale * (2.0 * product - scale * point.loss), scale
+
+    def images(self, vectors: FloatArray) -> FloatArray:
+        return 2.0 * (vectors @ self._matrix)
+
+    def hessian(
+        self, point: _Point, vectors: FloatArray, images: FloatArray, outputs: npt.NDArray[np.intp]
+    ) -> FloatArray:
+        return vectors @ images.T
+
+
+class _SampledLoss:
+    """A smooth loss by passes over the samples, with second derivatives from some of them."""
+
+    def __init__(self, normal: Instance) -> None:
+        self._map, self._fit = normal.map, normal.fit
+        self._order = np.random.default_rng(0).permutation(normal.map.n_rows)
+        self._some = normal.map, normal.fit
+
+    def at(self, x: FloatArray) -> _Point:
+        prediction = self._map.values_of(x)
+        nu = -self._fit.gradient(prediction)
+        return _Point(x, self._fit.value(prediction), -self._map.sums(nu).T, nu)
+
+    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
+        assert point.nu is not None
+        scale = best_scale(self._fit, point.nu, largest)
+        return self._fit.dual_value(scale * point.nu), scale
+
+    def images(self, vectors: FloatArray) -> FloatArray:
+        return np.zeros((len(vectors), 0))
+
+    def hessian(
+        self, point: _Point, vectors: FloatArray, images: FloatArray, outputs: npt.NDArray[np.intp]
+    ) -> FloatArray:
+        n, wanted = len(self._order), max(_LEAST, _PER_ATOM * len(vectors))
+        if wanted > self._some[0].n_rows or self._some[0].n_rows == n > wanted:
+            chosen = self._order[: 2 * wanted] if 2 * wanted < n else slice(None)
+            self._some = self._map.take(chosen), self._fit.rows(chosen)
+        rows, fit = self._some
+        curvature = fit.curvature(rows.values_of(point.x))
+        coupled = outputs if fit.loss.coupled else None
+        return (self._fit.total_weight / fit.total_weight) * curvature_matrix(
+            rows.values_of(vectors), curvature, coupled
+        )
+
+
+class PackedMaster:
+    r"""The restricted problem of `Master`, where an atom is its vector of P packed entries rather than of n values.
+
+    Steps solve a quadratic model over non-negative weights. For the squared loss it is exact, and rounds need no pass
+    over the samples. The dual vector is minus the gradient of the loss at a network, so it is represented by that
+    network's packed entries; `lifted` computes it.
+
+    Parameters
+    ----------
+    instance : Instance
+        Instance of one output, or of all outputs that a loss couples.
+    targets : ndarray of shape (n, C)
+        Targets of all outputs, whose products with the samples are computed once.
+    output : int
+        Number of the instance's output among them.
+    shared : SharedGram
+        Gram matrix of all outputs.
+    """
+
+    #: Products are too large for one thread to be as fast as several.
+    small = False
+
+    def __init__(self, instance: Instance, targets: FloatArray, output: int, shared: SharedGram) -> None:
+        self.instance = instance
+        self.normal, self.units = normal, units = instance.normalised()
+        if normal.fit.quadratic:
+            gram = shared.of(normal.map, targets, normal.fit.weights, np.float64, None)
+            products = gram.products[:, output] / units.prediction
+            self._loss: _Loss = _SquaredLoss(normal, gram.matrix, products)
+        else:
+            self._loss = _SampledLoss(normal)
+        empty = np.zeros((0, instance.size), dtype=np.int8)
+        self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)
+        self._vectors = np.zeros((0, instance.map.layout.n_entries))
+        self._images = self._loss.images(self._vectors)
+        self._known: set[bytes] = set()
+        self._point = self._centre = self._loss.at(np.zeros((instance.target.shape[1], self._vectors.shape[1])))
+        self.objective = self._point.loss * units.value
+
+    @staticmethod
+    def suits(instance: Instance) -> bool:
+        """Return whether there are more samples than packed entries of blocks, and the loss is smooth."""
+        data, loss = instance.map, instance.loss
+        smooth = loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
+        return data.units is not None and data.has_rows and data.n_rows > data.layout.n_entries and smooth
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of atoms of positive weight."""
+        return int(np.count_nonzero(self.weights))
+
+    def matrices(self) -> FloatArray:
+        """Return the matrices (K, N, N) of the dual vector, in units of the instance."""
+        return self.instance.map.layout.matrices(-self._point.gradient * (self.units.value / self.units.weight))
+
+    def add(self, atoms: Atoms) -> int:
+        """Add the new atoms, and return their number."""
+        atoms = atoms.unknown(self._known)
+        vectors = self.instance.map.layout.products(atoms.U.astype(float), atoms.V.astype(float), atoms.block)
+        vectors *= atoms.signs[:, None]
+        self.atoms, self._vectors = self.atoms + atoms, np.vstack([self._vectors, vectors])
+        self._images = np.vstack([self._images, self._loss.images(vectors)])
+        self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
+        return len(atoms)
+
+    def solve(self, tol: float) -> None:
+        """Solve to a relative duality gap `tol`, or until rounding or a time limit stops progress."""
+        a, radius = self.weights, self.normal.dual_radius
+        point = self._loss.at(self._entries(a))
+        for _ in range(_STEPS):
+            slopes = self._slopes(point)
+            value = point.loss + radius * float(a.sum())
+            largest = radius / max(radius, float((radius - slopes).max(initial=0.0)))
+            if relative(value - self._loss.bound(point, largest)[0], value) <= tol or deadline.over():
+                break
+            moved = self._step(a, point, slopes, value)
+            if moved is None:
+                break
+            a, point = moved
+        self._settle(a, point)
+
+    def _step(self, a: FloatArray, point: _Point, slopes: FloatArray, value: float) -> tuple[FloatArray, _Point] | None:
+        """Return better weights and their point, or None if there are none but for rounding."""
+        radius = self.normal.dual_radius
+        chosen = np.flatnonzero((a > 0.0) | (slopes < 0.0))
+        H = self._loss.hessian(point, self._vectors[chosen], self._images[chosen], self.atoms.outputs[chosen])
+        change = np.zeros_like(a)
+        change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ a[chosen], a[chosen], EPS * radius) - a[chosen]
+        slope, length = float(slopes @ change), 1.0
+        for _ in range(_HALVINGS):
+            if not slope < -EPS * value:
+                return None
+            moved = np.maximum(a + length * change, 0.0)
+            found = self._loss.at(self._entries(moved))
+            if found.loss + radius * float(moved.sum()) <= value + _DECREASE * length * slope:
+                return moved, found
+            length *= 0.5
+        return None
+
+    def _settle(self, weights: FloatArray, point: _Point) -> None:
+        self.weights, self._point = weights, point
+        self.objective = (point.loss + self.normal.dual_radius * float(weights.sum())) * self.units.value
+
+    def _entries(self, weights: FloatArray) -> FloatArray:
+        used = np.flatnonzero(weights)
+        owners = np.arange(len(self._point.x))[:, None] == self.atoms.outputs[used]
+        return (owners * weights[used]) @ self._vectors[used]
+
+    def _slopes(self, point: _Point) -> FloatArray:
+        """Return the rates at which weights change the objective."""
+        every = self._vectors @ point.gradient.T
+        return self.normal.dual_radius + every[np.arange(len(every)), self.atoms.outputs]
+
+    def centre_on(self, best: DualProof) -> None:
+        """Make the network of a proof the centre of `pull`."""
+        self._centre = self._point
+
+    def pull(self, share: float) -> _Point:
+        """Move the network of the dual vector a share of the way to the centre, and return it for `release`."""
+        own = self._point
+        self._point = self._loss.at(share * self._centre.x + (1.0 - share) * own.x)
+        return own
+
+    def release(self, own: _Point) -> None:
+        """Undo `pull`."""
+        self._point = own
+
+    def gap(self, upper: float) -> float:
+        """Return the relative gap to the bound that the dual vector proves if no pricing value exceeds `upper`."""
+        return relative(self.objective - self.proof(upper).value, self.objective)
+
+    def proof(self, upper: float) -> DualProof:
+        """Return the best bound of multiples of the dual vector, which is represented by packed entries."""
+        largest = self.instance.dual_radius / upper if upper > 0.0 else math.inf
+        value, scale = self._loss.bound(self._point, largest)
+        return DualProof(max(0.0, value * self.units.value), self._point.x, scale, 0.0)
+
+    def lifted(self, proof: DualProof) -> FloatArray:
+        """Return the dual vector (n, C) of a proof, not scaled, in units of the instance."""
+        nu = -self.normal.fit.gradient(self.normal.map.values_of(proof.nu))
+        return nu * (self.units.value / self.units.prediction)
+
+    def prune(self) -> None:
+        """Drop the atoms of largest reduced costs if there are too many."""
+        if len(self.atoms) <= _MAX_ATOMS:
+            return
+        costs = np.where(self.weights > 0.0, -np.inf, self._slopes(self._point))
+        rows = np.sort(np.argsort(costs)[: _MAX_ATOMS // 2])
+        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
+        self._vectors, self._images = self._vectors[rows], self._images[rows]
+        self._known = set(self.atoms.keys())
+
+    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
+        """Return few atoms, at most P per output, with weights that solve the restricted problem."""
+        self.solve(tol)
+        used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
+        weights = self.weights[used].copy()
+        for output in np.unique(self.atoms.outputs[used]):
+            mine = self.atoms.outputs[used] == output
+            penalties = np.full(int(mine.sum()), self.normal.dual_radius)
+            weights[mine] = sparsify(self._vectors[used[mine]].T, weights[mine], penalties)
+        few = weights > 0.0
+        return self.atoms[used[few]], weights[few] * self.units.weight
