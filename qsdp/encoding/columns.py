@@ -90,8 +90,10 @@ def column_notation(column: Any, name: str) -> str | None:
         Text is meant to be numbers or dates, but how cannot be told.
     """
     entries = _entries(column)
-    if _is_categorical_type(column) or entries.dtype.kind == "b":
+    if _is_categorical_type(column):
         return None
+    if entries.dtype.kind == "b":
+        return BOOLEAN
     if entries.dtype.kind in "iuf":
         return "number"
     if entries.dtype.kind == "M":
@@ -103,6 +105,8 @@ def column_notation(column: Any, name: str) -> str | None:
         return notation_of(texts, name) if texts else None
     if present and all(isinstance(entry, datetime.date) for entry in present):
         return "date"
+    if present and all(isinstance(entry, (bool, np.bool_)) for entry in present):
+        return BOOLEAN
     return None if any(_is_symbol(entry) for entry in present) else "number"
 
 

@@ -25,7 +25,7 @@ from qsdp.encoding.columns import (
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.encoding.notation import BOOLEAN
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["TableEncoder", "ThresholdEncoder"]
 
@@ -206,8 +206,12 @@ class ThresholdEncoder(_Encoder):
         self._keep(locals())
 
     def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
-        found = [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
-        return ["number" if one is None or one == BOOLEAN else one for one in found]
+        notations = [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
+        for column, name, notation in zip(raw, names, notations, strict=True):
+            if notation is None:
+                first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
+                raise InvalidTypeError(f"column {name!r} of X holds numbers; got text, such as {first!r:.60}")
+        return ["number" if one == BOOLEAN else one for one in notations]
 
 
 class TableEncoder(_Encoder):

@@ -1,0 +1,118 @@
+"""Notations of text: the same numbers, dates and truth values, however a file writes them."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qsdp.encoding import TableEncoder
+from qsdp.encoding.notation import notation_of, parsed
+from qsdp.exceptions import InvalidInputError, QSDPWarning
+
+
+@pytest.mark.parametrize(
+    ("texts", "notation", "numbers"),
+    [
+        (["1", "-2.5", "3e2", ".5"], "number", [1.0, -2.5, 300.0, 0.5]),
+        (["1,234.5", "12", "1,234,567"], "thousands", [1234.5, 12.0, 1234567.0]),
+        (["1,5", "0,25", "7"], "comma", [1.5, 0.25, 7.0]),
+        (["1.234,5", "7,0"], "comma", [1234.5, 7.0]),
+        (["5%", "12.5 %", "-3%"], "percent", [0.05, 0.125, -0.03]),
+        (["1970-01-02", "1969-12-31"], "date", [1.0, -1.0]),
+        (["1970-01-01T12:00:00Z", "1970-01-02 00:00+06:00"], "date", [0.5, 0.75]),
+        (["1970-01-01 00:00:00.5"], "date", [0.5 / 86400.0]),
+        (["true", "False", "TRUE"], "boolean", None),
+        (["red", "5", "blue"], None, None),
+        (["5%", "10%", "none"], None, None),
+        (["1_000", "2"], None, None),
+        (["nan", "inf"], None, None),
+    ],
+)
+def test_notations(texts, notation, numbers):
+    assert notation_of(texts, "x") == notation
+    if numbers is not None:
+        np.testing.assert_array_equal(parsed(texts, notation), numbers)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["1,234", "5,678"], "commas separate thousands or decimals, such as '1,234'"),
+        (["03/04/2024", "05/06/2024"], "day and month cannot be told apart, such as '03/04/2024'; write them as 2024"),
+        (["1.234.567", "5"], "points between thousands"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_with_a_remedy(texts, message):
+    with pytest.raises(InvalidInputError, match=f"column 'x' of X holds .*{message}"):
+        TableEncoder().fit(pd.DataFrame({"x": texts}))
+
+
+@given(st.lists(st.floats(-1e15, 1e15, allow_nan=False), min_size=1, max_size=20))
+def test_numbers_are_rounded_correctly(values):
+    for notation, write in (("number", repr), ("thousands", lambda v: f"{v:,}"), ("percent", lambda v: f"{v!r}%")):
+        texts = [write(value) for value in values]
+        exact = [float(f"{value!r}e-2") if "e" not in repr(value) else value / 100.0 for value in values]
+        np.testing.assert_array_equal(parsed(texts, notation), exact if notation == "percent" else values)
+
+
+def test_a_few_odd_entries_of_a_number_column_are_missing_and_named():
+    column = [str(k) for k in range(97)] + ["n/a", "see note", "n/a"]
+    with pytest.warns(QSDPWarning, match="3 of 100 entries are none, such as 'n/a' in row 97; they count as missing"):
+        encoder = TableEncoder("standard").fit(pd.DataFrame({"x": column, "y": np.arange(100.0)}))
+    assert encoder.get_feature_names_out().tolist() == ["x", "x is missing", "y"]
+    # In a column of few numbers, other entries make categories.
+    few = TableEncoder().fit(pd.DataFrame({"x": ["1", "2", "n/a", "1", "2"]}))
+    assert few.encoding_.columns[0].categories == ("1", "2", "n/a")
+
+
+def test_rows_are_encoded_alike_whatever_other_rows_a_table_has():
+    train = pd.DataFrame({"share": ["5%", "10%", "none"] * 5, "size": ["1,5", "2,25", "3"] * 5})
+    encoder = TableEncoder("standard").fit(train)
+    whole = encoder.transform(train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for row in range(3):
+            np.testing.assert_array_equal(encoder.transform(train.iloc[[row]]), whole[[row]])
+        np.testing.assert_array_equal(encoder.transform(train.iloc[:2]), whole[:2])
+
+
+def test_text_and_typed_columns_of_a_table_make_the_same_inputs():
+    days = pd.date_range("2024-02-27", periods=6, freq="D")
+    typed = pd.DataFrame(
+        {
+            "number": [1.5, 2.0, np.nan, 4.0, 5.25, 6.0],
+            "whole": [1, 2, 3, 4, 5, 9],
+            "day": days,
+            "flag": [True, False, True, True, False, True],
+            "city": ["Oslo", "Rome", "Oslo", "Bonn", None, "Rome"],
+        }
+    )
+    text = pd.DataFrame(
+        {
+            "number": ["1.5", "2", None, "4.0", "5.25", "6"],
+            "whole": [str(value) for value in typed.whole],
+            "day": [str(day.date()) for day in days],
+            "flag": ["True", "false", "true", "TRUE", "False", "true"],
+            "city": typed.city,
+        }
+    )
+    dates = typed.assign(day=[datetime.date(2024, 2, 27) + datetime.timedelta(k) for k in range(6)])
+    first = TableEncoder().fit(typed)
+    inputs = first.transform(typed)
+    for one in (typed, text, dates):
+        encoder = TableEncoder().fit(one)
+        assert encoder.encoding_.expressions == first.encoding_.expressions
+        for other in (typed, text, dates):
+            np.testing.assert_array_equal(encoder.transform(other), inputs)
+
+
+def test_notations_are_stored():
+    encoder = TableEncoder().fit(pd.DataFrame({"x": ["1,5", "2,5", "0,1"], "y": ["a", "b", "a"]}))
+    stored = type(encoder.encoding_).from_state(encoder.encoding_.to_state())
+    assert [column.notation for column in stored.columns] == ["comma", None]
