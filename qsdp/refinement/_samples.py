@@ -19,13 +19,13 @@ from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.refinement._descent import DescentData
 from qsdp.relaxation.products import Products
 
-__all__ = ["Images", "Samples", "suits_single"]
+__all__ = ["MODERATE", "Images", "Samples", "suits_single"]
 
 #: Entries of the data beyond which products are in single precision, which halves the time.
 _SINGLE_FROM = 2**17
 
 #: Limits for single precision: of targets and gradients and their reciprocals, and of row sums over their median.
-_MODERATE, _OUTLYING = 2.0**20, 2.0**10
+MODERATE, _OUTLYING = 2.0**20, 2.0**10
 
 
 class Samples(DescentData):
@@ -203,5 +203,5 @@ def suits_single(problem: TrainingProblem, size: int, sums: FloatArray) -> bool:
     sizes = np.concatenate(magnitudes)
     # An output of zeros stays zero.
     sizes = sizes[sizes > 0.0]
-    moderate = bool(np.all((sizes >= 1.0 / _MODERATE) & (sizes <= _MODERATE)))
+    moderate = bool(np.all((sizes >= 1.0 / MODERATE) & (sizes <= MODERATE)))
     return moderate and float(sums.max()) <= _OUTLYING * float(np.median(sums))

@@ -25,7 +25,7 @@ from qsdp.tabular import TabularModel, load_model, versions
 
 __all__ = ["PlainFile", "load_file", "read_plain"]
 
-Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork
+Network = BilinearNetwork | BlockNetwork | PolynomialNetwork | IntegerForm
 
 #: First bytes of certificate files of every version.
 _CERTIFICATE = b"qsdp certificate "
@@ -122,7 +122,7 @@ def _network_sections(network: Network) -> Iterator[Section]:
         yield _terms_section(network)
 
 
-def _terms_section(network: Network) -> Section:
+def _terms_section(network: Any) -> Section:
     """Return the largest coefficients of the quadratic function."""
     d, (S, s, s0) = network.n_inputs, network.to_quadratic_form().parts
     rows, columns = np.triu_indices(d)

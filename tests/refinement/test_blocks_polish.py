@@ -13,7 +13,7 @@ import qsdp
 from qsdp._utils import parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.refinement._block_samples import BlockSamples
-from qsdp.refinement._choice import descent_data, descent_of
+from qsdp.refinement._choice import descent_data, descent_of, suits_statistics
 from qsdp.refinement.polishing import perturbed, polish
 
 SCALAR_LOSSES = [loss for loss in LOSSES if loss != "cross_entropy"]
@@ -295,6 +295,29 @@ def test_networks_that_do_not_fit() -> None:
         polish(network, other)
     with pytest.raises(InvalidTypeError, match="network must be a BlockNetwork"):
         polish(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [1.0]), problem)
+
+
+def test_statistics_of_blocks_are_refused() -> None:
+    problem = random_problem(0)
+    statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
+    summary = qsdp.TrainingProblem.from_statistics(statistics, beta=1.0)
+    with pytest.raises(InvalidInputError, match="polish on blocks needs the rows"):
+        polish(random_network(problem, 3, 0), summary)
+    assert not suits_statistics(problem)
+    with pytest.raises(InvalidInputError, match="problem must not have blocks for train_fixed_width"):
+        qsdp.train_fixed_width(problem, 3)
+
+
+def test_shared_weights_are_sorted_by_output() -> None:
+    network = random_network(random_problem(8, n_outputs=2), 6, 0)
+    assert network.shared_alpha
+    alpha = network.output_weights.copy()
+    assert not network.with_weights(network.U, network.V, alpha[::-1]).shared_alpha
+    alpha[0] *= -1.0
+    assert not network.with_weights(network.U, network.V, alpha).shared_alpha
+    part = network.with_weights(network.U[3:], network.V[3:], alpha[3:, 1], slice(3, None))
+    assert part.shared_alpha
+    assert np.array_equal(part.block, network.block[3:])
 
 
 def test_sampled_networks_stay_shared() -> None:
