@@ -491,7 +491,7 @@ def refined(
     rng: np.random.Generator,
     kept: TrainingProblem | None,
     trial: Trial | None = None,
-) -> BilinearNetwork:
+) -> Any:
     """Return the refined network, polished on the kept rows if statistics do not suit a polish.
 
     A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.

@@ -248,6 +248,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if not self.weight_map.has_rows:
             raise no_rows(what)
 
+    def require_columns(self, what: str) -> None:
+        """Raise `InvalidInputError` unless the problem has rows of columns."""
+        if self.blocks is not None:
+            raise InvalidInputError(f"{what} needs data of columns; the problem has blocks")
+        self.require_rows(what)
+
     @property
     def X(self) -> Any:  # noqa: N802 (the name of data in scikit-learn)
         """Data of shape (n, d), read-only, or blocks; a problem from statistics has none."""
