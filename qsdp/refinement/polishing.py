@@ -76,9 +76,10 @@ def polish(
         \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y\Big) + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
     over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second layer
-    between sweeps; for data in blocks, neurons stay in their blocks, whose penalties count. One product with the data gives the slopes of all moves of one side of a neuron. A move is
-    accepted only if an evaluation shows that the loss falls. If the descent stops by itself, no single move lowers the
-    loss by more than rounding: a share of 1e-12 of it, or 1e-9 on data of more than 131,072 entries.
+    between sweeps. For data in blocks, the penalties are those of the blocks, and neurons stay in theirs. One product
+    with the data gives the slopes of all moves of one side of a neuron. A move is accepted only if an evaluation shows
+    that the loss falls. If the descent stops by itself, no single move lowers the loss by more than rounding: a share
+    of 1e-12 of it, or 1e-9 on data of more than 131,072 entries.
 
     Parameters
     ----------
@@ -137,8 +138,8 @@ def polish(
     unless targets, weights or single rows are too large or small for its range. Losses, the predictions at the start
     of every sweep and the returned objective are in double precision.
 
-    Rows of data in blocks are converted in chunks, and no copy of them is kept. The derivatives of the outputs of a batch
-    in all entries of a side are one array of at most 32 MiB, unless those of a single neuron take more.
+    Rows of data in blocks are converted in chunks, and no copy of them is kept. The derivatives of the outputs of a
+    batch in all entries of a side are one array of at most 32 MiB, unless those of a single neuron take more.
 
     For problems from statistics, and for a squared loss with N up to 64 and at least :math:`N^3 / 4` samples, moves
     are found from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost independent of the number of samples.
