@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -275,6 +275,10 @@ class Blocks(Summarized, ReadOnlyArrays):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        """Raise `InvalidTypeError`: samples in blocks are no rows of columns."""
+        raise InvalidTypeError("samples in blocks have no columns, which this function needs")
 
     def __getitem__(self, rows: Any) -> Blocks:
         """Return the blocks of some of the samples."""

@@ -164,9 +164,9 @@ class FormMap(ReadOnlyArrays):
         M = self.adjoints(nu[:, None])
         return lambda v: np.matmul(M, v[:, :, None])[:, :, 0]
 
-    def features(self) -> FloatArray:
-        """Return vectors whose inner products are those of the forms, of shape (r, P)."""
-        return self.rows * (self._scales * self.layout.factors)
+    def features(self, columns: slice = slice(None)) -> FloatArray:
+        """Return vectors whose inner products are those of the forms, of shape (r, P), or some of their entries."""
+        return self.rows[:, columns] * (self._scales * self.layout.factors)[columns]
 
     def expression(self, S: cp.Expression | list[cp.Expression]) -> cp.Expression:
         """Return the values as one affine CVXPY expression in a symmetric or square expression for each block."""

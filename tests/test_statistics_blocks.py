@@ -22,6 +22,7 @@ import qsdp
 from qsdp import Blocks, SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
+from qsdp.report import make_report
 from qsdp.statistics import dask_batches, row_batches, statistics_of_dask
 
 SIZES, KINDS = (3, 2, 4), ("quadratic", "linear", "quadratic")
@@ -94,6 +95,22 @@ def _random_network(rng: np.random.Generator, problem: TrainingProblem, n_output
     return qsdp.BlockNetwork.of(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
 
 
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_networks_from_statistics_are_proven_optimal_for_the_rows(n_outputs: int) -> None:
+    problem = random_problem(5, n=40, n_outputs=n_outputs)
+    statistics = SufficientStatistics().partial_fit(problem.X, problem.y)
+    result = qsdp.column_generation(TrainingProblem.from_statistics(statistics, beta=problem.beta), tol=1e-8)
+    assert result.status == "optimal"
+    assert problem.objective(result.network) == pytest.approx(result.objective, rel=1e-10)
+    assert result.lower_bound <= problem.objective(result.network)
+    assert result.lower_bound == pytest.approx(enumerated_optimum(problem), rel=1e-6)
+    certificate = qsdp.certify(result.network, statistics, beta=problem.beta, bound_type="exact")
+    assert certificate.objective == pytest.approx(result.objective, rel=1e-10)
+    assert certificate.lower_bound <= result.objective
+    with pytest.raises(InvalidInputError, match="arithmetic='verified' needs the rows"):
+        qsdp.certify(result.network, statistics, beta=problem.beta, arithmetic="verified")
+
+
 def test_singular_sums_are_ordinary() -> None:
     # Every block of a sample holds the same constant, and two columns are equal.
     rng = np.random.default_rng(0)
@@ -118,6 +135,17 @@ def test_blocks_of_statistics_refuse_what_blocks_refuse() -> None:
         TrainingProblem.from_statistics(statistics, beta=1.0, loss="absolute")
     with pytest.raises(InvalidInputError, match="needs the rows of the data"):
         _ = TrainingProblem.from_statistics(statistics, beta=1.0).X
+
+
+def test_summaries_and_reports_name_blocks(tmp_path: Path) -> None:
+    blocks, y = integer_data(np.uint8, 255)
+    statistics = SufficientStatistics().partial_fit(blocks, y)
+    summary = repr(TrainingProblem.from_statistics(statistics, beta=1.0)._summary())
+    assert "40 samples, 18 packed entries, 2 outputs" in summary
+    assert "bilinear, 2 levels, sides 3, 2, 4" in summary
+    statistics.save(tmp_path / "statistics")
+    card = make_report(tmp_path / "statistics").to_card()
+    assert "products of 18 packed entries of 3 blocks and 2 targets over 40 rows" in card
 
 
 def test_kept_rows_are_blocks() -> None:

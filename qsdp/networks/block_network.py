@@ -118,6 +118,11 @@ class BlockNetwork(NeuronFunction):
         """Number of packed entries of a sample."""
         return self.layout.n_entries
 
+    @property
+    def signed(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Masks of the entries of U and V that are signs."""
+        return _signed(self.layout, self.block)
+
     @cached_property
     def single_output(self) -> bool:
         """Whether every neuron serves at most one output."""
@@ -173,7 +178,7 @@ class BlockNetwork(NeuronFunction):
             owners = np.argmax(self.output_weights != 0.0, axis=1)
             numbers.append((owners, bits_of(self.n_outputs)))
             alpha = self.output_weights[np.arange(self.n_neurons), owners]
-        inside, quadratic = _signed(self.layout, self.block)
+        inside, quadratic = self.signed
         parts = [bits_of_integers(values, width).ravel() for values, width in numbers]
         parts += [(self.U[inside] > 0).astype(np.uint8), (self.V[quadratic] > 0).astype(np.uint8)]
         write_archive(path, KIND, header, {"neurons": np.packbits(np.concatenate(parts)), "alpha": alpha})

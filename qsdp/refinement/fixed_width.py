@@ -172,9 +172,7 @@ def train_fixed_width(
     check_choice("method", method, METHODS)
     restarts = check_integer("restarts", restarts, minimum=0)
     rng = check_random_state(random_state)
-    problem.require_rows("train_fixed_width")
-    if problem.blocks is not None:
-        raise InvalidInputError("problem must not have blocks for train_fixed_width: polish a sampled network instead")
+    problem.require_columns("train_fixed_width")
     check_descends(problem.loss)
     # A single weight is both free and shared, and the shared case is less work.
     shared = shared or (m == 1 and problem.scalar)

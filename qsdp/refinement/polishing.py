@@ -76,10 +76,10 @@ def polish(
         \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y\Big) + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
     over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second layer
-    between sweeps. For data in blocks, the penalties are those of the blocks, and neurons stay in theirs. One product
-    with the data gives the slopes of all moves of one side of a neuron. A move is accepted only if an evaluation shows
-    that the loss falls. If the descent stops by itself, no single move lowers the loss by more than rounding: a share
-    of 1e-12 of it, or 1e-9 on data of more than 131,072 entries.
+    between sweeps; for data in blocks, neurons stay in their blocks. One product with the data gives the slopes of all
+    moves of one side of a neuron. A move is accepted only if an evaluation shows that the loss falls. If the descent
+    stops by itself, no single move lowers the loss by more than rounding: a share of 1e-12 of it, or 1e-9 on data of
+    more than 131,072 entries.
 
     Parameters
     ----------

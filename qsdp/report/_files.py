@@ -100,7 +100,8 @@ def _of_network(network: Network, name: str) -> PlainFile:
         "`qsdp.certify(network, problem).save(path)` writes a file that has what is proven."
     )
     usage = f"```python\nimport qsdp\n\nnetwork = qsdp.load_network({name!r})\noutputs = network.predict(X)\n```\n\n"
-    usage += f"```console\n$ qsdp export {shlex.quote(name)} --to c\n```"
+    if not isinstance(network, BlockNetwork):
+        usage += f"```console\n$ qsdp export {shlex.quote(name)} --to c\n```"
     return PlainFile(
         "network", lead, usage, (*_network_sections(network), Section("What is not known", [Paragraph(unknown)]))
     )

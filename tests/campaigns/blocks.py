@@ -5,7 +5,8 @@ integers, single precision, and weights of penalties and samples; the optimum of
 case is made from the seed and its index, nothing else. What counts as wrong:
 
 * a lower bound above the optimum by more than `qsdp-check` allows for rounding, as in the campaign of soundness, or at
-  all in verified arithmetic; an objective that is not the one of the network;
+  all in verified arithmetic; an objective that is not the one of the network; "optimal" with a gap above the tolerance,
+  claimed or true; a certificate that its file does not give back;
 * a dual vector of a bound at which a neuron has a pricing value above its penalty;
 * sums of integers that are not exact, or bounds from them that are no bounds for the rows;
 * any error but the library's own.
@@ -13,7 +14,9 @@ case is made from the seed and its index, nothing else. What counts as wrong:
 
 from __future__ import annotations
 
+import tempfile
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +39,8 @@ SOLVERS = {"auto": 4, "interior": 6, "splitting": 6, "clarabel": 1}
 STOPS = {"none": 2, "iterations": 1, "time": 1}
 #: Certificates, bound and arithmetic.
 CERTIFICATES = {("sdp", "float"): 1, ("sdp", "verified"): 1, ("exact", "float"): 1, ("exact", "verified"): 1}
-CERTIFIED = 0.3
+#: Shares of the problems that have a certificate, column generation, and of these results those with a file.
+CERTIFIED, GENERATED, FILE = 0.3, 0.3, 0.3
 
 
 def tested(seed: int, index: int) -> Outcome:
@@ -112,8 +116,7 @@ class _Case:
         relaxation = self._relaxation(self.problem)
         if relaxation is not None:
             self._bound("relaxation's dual vector", best_dual_bound(self.problem, [relaxation.bound.nu]), self.problem)
-        if self.rng.random() < CERTIFIED:
-            self._certify(self.problem, relaxation)
+        self._prove(self.problem, relaxation)
         if self.problem.loss.quadratic:
             self._statistics()
 
@@ -158,18 +161,53 @@ class _Case:
         self._compare("relaxation", relaxation.lower_bound)
         return relaxation
 
+    def _prove(self, problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation | None) -> None:
+        for share, step in ((CERTIFIED, self._certify), (GENERATED, self._generate)):
+            try:
+                if self.rng.random() < share:
+                    step(problem, relaxation)
+            except qsdp.QSDPError as error:
+                self.outcome.count("refused", f"{step.__name__}: {_kind(error)}")
+
     def _certify(self, problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation | None) -> None:
         bound_type, arithmetic = _chosen(self.rng, CERTIFICATES)
         options: dict[str, Any] = {"bound_type": bound_type, "arithmetic": arithmetic, "time_limit": 2.0}
-        try:
-            certificate = qsdp.certify(self.networks[0], problem, relaxation, **options)
-        except qsdp.QSDPError as error:
-            self.outcome.count("refused", f"certify: {_kind(error)}")
-            return
-        self._compare(f"certify, {bound_type}, {arithmetic}", certificate.lower_bound, strict=arithmetic == "verified")
-        value, _, rounding = network_value(self.problem, self.networks[0])
+        certificate = qsdp.certify(self.networks[0], problem, relaxation, **options)
+        self._claim("certify", certificate, self.networks[0])
+
+    def _generate(self, problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation | None) -> None:
+        tol, seed = float(10.0 ** self.rng.uniform(-8, -2)), int(self.rng.integers(2**31))
+        options: dict[str, Any] = {"relaxation": relaxation if self.rng.random() < 0.3 else None, "random_state": seed}
+        options["time_limit"] = float(10.0 ** self.rng.uniform(-4, -1.5)) if self.rng.random() < 0.15 else 0.5
+        result = qsdp.column_generation(problem, tol=tol, **options)
+        self.outcome.count("column generation", f"{result.status}, {result.certificate.bound_type}")
+        objective = self._claim("column generation", result.certificate, result.network)
+        if result.status == "optimal":
+            if not result.relative_gap <= 1.001 * tol + 1e-12:
+                self._wrong("optimal with a gap", tol=tol, gap=result.relative_gap)
+            if not objective - self.best <= (tol + TOLERANCE) * objective + self._allowed(objective):
+                self._wrong("not optimal", objective=objective, best=self.best, tol=tol)
+
+    def _claim(self, name: str, certificate: qsdp.Certificate, network: qsdp.BlockNetwork) -> float:
+        """Compare a certificate with the network and the optimum, and return the true objective, rounded up."""
+        value, error, rounding = network_value(self.problem, network)
+        self.best = min(self.best, value + error)
+        strict = certificate.arithmetic == "verified"
+        self._compare(f"{name}, {certificate.bound_type}, {certificate.arithmetic}", certificate.lower_bound, strict)
         if not abs(certificate.objective - value) <= rounding + self._allowed(value):
-            self._wrong("wrong objective", claimed=certificate.objective, value=value)
+            self._wrong("wrong objective", of=name, claimed=certificate.objective, value=value)
+        if self.rng.random() < FILE:
+            self._file(name, certificate)
+        return value + error
+
+    def _file(self, name: str, certificate: qsdp.Certificate) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "one.qsdp"
+            certificate.save(path)
+            read = qsdp.load_certificate(path)
+        self.outcome.count("files", name)
+        if read != certificate:
+            self._wrong("file read otherwise", of=name)
 
     def _statistics(self) -> None:
         """Compare sums of two batches, in either order, and the bounds of their problem with those of the rows."""
@@ -202,9 +240,7 @@ class _Case:
             self._wrong("other blocks of statistics")
         for name, nu in self._duals(reduced):
             self._compare(f"statistics, {name}", best_dual_bound(reduced, [nu], [self._weights()]).value)
-        relaxation = self._relaxation(reduced)
-        if self.rng.random() < CERTIFIED:
-            self._certify(reduced, relaxation)
+        self._prove(reduced, self._relaxation(reduced))
 
     # -- what is claimed, and what is true ----------------------------------------------------------------------
 
@@ -228,7 +264,7 @@ class _Case:
         inside = layout.used[block]
         return features_of_blocks(self.problem, U * inside, V * inside, block)
 
-    def _compare(self, name: str, value: float, *, strict: bool = False) -> None:
+    def _compare(self, name: str, value: float, strict: bool = False) -> None:
         self.outcome.count("bounds", name)
         if not 0.0 <= value < np.inf or value > self.best + (0.0 if strict else self._allowed(self.best)):
             self._wrong("bound above an objective", bound=name, value=value, best=self.best)

@@ -50,6 +50,9 @@ _LARGE, _LARGEST_SINGLE = 2000, 1e8
 #: Numbers of factorisations and iterations that a solve is expected to need: the numbers of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
 
+#: Smallest number of packed entries of a product that is added to a kernel; twice or half is as good.
+_FEWEST_ENTRIES = 256
+
 #: Most conjugate gradient iterations of a step, and the relative residual at which they stop.
 _PRODUCTS, _REDUCTION = 60, 0.02
 
@@ -305,8 +308,13 @@ def _fill_kernel(library: ArrayLibrary, data: DataMap, delta: FloatArray, K: Any
     """Write the kernel in the coordinates of the metric to an array of the library."""
     if not isinstance(data, QuadraticMap):
         block, first, second = data.layout.block, data.layout.first, data.layout.second
-        features = library.take(data.features() / (delta[block, first] * delta[block, second]))
-        library.product(features, features.T, K)
+        scales = 1.0 / (delta[block, first] * delta[block, second])
+        K[:] = 0.0
+        # The kernel may be much smaller than all rows in double precision.
+        step = max(data.n_rows, _FEWEST_ENTRIES)
+        for columns in (slice(start, start + step) for start in range(0, len(scales), step)):
+            features = library.take(data.features(columns) * scales[columns])
+            K += features @ features.T
         return
     a, b, c = data.coefficients
     d, delta = data.X.shape[1], delta[0]
