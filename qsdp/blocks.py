@@ -339,7 +339,9 @@ def check_layout(sizes: Any, kinds: Any = None, omega: Any = None) -> Layout:
 
 
 def _listed(name: str, values: Any) -> list[Any]:
-    if isinstance(values, (str, bytes)) or np.ndim(values) != 1:
+    # NumPy raises its own error for lists of lists of several lengths.
+    flat = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
+    if isinstance(values, (str, bytes)) or not flat:
         raise InvalidTypeError(f"{name} must be a list with an entry for each block; got {values!r:.60}")
     return list(values)
 

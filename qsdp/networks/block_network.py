@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils.outputs import outputs_text
 from qsdp._utils.parallel import chunks
-from qsdp._utils.stored import Checks, checked, is_count, is_list
+from qsdp._utils.stored import Checks, checked, is_count, is_list, is_text
 from qsdp._utils.summary import Summary, first_few, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.blocks import Layout, check_blocks, check_layout
@@ -33,7 +33,7 @@ _ALWAYS_HELD = 2**26
 _HEADER: Checks = {
     "n_neurons": is_count,
     "sizes": lambda value: is_list(value) and all(map(is_count, value)),
-    "kinds": is_list,
+    "kinds": lambda value: is_list(value) and all(map(is_text, value)),
     "n_outputs": lambda value: value is None or is_count(value),
     "single_output": lambda value: type(value) is bool,
 }

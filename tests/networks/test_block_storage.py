@@ -67,6 +67,7 @@ CHANGES: dict[str, Change] = {
     "smaller sizes": lambda h, a: h.update(sizes=[1] * len(h["sizes"])),
     "an unknown kind": lambda h, a: h.update(kinds=["cubic"] * len(h["kinds"])),
     "kinds of other types": lambda h, a: h.update(kinds=[[]] * len(h["kinds"])),
+    "kinds of other lengths": lambda h, a: h.update(kinds=["linear", [], "linear"]),
     "fewer kinds": lambda h, a: h.update(kinds=h["kinds"][1:]),
     "other outputs": lambda h, a: h.update(n_outputs=900),
     "many outputs": lambda h, a: h.update(n_outputs=2**62),
