@@ -259,7 +259,8 @@ class PackedMaster:
     def _entries(self, weights: FloatArray) -> FloatArray:
         used = np.flatnonzero(weights)
         owners = np.arange(len(self._point.x))[:, None] == self.atoms.outputs[used]
-        return (owners * weights[used]) @ self._vectors[used]
+        entries: FloatArray = (owners * weights[used]) @ self._vectors[used]
+        return entries
 
     def _slopes(self, point: _Point) -> FloatArray:
         """Return the rates at which weights change the objective."""
