@@ -792,7 +792,8 @@ def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
         lines.append(("believed", "the sums are those of samples: to compute them from packed rows, give --data"))
     elif "sizes" in f:
         source = "images given" if "images" in f else "rows given" if "given" in f else "rows of the file"
-        lines.append(("believed", f"the {source} and the targets are those of the samples"))
+        what = "have the sums" if "forms" in f else "are those"
+        lines.append(("believed", f"the {source} and the targets {what} of the samples"))
     return lines
 
 

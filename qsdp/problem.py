@@ -197,7 +197,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         data, target = statistics.reduced(self.activation)
         if data.units is not None:
             self._check_blocks()
-        return data, read_only(target.reshape(data.n_rows, -1)), None, target.ndim == 1
+        # There may be no rows at all, so the number of outputs does not follow from the size.
+        columns = target[:, None] if target.ndim == 1 else target
+        return data, read_only(columns), None, target.ndim == 1
 
     @classmethod
     def from_statistics(

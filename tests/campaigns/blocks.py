@@ -6,7 +6,7 @@ case is made from the seed and its index, nothing else. What counts as wrong:
 
 * a lower bound above the optimum by more than `qsdp-check` allows for rounding, as in the campaign of soundness, or at
   all in verified arithmetic; an objective that is not the one of the network; "optimal" with a gap above the tolerance,
-  claimed or true; a certificate that its file does not give back;
+  claimed or true; a file that `qsdp-check` refuses, or that is read as something else;
 * a dual vector of a bound at which a neuron has a pricing value above its penalty;
 * sums of integers that are not exact, or bounds from them that are no bounds for the rows;
 * any error but the library's own.
@@ -14,14 +14,17 @@ case is made from the seed and its index, nothing else. What counts as wrong:
 
 from __future__ import annotations
 
+import io
 import tempfile
 import warnings
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import qsdp
+import qsdp_check
 from campaigns import _problems
 from campaigns._optimum import Extended, features_of_blocks, network_value, optimum_of_blocks
 from campaigns._problems import KINDS, LOSSES
@@ -213,11 +216,14 @@ class _Case:
         return OF_SUMS * float((weights * sizes**2).sum())
 
     def _file(self, name: str, certificate: qsdp.Certificate) -> None:
-        with tempfile.TemporaryDirectory() as folder:
+        """Save a certificate, have it checked, and read it again."""
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
             path = Path(folder) / "one.qsdp"
             certificate.save(path)
-            read = qsdp.load_certificate(path)
-        self.outcome.count("files", name)
+            code, read = qsdp_check.main([str(path)]), qsdp.load_certificate(path)
+        self.outcome.count("files", f"{name}: {'accepted' if code == 0 else 'refused'}")
+        if code:
+            self._wrong("file refused", of=name, said=said.getvalue().strip()[-200:])
         if read != certificate:
             self._wrong("file read otherwise", of=name)
 

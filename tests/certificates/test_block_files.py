@@ -524,3 +524,29 @@ def test_no_random_change_is_accepted_with_a_false_bound(
         load_certificate(tmp_path / "c")
     except StorageError:
         assert code == 1 or name == "U"
+
+
+# -- statistics ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i1"])
+@pytest.mark.parametrize("include", [True, False, "sums"])
+def test_files_of_statistics(dtype: str, include: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = problem_of(1, "squared", dtype)
+    statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
+    forms = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
+    certificate = certify(network_for(problem), statistics, beta=problem.beta, bound_type="exact")
+    assert certificate.objective == pytest.approx(problem.objective(network_for(problem)), rel=1e-9)
+    certificate.save(tmp_path / "c", include_data=include)
+    loaded = load_certificate(tmp_path / "c", forms)
+    assert loaded.objective == certificate.objective
+    assert loaded.lower_bound == pytest.approx(certificate.lower_bound, rel=1e-10 if include == "sums" else 0.0)
+    if include is False:
+        np.savez(tmp_path / "data.npz", forms=forms.weight_map.forms, y=forms.y)  # type: ignore[union-attr]
+        assert answer(tmp_path / "c", capsys, "--data", str(tmp_path / "data.npz"))[0] == 0
+        return
+    code, said = answer(tmp_path / "c", capsys)
+    assert code == 0, said
+    assert ("sums of 40 samples" if include == "sums" else "statistics of 40 samples") in said
+    if include is True:
+        assert load_certificate(tmp_path / "c") == certificate
