@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp.encoding.notation import BOOLEAN, notation_of, parsed, truth
+from qsdp.encoding.notation import BOOLEAN, ambiguous, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
@@ -102,7 +102,10 @@ def column_notation(column: Any, name: str) -> str | None:
     texts = [entry.strip() for entry in present if isinstance(entry, str)]
     if texts and len(texts) == len(present):
         texts = [text for text in texts if text]
-        return notation_of(texts, name) if texts else None
+        notation = notation_of(texts) if texts else None
+        if notation is None and (why := ambiguous(texts)) is not None:
+            raise InvalidInputError(f"column {name!r} of X holds {why}")
+        return notation
     if present and all(isinstance(entry, datetime.date) for entry in present):
         return "date"
     if present and all(isinstance(entry, (bool, np.bool_)) for entry in present):

@@ -14,11 +14,12 @@ from datetime import datetime, timezone
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidInputError
 
-__all__ = ["BOOLEAN", "NOTATIONS", "notation_of", "parsed", "truth"]
+__all__ = ["BOOLEAN", "NOTATIONS", "ambiguous", "notation_of", "parsed", "truth"]
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+#: Words of numbers that are none: a column of numbers with them is to be refused, not read as text.
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d+")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d+,|[+-]?\d{1,3}(\.\d{3})+,\d*")
@@ -38,14 +39,8 @@ BOOLEAN = "boolean"
 _TRUTH = {"true": True, "false": False}
 
 
-def notation_of(texts: Sequence[str], name: str) -> str | None:
-    """Return the notation of a column of text without missing entries, or None if it holds text.
-
-    Raises
-    ------
-    InvalidInputError
-        The entries are meant to be numbers or dates, but how cannot be told.
-    """
+def notation_of(texts: Sequence[str]) -> str | None:
+    """Return the notation of a column of text without missing entries, or None if it holds text."""
     if _all_floats(texts) is not None:
         return "number"
     counts = Counter(texts)
@@ -56,8 +51,6 @@ def notation_of(texts: Sequence[str], name: str) -> str | None:
         share = sum(counts[text] for text in own) / max(len(texts), 1)
         if own and certain(own) and (share == 1.0 or (share >= 1.0 - _ODD and len(own) >= _DISTINCT)):
             return notation
-    if (why := _ambiguous(list(counts))) is not None:
-        raise InvalidInputError(f"column {name!r} of X holds {why}")
     return None
 
 
@@ -101,7 +94,7 @@ def _all_floats(texts: Sequence[str]) -> FloatArray | None:
 
 
 def _is_plain(text: str) -> bool:
-    return _PLAIN.fullmatch(text) is not None
+    return (_PLAIN.fullmatch(text) or _INFINITE.fullmatch(text)) is not None
 
 
 def _is_grouped(text: str) -> bool:
@@ -141,7 +134,7 @@ def _of_date(text: str) -> float:
 
 #: Whether a text is in a notation, whether texts can be in no other, and the number of a text; in the order of trial.
 NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], Callable[[str], float]]] = {
-    "number": (_is_plain, lambda own: True, float),
+    "number": (_is_plain, lambda own: not all(map(_INFINITE.fullmatch, own)), float),
     "thousands": (_is_grouped, _are_grouped, lambda text: float(text.replace(",", ""))),
     "comma": (_is_comma, _are_commas, _of_comma),
     "percent": (lambda text: _PERCENT.fullmatch(text) is not None, lambda own: True, _of_percent),
@@ -149,8 +142,10 @@ NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], C
 }
 
 
-def _ambiguous(texts: list[str]) -> str | None:
-    """Return what a column that is not numeric may be meant to hold, with a remedy, or None if it holds text."""
+def ambiguous(texts: Sequence[str]) -> str | None:
+    """Return what a column without a notation may be meant to hold, with a remedy, or None if it holds text."""
+    if not texts:
+        return None
     if all(map(_DATE.fullmatch, texts)):
         return f"dates whose day and month cannot be told apart, such as {texts[0]!r}; write them as 2024-01-31"
     others = [text for text in texts if not _is_plain(text)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidInputError, MissingPackageError
-from qsdp.tabular._reading import MISSING, DataTable
+from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
+from qsdp.tabular._reading import DataTable
 
 __all__ = ["held_bytes", "kind", "tables"]
 
@@ -42,11 +44,16 @@ def tables(name: str, kind: str, rows: int | None) -> Iterator[DataTable]:
         columns = tuple(map(str, data.schema.names))
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"{name!r}: names of columns must be distinct")
+        index = _index_columns(data.schema)
+        if index:
+            shown = ", ".join(map(repr, index))
+            warnings.warn(f"{name!r}: left out {shown}, the index of a data frame", QSDPWarning, stacklevel=2)
+        columns = tuple(column for column in columns if column not in index)
         if rows is None:
-            whole = data.to_table()
+            whole = data.to_table(list(columns))
             batches = iter([whole] if len(whole) else [])
         else:
-            batches = (batch for batch in data.scanner(batch_size=rows).to_batches() if len(batch))
+            batches = (batch for batch in data.scanner(list(columns), batch_size=rows).to_batches() if len(batch))
     first = 1
     while True:
         with _reasons(name):
@@ -72,7 +79,18 @@ def _dataset(name: str, kind: str) -> Any:
         import pyarrow.dataset
     except ImportError:
         raise MissingPackageError(f"{name!r} holds {kind} data, which pyarrow reads: pip install pyarrow") from None
-    return pyarrow.dataset.dataset(name, format=kind)
+    # The values of a partitioned folder's columns are in the names of its folders.
+    return pyarrow.dataset.dataset(name, format=kind, partitioning="hive")
+
+
+def _index_columns(schema: Any) -> list[str]:
+    """Return the columns that pandas wrote as the index of a data frame."""
+    try:
+        stored = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = [one for one in stored.get("index_columns", []) if isinstance(one, str)]
+    except (ValueError, AttributeError, TypeError):
+        return []
+    return [one for one in index if one in schema.names]
 
 
 @contextmanager
@@ -102,5 +120,4 @@ def _column(name: str, label: str, column: Any) -> list[str | None] | FloatArray
         return numbers
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise InvalidInputError(f"{name!r}, column {label!r}: entries must be numbers or text; got {kind}")
-    entries = (None if entry is None else str(entry).strip() for entry in column.to_pylist())
-    return [None if entry is None or entry in MISSING else entry for entry in entries]
+    return [None if entry is None else str(entry).strip() for entry in column.to_pylist()]

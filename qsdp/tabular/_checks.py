@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from qsdp._utils.stored import Checks, is_list, is_number, is_positive, is_text
+from qsdp.encoding.notation import NOTATIONS
 from qsdp.losses import LOSSES
 from qsdp.sampling import ALLOCATIONS
 from qsdp.tabular._reading import label_key
@@ -54,6 +55,7 @@ TARGET_CHECKS: Checks = {
     "classes": _are_classes,
     "offset": lambda value: is_list(value) and all(map(is_number, value)),
     "scale": is_positive,
+    "notation": lambda value: value is None or (is_text(value) and value in NOTATIONS),
 }
 HOLDOUT_CHECKS: Checks = {
     "seed": lambda value: type(value) is int and value >= 0,

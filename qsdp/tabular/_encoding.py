@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,8 @@ import numpy.typing as npt
 from qsdp._utils.stored import checked
 from qsdp._utils.validation import LARGEST, FloatArray
 from qsdp.encoding import Encoding, EncodingRule, InputColumn
+from qsdp.encoding.columns import as_symbols
+from qsdp.encoding.notation import BOOLEAN
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.tabular._checks import ENCODER_CHECKS, MAX_VALUES
@@ -50,23 +52,21 @@ class TabularEncoder:
         learned from `rows`.
         """
         training = table if rows is None else table.take(rows)
-        symbolic = {name for name in names if table.numbers(name) is None}
-        return cls._learned(training, names, symbolic, rule or EncodingRule.recommended("standard", len(names)))
+        notations = {name: table.notation(name) for name in names}
+        return cls._learned(training, notations, rule or EncodingRule.recommended("standard", len(names)))
 
     @classmethod
-    def _learned(
-        cls, training: DataTable, names: Sequence[str], symbolic: Collection[str], rule: EncodingRule
-    ) -> TabularEncoder:
-        columns = [_entries(training, name, symbolic=name in symbolic) for name in names]
+    def _learned(cls, training: DataTable, notations: Mapping[str, str | None], rule: EncodingRule) -> TabularEncoder:
+        names = list(notations)
+        columns = [_entries(training, name, notation) for name, notation in notations.items()]
         _check_widths(zip(names, columns, strict=True))
-        encoding, dropped = replace(rule, max_categories=MAX_VALUES).fit(columns, names)
+        chosen = replace(rule, max_categories=MAX_VALUES)
+        encoding, dropped = chosen.fit(columns, names, notations=list(notations.values()))
         return cls(scaled_to_rows(encoding, encoding.encode(columns)).trimmed(), dropped)
 
     def by_rule(self, training: DataTable, rule: EncodingRule) -> TabularEncoder:
         """Return an encoder of the columns in use by another rule, learned from the same rows."""
-        names = [column.name for column in self.columns]
-        symbolic = {column.name for column in self.columns if column.categories is not None}
-        learned = self._learned(training, names, symbolic, rule)
+        learned = self._learned(training, {column.name: column.notation for column in self.columns}, rule)
         return replace(learned, dropped={**self.dropped, **learned.dropped})
 
     def restricted(self, inputs: FloatArray, kept: npt.NDArray[np.intp]) -> TabularEncoder:
@@ -93,7 +93,7 @@ class TabularEncoder:
             Some entries were not seen in training; they are encoded as zeros.
         """
         table.require(column.name for column in self.columns)
-        read = [_entries(table, column.name, symbolic=column.categories is not None) for column in self.columns]
+        read = [_entries(table, column.name, column.notation) for column in self.columns]
         self._check_range(table, read)
         if unseen := self.encoding.unseen(read):
             notes = [f"{name!r} {len(some)} (such as {some[0] or '(missing)'!r:.60})" for name, some in unseen.items()]
@@ -129,9 +129,11 @@ class TabularEncoder:
         return cls(encoding, dropped)
 
 
-def _entries(table: DataTable, name: str, *, symbolic: bool) -> npt.NDArray[Any]:
-    """Return a column as `Encoding.encode` reads it."""
-    return np.array(table.column(name), dtype=object) if symbolic else table.all_numbers(name)
+def _entries(table: DataTable, name: str, notation: str | None) -> npt.NDArray[Any]:
+    """Return a column as `Encoding.encode` reads it, in the notation of training."""
+    if notation is not None and notation != BOOLEAN:
+        return table.numbers(name, notation)
+    return as_symbols(np.array(table.column(name), dtype=object), name, notation)
 
 
 def _check_widths(columns: Iterable[tuple[str, npt.NDArray[Any]]]) -> None:

@@ -11,9 +11,10 @@ import gzip
 import io
 import os
 import re
+import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TextIO
@@ -21,9 +22,9 @@ from typing import TextIO
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_integer
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tabular import _arrow
-from qsdp.tabular._reading import DataTable, listing
+from qsdp.tabular._reading import MISSING, DataTable, listing
 
 __all__ = ["file_batches", "held_bytes", "read_table", "table_batches"]
 
@@ -44,12 +45,12 @@ _SAMPLE = 8192
 _TEXT_SHARE, _GZIP_SHARE = 12, 5
 
 
-def read_table(path: str | os.PathLike[str]) -> DataTable:
+def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING) -> DataTable:
     """Read a CSV file (with a header line, and fields split at commas, semicolons, tabs or bars), or gzip of one.
 
-    Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Columns of numbers may have thousands separators or,
-    if fields are not split at commas, decimal commas. Percentages and ISO 8601 dates are numbers as well. With
-    pyarrow, Parquet and Arrow files and folders of Parquet files can be read too.
+    Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Columns of numbers may have thousands separators or
+    decimal commas; percentages and ISO 8601 dates are numbers as well. Entries of `missing` are missing. With pyarrow,
+    Parquet and Arrow files and folders of Parquet files can be read too, in which only nulls are missing.
 
     Raises
     ------
@@ -57,16 +58,18 @@ def read_table(path: str | os.PathLike[str]) -> DataTable:
         The file is damaged or in another encoding, or it has no rows, an unnamed or repeated column, a line with more
         or fewer fields than the header, or columns of lists. The message names file and line.
     """
-    (table,) = table_batches(path, None)
+    (table,) = table_batches(path, None, missing)
     return table
 
 
-def table_batches(path: str | os.PathLike[str], rows: int | None = 2**16) -> Iterator[DataTable]:
+def table_batches(
+    path: str | os.PathLike[str], rows: int | None = 2**16, missing: Collection[str] = MISSING
+) -> Iterator[DataTable]:
     """Yield the rows of a file as tables of `rows` rows, or all in one if None; errors are those of `read_table`."""
     rows = None if rows is None else check_integer("rows", rows, minimum=1)
     name, kind = os.fspath(path), _arrow.kind(path)
     empty = True
-    for table in _text_tables(name, rows) if kind is None else _arrow.tables(name, kind, rows):
+    for table in _text_tables(name, rows, missing) if kind is None else _arrow.tables(name, kind, rows):
         empty = False
         yield table
     if empty:
@@ -164,12 +167,20 @@ def _not_text(name: str, error: UnicodeDecodeError) -> str:
     )
 
 
-def _text_tables(name: str, rows: int | None) -> Iterator[DataTable]:
+def _text_tables(name: str, rows: int | None, missing: Collection[str]) -> Iterator[DataTable]:
     with _opened(name) as stream:
-        delimiter = _delimiter(stream.read(_SAMPLE))
+        start = stream.read(_SAMPLE)
+        # Excel reads a first line "sep=;" as the delimiter.
+        named = re.match(r"\s*sep=(.)\r?\n", start)
+        delimiter = named[1] if named else _delimiter(start)
         stream.seek(0)
         records = _records(name, stream, delimiter)
         line, header = next(records, (0, []))
+        if named:
+            line, header = next(records, (0, []))
+        # A data frame's index is written as a first column without a name, which counts the rows.
+        unnamed = len(header) > 1 and not header[0]
+        header = ["(row)", *header[1:]] if unnamed else header
         if not header:
             raise InvalidInputError(f"{name!r} is empty; its first line must name the columns")
         _check_header(f"{name!r}, line {line}", header)
@@ -180,7 +191,26 @@ def _text_tables(name: str, rows: int | None) -> Iterator[DataTable]:
                         f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
                     )
             lines = [line for line, _ in some]
-            yield DataTable.of_rows(name, header, [fields for _, fields in some], lines, delimiter)
+            if unnamed:
+                yield _without_index(name, header, some, missing)
+                continue
+            yield DataTable.of_rows(name, header, [fields for _, fields in some], lines, missing)
+
+
+def _without_index(
+    name: str, header: list[str], some: list[tuple[int, list[str]]], missing: Collection[str]
+) -> DataTable:
+    """Return rows without their first, unnamed column; raise unless it only numbers the rows."""
+    numbers = [fields[0] for _, fields in some]
+    if not all(map(str.isdecimal, numbers)) or len(set(numbers)) < len(numbers):
+        raise InvalidInputError(
+            f"{name!r}: every column needs a name; number 1 has none, and is no index: it holds {numbers[0]!r:.60}"
+        )
+    warnings.warn(
+        f"{name!r}: left out the first column, a data frame's index without a name", QSDPWarning, stacklevel=2
+    )
+    lines = [line for line, _ in some]
+    return DataTable.of_rows(name, header[1:], [fields[1:] for _, fields in some], lines, missing)
 
 
 def _records(name: str, stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:

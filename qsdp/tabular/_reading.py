@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import LARGEST, FloatArray
-from qsdp.exceptions import InvalidInputError
-from qsdp.tabular._notation import ambiguous, plain_numbers
+from qsdp.encoding.notation import BOOLEAN, ambiguous, notation_of, parsed
+from qsdp.exceptions import InvalidInputError, QSDPWarning
 
-MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+#: Entries of text files that count as missing, unless others are named.
+MISSING = frozenset(
+    {"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown"}
+)
 MAX_LISTED = 10
+
+#: A number as label, equal however many zeros follow the point; with leading zeros, it is a name.
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,6 +40,8 @@ class DataTable:
     lines : sequence of int
     unit : str
         What the numbers in `lines` count.
+    missing : mapping of str to Counter
+        Texts that count as missing, with their numbers, of the columns that have any.
     """
 
     path: str
@@ -38,6 +49,7 @@ class DataTable:
     data: Sequence[list[str | None] | FloatArray]
     lines: Sequence[int]
     unit: str = "line"
+    missing: Mapping[str, Counter[str]] = field(default_factory=dict)
 
     @classmethod
     def of_rows(
@@ -46,15 +58,17 @@ class DataTable:
         columns: Sequence[str],
         rows: Sequence[Sequence[str | None]],
         lines: Sequence[int],
-        delimiter: str = ",",
+        missing: Collection[str] = MISSING,
     ) -> DataTable:
-        """Return the table of rows of text, in which entries such as "NA" count as missing.
-
-        Numbers in other notations become plain ones, see `qsdp.tabular._notation`.
-        """
-        texts = [[None if entry in MISSING else entry for entry in column] for column in zip(*rows, strict=True)]
-        data = [plain_numbers(column, delimiter=delimiter) for column in texts]
-        return cls(path, tuple(columns), data, lines)
+        """Return the table of rows of text, in which entries such as "NA" count as missing."""
+        whole = list(zip(*rows, strict=True))
+        data = [[None if entry in missing else entry for entry in column] for column in whole]
+        absent = {
+            name: Counter(str(entry) for entry in column if entry in missing)
+            for name, column in zip(columns, whole, strict=True)
+            if not missing.isdisjoint(column)  # type: ignore[attr-defined]
+        }
+        return cls(path, tuple(columns), data, lines, missing=absent)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -103,27 +117,53 @@ class DataTable:
         noun = "column" if len(absent) == 1 else "columns"
         raise InvalidInputError(f"{self.path!r} has no {noun} {listing(absent)}; it has {listing(self.columns)}{hint}")
 
-    def numbers(self, name: str) -> FloatArray | None:
-        """Return a column as floats, with NaN for missing entries, or None if an entry is not a number."""
+    def notation(self, name: str) -> str | None:
+        """Return how a column writes numbers or truth values, see `qsdp.encoding.notation`; None if it holds text."""
         entries = self.data[self.columns.index(name)]
-        numbers = entries if isinstance(entries, np.ndarray) else _parsed(entries)
-        if numbers is None:
-            if isinstance(entries, list) and (reason := ambiguous(entries)) is not None:
-                first = next(i for i, entry in enumerate(entries) if entry is not None and parse_number(entry) is None)
-                raise self.wrong(first, name, f"a number or text, not {reason}")
-            return None
+        if isinstance(entries, np.ndarray):
+            return "number"
+        texts = [entry for entry in entries if entry is not None]
+        notation = notation_of(texts) if texts else "number"
+        if notation is None and (reason := ambiguous(texts)) is not None:
+            first = next(i for i, entry in enumerate(entries) if entry is not None and parse_number(entry) is None)
+            raise self.wrong(first, name, f"a number or text, not {reason}")
+        return notation
+
+    def numbers(self, name: str, notation: str) -> FloatArray:
+        """Return a column as floats, with NaN for missing entries and, with a warning, for text that is no number."""
+        entries = self.data[self.columns.index(name)]
+        if isinstance(entries, np.ndarray):
+            numbers, odd = entries, []
+        else:
+            numbers = np.full(len(entries), np.nan)
+            present = [i for i, entry in enumerate(entries) if entry is not None]
+            numbers[present] = parsed([str(entries[i]) for i in present], notation)
+            odd = [i for i in present if np.isnan(numbers[i])]
         for i in map(int, np.flatnonzero(~(np.abs(numbers) <= LARGEST))):
-            missing = np.isnan(numbers[i]) if isinstance(entries, np.ndarray) else entries[i] is None
-            if not missing:
+            if not np.isnan(numbers[i]):
                 raise self.wrong(i, name, f"a finite number within {LARGEST:g}")
+        if odd:
+            warnings.warn(
+                f"{self.path!r}, column {name!r}: {len(odd)} of {len(self)} entries are no numbers and count as "
+                f"missing, such as {entries[odd[0]]!r:.60} in {self.unit} {self.lines[odd[0]]}",
+                QSDPWarning,
+                stacklevel=3,
+            )
         return numbers
 
-    def all_numbers(self, name: str) -> FloatArray:
+    def all_numbers(self, name: str, notation: str | None = None) -> FloatArray:
         """Return a column as floats, with NaN for missing entries, or raise if an entry is not a number."""
-        if (numbers := self.numbers(name)) is None:
-            entries = self.column(name)
-            row = next(i for i, entry in enumerate(entries) if entry is not None and parse_number(entry) is None)
-            raise self.wrong(row, name, "a number")
+        notation = notation or self.notation(name)
+        entries = self.data[self.columns.index(name)]
+        numbers = None
+        if notation not in {None, BOOLEAN}:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", QSDPWarning)
+                numbers = self.numbers(name, str(notation))
+        for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if entry is not None and (parse_number(entry) is None if numbers is None else np.isnan(numbers[i])):
+                raise self.wrong(i, name, "a number")
+        assert numbers is not None
         return numbers
 
     def wrong(self, row: int, name: str, expected: str) -> InvalidInputError:
@@ -141,18 +181,6 @@ def _text(number: float) -> str | None:
     return str(int(number)) if number.is_integer() and abs(number) < LARGEST_INTEGER else repr(number)
 
 
-def _parsed(entries: list[str | None]) -> FloatArray | None:
-    """Return entries as floats, with NaN for missing ones, or None if one is not a number."""
-    texts = ["nan" if entry is None else entry for entry in entries]
-    # This is `parse_number` for a whole column at once.
-    if "_" in "".join(texts):
-        return None
-    try:
-        return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
-    except ValueError:
-        return None
-
-
 def parse_number(entry: str) -> float | None:
     """Return an entry as a number, not necessarily finite, or None."""
     # float() also accepts "1_000", which is not a number in a CSV file.
@@ -163,9 +191,8 @@ def parse_number(entry: str) -> float | None:
 
 
 def label_key(label: str) -> float | str:
-    """Return a key that equal labels share, such as "1" and "1.0"."""
-    number = parse_number(label)
-    return label if number is None or math.isnan(number) else number
+    """Return a key that equal labels share, such as "1" and "1.0", but not "01"."""
+    return float(label) if _NUMBER.fullmatch(label) else label
 
 
 def listing(names: Iterable[str]) -> str:

@@ -36,10 +36,12 @@ def load_model(path: str | os.PathLike[str]) -> TabularModel:
 
 def _target(state: Any) -> Target:
     fields = checked("target", state, TARGET_CHECKS)
+    if (fields["classes"] is None) != (fields["notation"] is not None):
+        raise StorageError("target: numbers have a notation, and classes have none")
     if fields["classes"] is not None and fields["scale"] != 1.0:
         raise StorageError("target: the codes of classes are not scaled")
     classes = None if fields["classes"] is None else tuple(fields["classes"])
-    return Target(fields["name"], classes, tuple(fields["offset"]), fields["scale"])
+    return Target(fields["name"], classes, tuple(fields["offset"]), fields["scale"], fields["notation"])
 
 
 def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:

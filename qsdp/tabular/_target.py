@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding.notation import BOOLEAN
 from qsdp.estimators.classes import centres, choose_classes, class_shape, encode_classes
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, QSDPWarning
@@ -35,12 +36,15 @@ class Target:
         zeros.
     scale : float
         Standard deviation over the training rows for regression, see `TargetScaling.of_numbers`; 1 for classes.
+    notation : str or None
+        How numbers are written, see `qsdp.encoding.notation`; None for classes.
     """
 
     name: str
     classes: tuple[str, ...] | None
     offset: tuple[float, ...] = ()
     scale: float = 1.0
+    notation: str | None = None
 
     @classmethod
     def fit(cls, table: DataTable, name: str, task: str, rows: Iterable[int]) -> Target:
@@ -48,24 +52,25 @@ class Target:
 
         The task is decided on the whole table. Classes are learned from `rows`, and units of numbers by `scaled`.
         """
-        numbers, labels = table.numbers(name), _labels(table, name)
+        notation, labels = table.notation(name), _labels(table, name)
+        numeric = notation not in {None, BOOLEAN}
         if len(labels) < 2:
             what = f"holds only {labels[0][0]!r}" if labels else "has no values"
             raise InvalidInputError(f"target {name!r} of {table.path!r} {what}; there is nothing to learn")
         rows = list(rows)
-        if task == "classification" or (task == "auto" and (numbers is None or len(labels) == 2)):
+        if task == "classification" or (task == "auto" and (not numeric or len(labels) == 2)):
             if len(labels) > MAX_CLASSES:
-                raise _too_many_classes(table, name, labels, numeric=numbers is not None)
+                raise _too_many_classes(table, name, labels, numeric=numeric)
             return cls(name, _learned_classes(labels, table.take(rows), name))
-        values = table.all_numbers(name)[rows]
+        values = table.all_numbers(name, notation if numeric else None)[rows]
         if values.min() == values.max() or values.std() == 0.0:
             raise InvalidInputError(f"target {name!r} is constant in the {len(values)} training rows")
-        return cls(name, None)
+        return cls(name, None, notation=notation)
 
     def scaled(self, table: DataTable, loss: Loss, weights: FloatArray | None) -> Target:
         """Return the target with the same units in training as in the estimators."""
         if self.classes is None:
-            units = TargetScaling.of_numbers(table.all_numbers(self.name), weights, loss)
+            units = TargetScaling.of_numbers(table.all_numbers(self.name, self.notation), weights, loss)
             return replace(self, offset=(float(units.offset),), scale=float(units.scale))
         if not centres(loss):
             return self
@@ -86,7 +91,7 @@ class Target:
         """Return the targets for `score`: standardised numbers, or class indices with -1 for unknown labels."""
         if self.classes is not None:
             return self._codes(table).astype(np.float64)
-        return self.scaling.encode(table.all_numbers(self.name))
+        return self.scaling.encode(table.all_numbers(self.name, self.notation))
 
     def decode(self, outputs: FloatArray) -> list[str] | FloatArray:
         """Return the labels or numbers that outputs of the network represent."""

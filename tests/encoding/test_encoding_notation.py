@@ -35,7 +35,7 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
     ],
 )
 def test_notations(texts, notation, numbers):
-    assert notation_of(texts, "x") == notation
+    assert notation_of(texts) == notation
     if numbers is not None:
         np.testing.assert_array_equal(parsed(texts, notation), numbers)
 

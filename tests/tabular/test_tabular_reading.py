@@ -134,7 +134,7 @@ def test_parquet_and_arrow(tmp_path: Path) -> None:
         assert read.columns == tuple(columns)
         assert read.column("n") == ["1", "2", None]
         assert read.column("x") == ["0.5", None, "-1e+30"]
-        assert read.column("t") == ["a", None, None]
+        assert read.column("t") == ["a", "?", None]
         assert read.column("c") == ["u", "v", "u"]
         assert read.column("b") == ["True", "False", None]
         assert read.all_numbers("d").tolist() == [1.0, 2.0, 3.0]

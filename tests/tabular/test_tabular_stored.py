@@ -24,7 +24,18 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 #: Fields that are None in some model.
-MAY_BE_NONE = {"activation", "improved_bound", "column", "class_weight", "fill", "categories", "value", "low", "high"}
+MAY_BE_NONE = {
+    "notation",
+    "activation",
+    "improved_bound",
+    "column",
+    "class_weight",
+    "fill",
+    "categories",
+    "value",
+    "low",
+    "high",
+}
 
 
 def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Path) -> None:
