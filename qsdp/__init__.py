@@ -114,14 +114,22 @@ __all__ = [
 ]
 
 
+#: Packages that are imported when they are first used, since they need others.
+_LATER = ("baselines", "bench", "estimators", "export", "plotting", "report")
+
+
 def __getattr__(name: str) -> Any:
     # Estimators need scikit-learn, which takes longer to import than everything else together.
     if name in __all__:
         from qsdp import estimators
 
         return getattr(estimators, name)
+    if name in _LATER:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_LATER})

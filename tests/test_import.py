@@ -47,3 +47,10 @@ def test_every_public_name_is_there():
         assert getattr(qsdp, name) is not None
     with pytest.raises(AttributeError, match="module 'qsdp' has no attribute 'sdp'"):
         qsdp.sdp  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["baselines", "export", "plotting", "report"])
+def test_packages_are_there_after_the_import(name):
+    code = f"import qsdp; print(qsdp.{name}.__name__, {name!r} in dir(qsdp))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [f"qsdp.{name}", "True"]

@@ -1,5 +1,26 @@
 """The command `qsdp`: demo, fit, predict, resample, certify, report, export, datasets, bench."""
 
-from qsdp.cli._app import app
+import sys
+from typing import Any
 
-__all__ = ["app"]
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command; the version is printed without loading the commands, which takes seconds."""
+    if sys.argv[1:] == ["--version"]:
+        from qsdp import __version__
+
+        print(f"qsdp {__version__}")
+        return
+    from qsdp.cli._app import app
+
+    app()
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from qsdp.cli import _app
+
+    return _app.app

@@ -70,7 +70,7 @@ def certify(
     rows = destination(path.with_name(f"{path.name}.npz"), force=force, inputs=inputs) if no_data else None
     with stage(f"Reading {file}"):
         model = load_model(model_file)
-        problem = model.problem(read_table(file))
+        problem = model.problem(read_table(file, frozenset(model.markers)))
     with stage(f"Proving a bound with {problem.n_features} inputs"):
         with interrupts() as received:
             certificate = _certificate(model.network, problem, bound_type, time_limit)

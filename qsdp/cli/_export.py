@@ -55,7 +55,9 @@ def export(
     if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")
     suffix = form.suffixes[0]
-    path = output or Path(re.sub(r"\W", "_", model_file.stem) + suffix)
+    # The name is an identifier of C and Verilog.
+    name = re.sub(r"\W", "_", model_file.stem)
+    path = output or Path(("model_" if name[:1].isdigit() else "") + name + suffix)
     if path.suffix != suffix:
         raise InvalidInputError(f"--output must end in {suffix} for --to {to}; got {str(path)!r}")
     names = form.files(path.stem, options)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from qsdp._utils.memory import main_memory
@@ -24,6 +25,7 @@ from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.report.figures import certificate_figures, network_fact, size_figures
 from qsdp.tabular import (
+    MISSING,
     TASKS,
     Sampling,
     TabularModel,
@@ -33,6 +35,9 @@ from qsdp.tabular import (
     prepare,
     read_table,
 )
+
+#: Number of distinct values of a number up to which it may be a class.
+_FEW_VALUES = 10
 
 #: Bytes of memory assumed for a machine that does not report its own.
 _UNKNOWN_MEMORY = 2**33
@@ -63,6 +68,10 @@ def fit(
     refine: flags.Refinement = EstimatorOptions.refine,
     tol: flags.Tolerance = EstimatorOptions.tol,
     time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
+    na_values: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT,TEXT", help=f"Entries that count as missing; {', '.join(sorted(MISSING)[1:])}."),
+    ] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
     jobs: flags.Jobs = flags.JOBS,
@@ -111,15 +120,17 @@ def fit(
         "class_weight": class_weight,
         "encoding": "standard" if encoding == AUTO else encoding,
     }
+    markers = MISSING if na_values is None else frozenset({"", *na_values.split(",")})
     there = main_memory()
     if held_bytes(file) > memory * (there if math.isfinite(there) else _UNKNOWN_MEMORY):
-        sampling = Sampling(target, weights, test_size, seed)
+        sampling = Sampling(target, weights, test_size, seed, markers)
         training, sample, model, result, scores = fit_streamed(file, sampling, columns, options, path)
         rows = f"streamed: {sample.n_train} training + {sample.n_test} test rows"
         report_fit(file, rows, training, drop or [], model, result, scores, str(path))
         return
     with stage(f"Reading {file}"):
-        training = prepare(read_table(file), target, **columns, test_size=test_size, seed=seed)
+        table = read_table(file, markers)
+        training = prepare(table, target, **columns, test_size=test_size, seed=seed)
         flags.check_neurons(neurons, math.prod(training.target.output_shape(get_loss(loss))))
     began = time.perf_counter()
     with options.limit():
@@ -138,7 +149,9 @@ def fit(
             model.save(path)
     rows = f"{len(training.X)} training + {len(training.test)} test rows"
     if training.n_unlabelled:
+        texts = ", ".join(f"{text!r} {count}" for text, count in table.missing.get(target, {}).items() if text)
         rows += f"; {training.n_unlabelled} without {training.target.name!r} left out"
+        rows += f" ({texts}; --na-values says what counts as missing)" if texts else ""
     if training.n_weightless:
         rows += f"; {training.n_weightless} of weight zero left out"
     where = str(path) if saved else "no: training was interrupted; --keep-partial saves what there is"
@@ -221,6 +234,8 @@ def _reading_facts(file: Path, rows: str, training: Training, drop: Sequence[str
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped.items()]
     if target.classes is None:
         meaning = f"{target.name!r}, a number: mean {target.offset[0]:.6g}, standard deviation {target.scale:.6g}"
+        if (distinct := len(np.unique(training.y))) <= _FEW_VALUES:
+            meaning += f"; of {distinct} values: --task classification if they are classes"
     elif training.y.shape[1:]:
         meaning = f"{target.name!r}, {len(target.classes)} classes: {first_names([repr(c) for c in target.classes])}"
     else:

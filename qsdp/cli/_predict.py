@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import shutil
 import sys
@@ -11,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,10 +46,14 @@ def predict(
     `probability_LABEL` per class. If the file has the target, accuracy or R^2 is printed to standard error. Rows are
     read, predicted and written in batches, so files may have any size.
     """
+    if output is not None and output.suffix not in {"", ".csv", ".gz", ".txt"}:
+        raise InvalidInputError(f"--output must end in .csv or .csv.gz, as predictions are CSV; got {str(output)!r}")
     path = None if output is None else destination(output, force=force, inputs=[file, model_file])
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as waiting:
         with stage("Predicting") as bar, nullcontext(waiting) if path is None else writing_whole(path) as stream:
-            verdict = _write_predictions(load_model(model_file), file, stream, bar)
+            packed = path is not None and path.suffix == ".gz"
+            with gzip.open(stream, "wb") if packed else nullcontext(stream) as plain:
+                verdict = _write_predictions(load_model(model_file), file, plain, bar)
         if path is None:
             waiting.seek(0)
             shutil.copyfileobj(waiting, sys.stdout.buffer)
@@ -57,11 +62,11 @@ def predict(
         say(verdict)
 
 
-def _write_predictions(model: TabularModel, file: Path, stream: IO[bytes], bar: ProgressBar) -> str:
+def _write_predictions(model: TabularModel, file: Path, stream: Any, bar: ProgressBar) -> str:
     """Write the predictions of all rows; return a line with the score on rows that have a target, or an empty line."""
     running, done = RunningScore(model.target), 0
     rows = max(256, CACHE_FLOATS // (len(model.encoder.columns) + len(model.encoder.dropped) + 1))
-    for table in table_batches(file, rows):
+    for table in table_batches(file, rows, frozenset(model.markers)):
         with warnings.catch_warnings():
             if done:
                 # Warnings about the first rows are not repeated for every batch.

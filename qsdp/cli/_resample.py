@@ -53,7 +53,7 @@ def resample(
         check_neurons(neurons, solved.solution.n_outputs)
         model = solved.resample(neurons, seed, levels=levels)
         if data is not None:
-            model = model.evaluated(read_table(data))
+            model = model.evaluated(read_table(data, frozenset(model.markers)))
         model.save(path)
     print_facts([network_fact(model.network, model.beta, model.loss), ("saved", str(path))])
     carried = model.network.levels != model.solution.levels

@@ -120,7 +120,7 @@ def make_report(
     parts: list[ScoredRows] = []
     judging: list[Section] = []
     if data_file is not None:
-        table = read_table(data_file)
+        table = read_table(data_file, frozenset(model.markers))
         parts, trained = scored_rows(model, table)
         if trained and model.objective is None:
             model = model.evaluated(table)

@@ -4,7 +4,7 @@ from qsdp.estimators.provenance import versions
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._files import file_batches, held_bytes, read_table, table_batches
 from qsdp.tabular._model import STREAMED, Holdout, TabularModel, network_inputs
-from qsdp.tabular._reading import DataTable
+from qsdp.tabular._reading import MISSING, DataTable
 from qsdp.tabular._stored import load_model
 from qsdp.tabular._streaming import (
     SampledRows,
@@ -18,6 +18,7 @@ from qsdp.tabular._target import RunningScore, Target
 from qsdp.tabular._training import TASKS, Training, choose_encoding, prepare
 
 __all__ = [
+    "MISSING",
     "STREAMED",
     "TASKS",
     "DataTable",

@@ -76,4 +76,5 @@ MODEL_CHECKS: Checks = {
     "objective": lambda value: value is None or _is_magnitude(value),
     "digest": lambda value: is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
     "provenance": _are_texts,
+    "markers": lambda value: is_list(value) and all(map(is_text, value)),
 }

@@ -30,7 +30,7 @@ from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
 
 #: Attributes of a model that its file stores unchanged.
-PLAIN = ("loss", "beta", "allocation", "lower_bound", "objective", "digest", "provenance")
+PLAIN = ("loss", "beta", "allocation", "lower_bound", "objective", "digest", "provenance", "markers")
 
 #: Stands in for the digest of the training rows in a model trained on statistics.
 STREAMED = "0" * 64
@@ -77,6 +77,8 @@ class TabularModel:
         sha256 of the encoded training rows, with the weights of a column if given; `STREAMED` for statistics of rows.
     provenance : mapping of str to str
         Options of training, and versions of the packages that trained it.
+    markers : list of str
+        Texts that count as missing in text files.
     """
 
     encoder: TabularEncoder
@@ -92,6 +94,7 @@ class TabularModel:
     holdout: Holdout
     digest: str
     provenance: Mapping[str, str]
+    markers: list[str]
 
     def outputs(self, table: DataTable) -> FloatArray:
         """Return the outputs of the network, shape (n,) or (n, C)."""

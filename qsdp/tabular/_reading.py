@@ -42,6 +42,8 @@ class DataTable:
         What the numbers in `lines` count.
     missing : mapping of str to Counter
         Texts that count as missing, with their numbers, of the columns that have any.
+    markers : collection of str
+        Texts that count as missing in text files.
     """
 
     path: str
@@ -50,6 +52,7 @@ class DataTable:
     lines: Sequence[int]
     unit: str = "line"
     missing: Mapping[str, Counter[str]] = field(default_factory=dict)
+    markers: Collection[str] = MISSING
 
     @classmethod
     def of_rows(
@@ -68,7 +71,7 @@ class DataTable:
             for name, column in zip(columns, whole, strict=True)
             if not missing.isdisjoint(column)  # type: ignore[attr-defined]
         }
-        return cls(path, tuple(columns), data, lines, missing=absent)
+        return cls(path, tuple(columns), data, lines, missing=absent, markers=missing)
 
     def __len__(self) -> int:
         return len(self.lines)

@@ -22,7 +22,7 @@ from qsdp.statistics import SufficientStatistics
 from qsdp.statistics.sample import RowSample
 from qsdp.tabular._files import table_batches
 from qsdp.tabular._model import network_inputs
-from qsdp.tabular._reading import DataTable, listing
+from qsdp.tabular._reading import MISSING, DataTable, listing
 from qsdp.tabular._target import Target
 from qsdp.tabular._training import Training
 
@@ -45,17 +45,20 @@ class Sampling:
     test_size : float
         Share of the rows that is held out.
     seed : int
+    markers : frozenset of str
+        Entries that count as missing.
     """
 
     target: str
     weights: str | None
     test_size: float
     seed: int
+    markers: frozenset[str] = MISSING
 
     def parts(self, path: str | os.PathLike[str], bar: ProgressBar) -> Iterator[tuple[DataTable, DataTable]]:
         """Yield the training and test rows of each batch; they are the same whenever the file is read."""
         rng, done = np.random.default_rng(self.seed), 0
-        for table in table_batches(path, _ROWS):
+        for table in table_batches(path, _ROWS, self.markers):
             table.require([self.target] + ([] if self.weights is None else [self.weights]))
             known = table.known(self.target)
             held_out = rng.random(len(known)) < self.test_size

@@ -83,6 +83,7 @@ class Training:
             holdout=self.holdout,
             digest=digest_of(self.X, self.y, self.weighting.read(self.train)),
             provenance={**texts_of(used), **versions()},
+            markers=sorted(self.train.markers),
         )
 
 

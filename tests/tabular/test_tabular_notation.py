@@ -38,7 +38,7 @@ def test_encodings_that_do_not(tmp_path: Path) -> None:
         read_table(path)
 
 
-@pytest.mark.parametrize("entries", [["1,5", "2.5"], ["1,5", "a"], ["5%", "seven"], ["0,123,456", "1"], ["a-b", "c"]])
+@pytest.mark.parametrize("entries", [["1,5", "2.5"], ["1,5", "a"], ["5%", "seven"], ["a-b", "c"]])
 def test_text_stays_text(entries: list[str | None]) -> None:
     table = DataTable.of_rows("t.csv", ["a"], [[entry] for entry in entries], range(len(entries)))
     assert table.notation("a") is None
