@@ -31,6 +31,9 @@ _WORTH = 0.01
 #: Number of atoms above which those of weight zero and of the largest reduced costs are dropped, down to half of it.
 _MAX_ATOMS = 4000
 
+#: Relative difference of losses above which sums are too inaccurate.
+_LOST = 1e-8
+
 #: Samples for second derivatives: a multiple of the number of atoms, and the least number. With half as many, steps are
 #: worse; with twice as many, they take longer.
 _PER_ATOM, _LEAST = 8, 4000
@@ -259,7 +262,8 @@ class PackedMaster:
     def _entries(self, weights: FloatArray) -> FloatArray:
         used = np.flatnonzero(weights)
         owners = np.arange(len(self._point.x))[:, None] == self.atoms.outputs[used]
-        return (owners * weights[used]) @ self._vectors[used]
+        x: FloatArray = (owners * weights[used]) @ self._vectors[used]
+        return x
 
     def _slopes(self, point: _Point) -> FloatArray:
         """Return the rates at which weights change the objective."""
@@ -291,10 +295,23 @@ class PackedMaster:
         self._best = max(self._best, value)
         return DualProof(max(0.0, value * self.units.value), self._point.x, scale, 0.0)
 
+    def agrees(self) -> bool:
+        """Return whether sums give the loss of the samples; if they are too inaccurate, samples replace them."""
+        if isinstance(self._loss, _SampledLoss):
+            return True
+        exact, x = _SampledLoss(self.normal), self._own.x
+        if abs(self.normal.fit.value(self.normal.map.values_of(x)) - self._own.loss) <= _LOST * self._own.loss:
+            return True
+        self._loss, self._images = exact, exact.images(self._vectors)
+        self._own = self._point = self._centre = exact.at(x)
+        self._best = 0.0
+        return False
+
     def lifted(self, proof: DualProof) -> FloatArray:
         """Return the dual vector (n, C) of a proof, not scaled, in units of the instance."""
         nu = -self.normal.fit.gradient(self.normal.map.values_of(proof.nu))
-        return nu * (self.units.value / self.units.prediction)
+        lifted: FloatArray = nu * (self.units.value / self.units.prediction)
+        return lifted
 
     def prune(self) -> None:
         """Drop the atoms of largest reduced costs if there are too many."""

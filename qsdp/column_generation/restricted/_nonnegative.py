@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg.lapack import dposv
 
 from qsdp._utils import deadline
@@ -46,7 +47,7 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     return start
 
 
-def _exchanged(H: FloatArray, g: FloatArray, inside: FloatArray, tol: float) -> FloatArray | None:
+def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
     """Return the minimiser, or None if it was not found; `inside` is a first set of positive weights."""
     fewest, patience = len(g) + 1, _PATIENCE
     for _ in range(_EXCHANGES):
