@@ -15,6 +15,25 @@ vector, nu_i = w_i sum_k c_k times minus the derivative at t of the loss, or of 
 A file of statistics has no X.  It has n matrices A_i themselves, as upper triangles ("forms"), and targets y: a factor
 of sums over all samples, for which a squared loss has the value that it has on these.  Read A_i for A(x_i) then.
 
+Blocks.  A file with "sizes" has R blocks of sides N_r.  A sample is a packed row, block after block: the upper
+triangle, row by row, of a symmetric matrix A_r(x), every entry once, or a vector a_r(x) where "linear" is true.  A
+neuron lives in one block r: alpha u'A_r(x)v, or alpha u'a_r(x), and costs beta omega_r N_r |alpha|.  Every output and
+block has its own M(nu), Diag(sum_i nu_i a_r(x_i)) for a vector, its own tree, and needs tau <= beta omega_r N_r.  Here
+and in the file, block r is divided by omega_r N_r, and matrices are filled with zeros to the largest side.
+
+A file of sums has G = sum_i w_i x_i x_i' of packed rows x_i, h = sum_i w_i y_i x_i and q = sum_i w_i y_i^2 of a squared
+loss in place of the samples: the loss of entries s is q - 2 s'h + s'Gs.  A vector t ("scores") gives the dual vector
+nu_i = 2 w_i (y_i - x_i't), with sum_i nu_i x_i = 2 g, g = h - G t, and -l*(-s nu) = s (2 - s) (q - t'h) + s^2 t'g.
+These differences cancel, so g is computed in twice the precision.  Without the data, sums are believed to be those of
+some samples, and only their semidefiniteness is tested; with --data, they and the bound are computed from the samples.
+
+Images.  With "patches" = (size, stride, padding, regions, pooling, centre, constant, floats), all integers, packed rows
+follow from integer "images" (n, height, width) or (n, height, width, channels), given by --data in place of X.  Pixels
+of pooling x pooling squares are summed (rows and columns beyond a multiple are dropped), zeros are padded on all sides,
+the patch p at every stride-th place has its size x size pixels, row by row, minus centre, then the constant unless it
+is 0; place i of k rows of places, and of columns, is in region i * regions // k.  A block is the sum of p p' over the
+places of a region; if floats is 4 or 8, divided by their number and rounded to a float of so many bytes.
+
 The losses.  logistic: log(1 + exp(-y t)); cross_entropy: log sum_k exp(t_k) - t_y; all others are piecewise quadratic,
 
     loss(t, y) = max over a <= nu <= b of  nu (y - t) - c nu^2 / 2,      a <= 0 <= b,  c >= 0,
@@ -86,9 +105,9 @@ LOSSES = (*PIECEWISE, "logistic", "cross_entropy", "piecewise quadratic")
 #: Kinds of the entries of arrays, and the arrays that are one number or text.
 KINDS = {
     "fiu": "X forms y sample_weight nu alpha scores steps mixture shifts cut_weights interval activation parameters "
-    "inverse_curvature beta lower_bound objective",
-    "iu": "levels U V order leaves lengths signs cuts cut_lengths cut_nodes cut_values n_samples",
-    "b": "shifted",
+    "inverse_curvature beta lower_bound objective omega gram products squares",
+    "iu": "levels U V order leaves lengths signs cuts cut_lengths cut_nodes cut_values n_samples block sizes patches",
+    "b": "shifted linear",
     "U": "loss label bound_type arithmetic data_sha256 rows_sha256",
 }
 SINGLE = "beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
@@ -109,10 +128,14 @@ def need(condition: Any, reason: str) -> None:
 
 
 def digest_of(f: dict[str, Array]) -> str:
-    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of X (or forms), y and, if any, weights."""
-    arrays = [f[name] for name in ("X", "forms", "y", "sample_weight") if name in f]
-    parts = (str(array.shape).encode() + np.ascontiguousarray(array + 0.0, "<f8").tobytes() for array in arrays)
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of the data: X, y and weights, if any."""
+    arrays = [f[n] for n in ("X", "forms", "gram", "products", "squares", "y", "sample_weight") if n in f]
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(str(array.shape).encode())
+        for i in range(0, len(array), 4096):
+            digest.update(np.ascontiguousarray(array[i : i + 4096] + 0.0, "<f8").tobytes())
+    return digest.hexdigest()
 
 
 def digest_of_rows(f: dict[str, Array]) -> str:
@@ -140,22 +163,98 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
             need(f[name].dtype.kind in kinds, f"the entries of {name} are of a wrong kind")
     need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
     if data_path is not None:
-        with np.load(data_path, allow_pickle=False) as archive:
-            present = [name for name in ("X", "forms", "y", "sample_weight") if name in archive]
-            data = {name: archive[name].astype(float) for name in present}
-        if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
-            data["y"] = np.equal(data["y"][:, None], np.arange(f["alpha"].shape[1])).astype(float)
-        if "sample_weight" in data:
-            data = {name: array[data["sample_weight"] > 0] for name, array in data.items()}
-        found = digest_of_rows(data) if "rows_sha256" in f else ""
-        if "sample_weight" in data and np.all(data["sample_weight"] == 1):
-            del data["sample_weight"]
-        stored = str(f["data_sha256"]) if "data_sha256" in f else digest_of(f)
-        belongs = found == str(f["rows_sha256"]) if found else digest_of(data) == stored
-        need(belongs, f"the certificate does not belong to {data_path}")
-        f.update(data)
-    need("X" in f or "forms" in f, "the file holds only a digest of its data: give them with --data")
+        f.update(data_of(f, data_path), given=np.array(True))
+        f = {name: array for name, array in f.items() if name not in ("gram", "products", "squares")}
+    need(
+        any(name in f for name in ("X", "forms", "gram")),
+        "the file holds only a digest of its data: give them with --data",
+    )
     return f, str(f["rows_sha256"]) if "rows_sha256" in f else digest_of(f)
+
+
+def data_of(f: dict[str, Array], path: str) -> dict[str, Array]:
+    """Return the data in an archive, which must be those of the file."""
+    with np.load(path, allow_pickle=False) as archive:
+        data = {name: archive[name] for name in ("X", "forms", "y", "sample_weight") if name in archive}
+        if "patches" in f and "images" in archive:
+            data["X"] = packed_rows(archive["images"], f["patches"].tolist())
+            data["images"] = archive["images"][:0]
+    data = {name: array if name == "X" and "sizes" in f else array.astype(float) for name, array in data.items()}
+    if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
+        data["y"] = np.equal(data["y"][:, None], np.arange(f["alpha"].shape[1])).astype(float)
+    if "sample_weight" in data and np.any(data["sample_weight"] <= 0):
+        data = {n: array if n == "images" else array[data["sample_weight"] > 0] for n, array in data.items()}
+    found = digest_of_rows(data) if "rows_sha256" in f else ""
+    if "sample_weight" in data and np.all(data["sample_weight"] == 1):
+        del data["sample_weight"]
+    if "gram" in f:
+        need(same_sums(f, data), f"the sums are not those of {path}")
+        y = data["y"].reshape(int(f["n_samples"]), -1)
+        nu = 2 * data.get("sample_weight", np.ones(len(y)))[:, None] * (y - product(data["X"], f["scores"].T))
+        return {**data, "nu": nu.reshape(data["y"].shape)}
+    stored = str(f["data_sha256"]) if "data_sha256" in f else digest_of(f)
+    belongs = found == str(f["rows_sha256"]) if found else digest_of(data) == stored
+    need(belongs, f"the certificate does not belong to {path}")
+    return data
+
+
+def packed_rows(images: Array, patches: list[int]) -> Array:
+    """Return the packed rows of images, which the integers of a file describe."""
+    size, stride, padding, regions, pooling, centre, constant, floats = patches
+    need(images.dtype.kind in "iu" and images.ndim in (3, 4), "the images are no integers (n, height, width)")
+    need(min(size, stride, regions, pooling) > 0 and 0 <= padding < size and floats in (0, 4, 8), "no patches")
+    n, height, width = len(images), *(side // pooling for side in images.shape[1:3])
+    counts = [(side + 2 * padding - size) // stride + 1 for side in (height, width)]
+    need(min(counts) >= regions, "some regions have no patches")
+    edges = [[-(-r * count // regions) for r in range(regions + 1)] for count in counts]
+    parts = []
+    for i in range(0, n, 1024):
+        x = images[i : i + 1024, : height * pooling, : width * pooling].astype(float)
+        x = x.reshape(len(x), height, pooling, width, pooling, -1).sum(axis=(2, 4))
+        x = np.pad(x, ((0, 0), (padding,) * 2, (padding,) * 2, (0, 0)))
+        ends = [stride * (count - 1) + 1 for count in counts]
+        shifted = [x[:, a : a + ends[0] : stride, b : b + ends[1] : stride] for a in range(size) for b in range(size)]
+        p = np.concatenate(shifted, axis=3) - centre
+        if constant:
+            p = np.concatenate([p, np.full((*p.shape[:3], 1), float(constant))], axis=3)
+        # Sums of integers in double precision are exact up to 2^53.
+        need(np.abs(p).max() ** 2 * counts[0] * counts[1] < 2**53, "the pixels are too large")
+        upper = np.triu_indices(p.shape[3])
+        sums = []
+        for a, b in [(a, b) for a in range(regions) for b in range(regions)]:
+            own = p[:, edges[0][a] : edges[0][a + 1], edges[1][b] : edges[1][b + 1]].reshape(len(p), -1, p.shape[3])
+            total = np.matmul(own.transpose(0, 2, 1), own)[:, upper[0], upper[1]]
+            sums.append(total / own.shape[1] if floats else total)
+        parts.append(np.hstack(sums).astype(f"<f{floats}" if floats else "<i8"))
+    return np.concatenate(parts)
+
+
+def sums_of(X: Array, Y: Array) -> tuple[Array, Array]:
+    """Return X'Y, and what rounding can add to its entries: nothing for integers that are not too large."""
+    total, sizes = np.zeros((X.shape[1], Y.shape[1])), np.zeros((2, max(X.shape[1], Y.shape[1])))
+    whole = True
+    for i in range(0, len(X), 1024):
+        x, y = X[i : i + 1024].astype(float), Y[i : i + 1024].astype(float)
+        total += x.T @ y
+        sizes[0, : x.shape[1]] += (x * x).sum(axis=0)
+        sizes[1, : y.shape[1]] += (y * y).sum(axis=0)
+        whole = whole and bool(np.all(x == np.rint(x)) and np.all(y == np.rint(y)))
+    bounds = np.sqrt(np.outer(sizes[0, : X.shape[1]], sizes[1, : Y.shape[1]]))
+    # Partial sums of integers are at most these bounds, and exact below 2^53.
+    exact = whole and bounds.max(initial=0.0) < 2.0**53 / 1.01
+    return total, 0.0 * bounds if exact else 2 * (len(X) + 16) * EPS * bounds
+
+
+def same_sums(f: dict[str, Array], data: dict[str, Array]) -> bool:
+    """Whether the sums of a file are those of the data, up to the rounding of both."""
+    X, y = data["X"], data["y"].reshape(len(data["y"]), -1)
+    w = data.get("sample_weight", np.ones(len(y)))[:, None]
+    need(len(X) == len(y) == len(w) == int(f["n_samples"]) and X.ndim == 2, "the data have other samples")
+    pairs = [(f["products"], sums_of(X, w * y)), (f["squares"][None], [v.diagonal() for v in sums_of(y, w * y)])]
+    gram, rounding = sums_of(X, w * X if np.any(w != 1) else X)
+    upper = np.triu_indices(len(gram))
+    pairs.append((f["gram"], (gram[upper], rounding[upper])))
+    return all(bool(np.all(np.abs(own - found) <= allowance)) for own, (found, allowance) in pairs)
 
 
 class Loss:
@@ -297,6 +396,7 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: floa
 def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, end: float = math.inf) -> float:
     """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves."""
     N, bound, covered = len(M), 0.0, 0
+    need(np.all(np.isfinite(M)), "the numbers are too large")
     need(sorted(order.tolist()) == list(range(N)), "the order of a tree is no permutation")
     prefixes = sorted(tuple(leaf[0].tolist()) for leaf in leaves)
     need(all(b[: len(a)] != a for a, b in zip(prefixes, prefixes[1:])), "a leaf lies in another one")  # noqa: B905, RUF007
@@ -319,7 +419,10 @@ def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, 
         # Any w > 0 will do: with w^2 near z the eigenvalues are near one, however far apart the sizes of rows are.
         near, missing = np.sqrt(np.maximum(z, 1e-9 * np.abs(z).mean())), np.inf
         for w in (np.where(near > 0, near, 1.0), np.ones(len(z))):
-            eigenvalues = np.linalg.eigvalsh(A / np.outer(w, w))
+            scaled = A / np.outer(w, w)
+            if not np.all(np.isfinite(scaled)):
+                continue
+            eigenvalues = np.linalg.eigvalsh(scaled)
             worst = max(0.0, 10 * len(B) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
             missing = min(missing, worst * math.fsum(w**2))
         bound = max(bound, math.fsum(z) - math.fsum(weights) + missing + 4 * N * EPS * size)
@@ -337,13 +440,134 @@ def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, flo
     return (M + M.T) / 2, 1.01 * float(((min(step, len(E)) + len(parts) + 12) * EPS / 2 * np.abs(nu) + defects) @ size)
 
 
-def matrix_of_forms(F: Array, K: Array, nu: Array) -> tuple[Array, float]:
-    """Return sum_i nu_i A_i, with entries times K, and what rounding can add to a pricing value; F are triangles."""
-    M, sizes = np.zeros(K.shape), np.zeros(K.shape)
-    upper = np.triu_indices(len(K))
-    M[upper], sizes[upper] = nu @ F, np.abs(nu) @ np.abs(F)
-    total = K * (sizes + np.triu(sizes, 1).T)
-    return K * (M + np.triu(M, 1).T), 1.01 * (len(F) + 12) * EPS / 2 * float(total.sum())
+class Blocks:
+    """Places of packed entries in the matrices of blocks, and factors of these matrices."""
+
+    def __init__(self, sizes: Array, linear: Array, factors: list[Array]) -> None:
+        self.sizes, self.linear, self.factors = sizes.tolist(), linear.tolist(), factors
+        pairs = [np.triu_indices(N) for N in self.sizes]
+        self.pairs = [(np.arange(N),) * 2 if flat else pair for N, flat, pair in zip(self.sizes, self.linear, pairs)]  # noqa: B905
+        self.ends = np.cumsum([0] + [len(first) for first, _ in self.pairs]).tolist()
+        self.side = max(self.sizes)
+
+    @classmethod
+    def of(cls, f: dict[str, Array], P: int) -> Blocks:
+        """Return the blocks of a file with P packed entries."""
+        sizes, linear, omega = (f[name] for name in ("sizes", "linear", "omega"))
+        need(sizes.ndim == 1 and sizes.shape == linear.shape == omega.shape, "the blocks do not fit together")
+        counts = [N if flat else N * (N + 1) // 2 for N, flat in zip(sizes.tolist(), linear.tolist())]  # noqa: B905
+        need(min(sizes.tolist(), default=0) > 0 and sum(counts) == P, "the blocks do not fit their rows")
+        need(np.all((omega > 0) & (omega < np.inf)), "a factor of a penalty is not positive")
+        return cls(sizes, linear, [1 / np.asarray(cost) for cost in (omega * sizes).tolist()])
+
+    def entries(self, U: Array, V: Array, alpha: Array, block: Array) -> Array:
+        """Return vectors (P, C) whose products with packed rows are the predictions."""
+        parts = []
+        for r, (first, second) in enumerate(self.pairs):
+            mine = block == r
+            u, v, weights = U[mine, : self.sizes[r]], V[mine, : self.sizes[r]], alpha.reshape(len(U), -1)[mine]
+            if self.linear[r]:
+                parts.append(u.T @ weights)
+                continue
+            products = [(u.T * own) @ v for own in weights.T]
+            places = np.where(first == second, 0.5, 1.0)
+            parts.append(np.stack([(S + S.T)[first, second] * places for S in products], axis=1))
+        return np.concatenate(parts)
+
+    def matrices(self, entries: Array, errors: Array) -> list[tuple[Array, float]]:
+        """Return the matrices of packed entries, filled to the largest side, and the sums of what these err by."""
+        found = []
+        for r, (first, second) in enumerate(self.pairs):
+            own, K = slice(self.ends[r], self.ends[r + 1]), self.factors[r]
+            M, E = np.zeros((2, self.side, self.side))
+            M[first, second] = M[second, first] = entries[own]
+            E[first, second] = E[second, first] = errors[own] + 4 * EPS * np.abs(entries[own])
+            found.append((K * M, 1.01 * float((K * E).sum())))
+        return found
+
+
+def product(F: Array, vectors: Array) -> Array:
+    """Return F times vectors; F may have numbers of any type."""
+    return np.concatenate([F[i : i + 4096].astype(float) @ vectors for i in range(0, len(F), 4096)])
+
+
+def sums_over(F: Array, nu: Array) -> tuple[Array, Array, float]:
+    """Return sum_i nu_i F_i, the sum of its magnitudes, and by what fraction of them rounding can change it."""
+    total, sizes = np.zeros((2, F.shape[1]))
+    step = max(64, math.isqrt(len(F)))
+    for i in range(0, len(F), step):
+        rows = F[i : i + step].astype(float)
+        total += nu[i : i + step] @ rows
+        sizes += np.abs(nu[i : i + step]) @ np.abs(rows)
+    return total, sizes, (min(step, len(F)) + -(-len(F) // step) + 12) * EPS / 2
+
+
+def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a b as a sum of two floats: exactly, unless numbers are huge or tiny (Dekker)."""
+    c, (A, B) = a * b, (134217729.0 * x - (134217729.0 * x - x) for x in (a, b))
+    return c, (a - A) * (b - B) - (((c - A * B) - (a - A) * B) - A * (b - B))
+
+
+class Sums:
+    """Sums over the samples of a squared loss."""
+
+    def __init__(self, f: dict[str, Array]) -> None:
+        self.h, self.q, self.t = (np.asarray(f[name], dtype=float) for name in ("products", "squares", "scores"))
+        P, C = (math.isqrt(8 * f["gram"].size + 1) - 1) // 2, self.q.size
+        need(f["gram"].shape == (P * (P + 1) // 2,) and str(f["loss"]) == "squared", "only a squared loss has sums")
+        self.blocks, upper = Blocks.of(f, P), np.triu_indices(P)
+        self.G = np.zeros((P, P))
+        self.G[upper] = self.G.T[upper] = f["gram"]
+        self.shape: tuple[int, ...] = (C,) if C > 1 or f["alpha"].ndim > 1 else ()
+        need(
+            self.h.shape == (P, C) and self.t.shape == (C, P) and self.q.shape == (C,) and C > 0, "the sums do not fit"
+        )
+        need(all(np.all(np.isfinite(v)) for v in (self.G, self.h, self.q, self.t)), "some numbers are not finite")
+        # Sums of samples are semidefinite, here of G and of each h and q; a little is added to allow for rounding.
+        roots = np.sqrt(np.maximum(self.G.diagonal(), 0))
+        roots[roots == 0] = 1.0
+        try:
+            L = np.linalg.cholesky(self.G / np.outer(roots, roots) + 1e-9 * np.eye(P))
+        except np.linalg.LinAlgError:
+            raise ClaimError("no samples have these sums") from None
+        rest = self.q * (1 + 1e-9) - np.square(np.linalg.solve(L, self.h / roots[:, None])).sum(axis=0)
+        need(np.all(rest >= 0), "no samples have these sums")
+
+    def residuals(self, t: Array) -> tuple[Array, Array, Array]:
+        """Return h - G t as a sum of two floats, and what these err by."""
+        high, low = self.h.copy(), np.zeros(self.h.shape)
+        for column, row in zip(self.G, t):  # noqa: B905
+            c, e = exact_product(column[:, None], -row)
+            total = high + c
+            moved = total - high
+            low += (high - (total - moved)) + (c - moved) + e
+            high = total
+        return high, low, ((len(t) + 8) * EPS) ** 2 * (np.abs(self.h) + np.abs(self.G) @ np.abs(t))
+
+    def values(self, t: Array) -> tuple[Array, Array, float]:
+        """Return q - t'h and t'(h - G t) for each column t, and what their sums err by."""
+        high, low, errors = self.residuals(t)
+        own = range(t.shape[1])
+        first = np.array([math.fsum([self.q[c], *np.ravel(exact_product(-t[:, c], self.h[:, c]))]) for c in own])
+        second = np.array([math.fsum([*np.ravel(exact_product(t[:, c], high[:, c])), *(t * low)[:, c]]) for c in own])
+        slack = 4 * EPS * (np.abs(first) + np.abs(second)).sum() + 2 * (np.abs(t) * errors).sum()
+        return first, second, float(slack)
+
+    def objective(self, U: Array, V: Array, alpha: Array, block: Array) -> tuple[float, float]:
+        """Return the losses of a network and of zero."""
+        first, second, _ = self.values(self.blocks.entries(U, V, alpha, block))
+        return math.fsum(first - second), math.fsum(self.q)
+
+    def matrices(self) -> list[tuple[Array, float]]:
+        """Return the matrices of all outputs and blocks, and what rounding can add to a pricing value."""
+        high, low, errors = self.residuals(self.t.T)
+        columns = zip(2 * (high + low).T, 2 * errors.T)  # noqa: B905
+        return [one for entries, errors in columns for one in self.blocks.matrices(entries, errors)]
+
+    def dual_value(self, scale: float) -> float:
+        """Return the value of a multiple of the dual vector, less an allowance."""
+        first, second, slack = self.values(self.t.T)
+        return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack
 
 
 def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, float, float], lift: int) -> Array:
@@ -409,83 +633,115 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
     return trees
 
 
+class Rows:
+    """Samples, or statistics that stand for them, with targets and a loss."""
+
+    def __init__(self, f: dict[str, Array], abc: tuple[float, float, float], L: int) -> None:
+        packed, self.f, self.abc, self.L = "forms" in f or "sizes" in f, f, abc, L
+        X, y = f["forms"] if "forms" in f else f["X"], np.asarray(f["y"], dtype=float)
+        (n, self.d), self.shape = X.shape, y.shape[1:]
+        w = np.asarray(f.get("sample_weight", np.ones(n)), dtype=float)
+        need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "no training problem")
+        need(np.all(np.isfinite(X)) and np.all(np.isfinite(y)), "some numbers are not finite")
+        need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
+        need("forms" not in f or str(f["loss"]) == "squared", "only a squared loss has statistics")
+        self.X, self.w, self.loss = X if packed else X.astype(float), w, Loss(f, y, w if y.ndim == 1 else w[:, None])
+        self.nu, self.lift = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0)
+        self.blocks = Blocks.of(f, self.d) if "sizes" in f else None
+        if packed and self.blocks is None:
+            self.d = (math.isqrt(8 * X.shape[1] + 1) - 1) // 2 - self.lift
+            N = self.d + self.lift
+            need(2 * X.shape[1] == N * (N + 1) and self.d > 0, "the forms are no triangles")
+            sides = np.append(np.full(self.d, float(L)), np.ones(self.lift))
+            self.blocks = Blocks(np.array([N]), np.array([False]), [np.outer(sides, sides)])
+
+    def objective(self, U: Array, V: Array, alpha: Array, block: Array) -> tuple[float, float]:
+        """Return the losses of a network and of zero."""
+        found, (a, b, c), d = np.zeros(self.loss.y.shape), self.abc, self.d
+        zero = self.loss.value(found)
+        if self.blocks is not None:
+            found = product(self.X, self.blocks.entries(U, V, alpha, block)).reshape(found.shape)
+            return self.loss.value(found), zero
+        for i in range(0, len(found), 1024):
+            left, right = self.X[i : i + 1024] @ U[:, :d].T, self.X[i : i + 1024] @ V[:, :d].T
+            hidden = a * left * right
+            if self.lift:
+                hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
+            found[i : i + 1024] = hidden @ alpha
+        return self.loss.value(found), zero
+
+    def matrices(self) -> list[tuple[Array, float]]:
+        """Return the matrices of all outputs and blocks, and what rounding can add to a pricing value."""
+        f, d, (a, b, c) = self.f, self.d, self.abc
+        nu = self.nu = f["nu"].astype(float) if "nu" in f else multipliers_of(f, self.loss, self.X, self.abc, self.lift)
+        need(nu.shape == self.loss.y.shape and np.all(np.isfinite(nu)), "the dual vector does not fit the targets")
+        defects = np.zeros(len(nu))
+        if self.loss.name == "cross_entropy":
+            # Probabilities of a sample must sum to one; what they miss moves the matrix.
+            defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1)
+        need(np.all(defects <= 1e-12 * self.w * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
+        columns = nu.T if nu.ndim == 2 else [nu]
+        if self.blocks is not None:
+            moved = sums_over(self.X, defects)[1] if np.any(defects) else 0.0
+            sums = [sums_over(self.X, column) for column in columns]
+            return [one for total, sizes, u in sums for one in self.blocks.matrices(total, u * sizes + moved)]
+        E = np.hstack([self.L * self.X, np.ones((len(nu), self.lift))])
+        K = np.full((d + self.lift, d + self.lift), a)
+        K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
+        return [matrix_of(E, K, column, defects) for column in columns]
+
+    def dual_value(self, scale: float) -> float:
+        """Return the value of a multiple of the dual vector, less an allowance."""
+        return self.loss.dual_value(scale * self.nu)
+
+
 def check(
     f: dict[str, Array], progress: TextIO | None = None, time_limit: float = math.inf
 ) -> tuple[float, float, float, float]:
     """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`.
 
-    `Undecided` is raised after so many seconds.
+    `Undecided` is raised after so many seconds. With blocks, D is one, since their matrices are divided by theirs.
     """
     end = time.monotonic() + time_limit
-    of_forms = "forms" in f
-    X, y, alpha = (np.asarray(f[name], dtype=float) for name in ("forms" if of_forms else "X", "y", "alpha"))
-    beta, levels = float(f["beta"]), int(f["levels"])
-    n, d = X.shape
-    w = np.asarray(f.get("sample_weight", np.ones(n)), dtype=float)
-    need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "no training problem")
-    need(all(np.all(np.isfinite(v)) for v in (X, y, alpha)) and 0 <= beta < np.inf, "some numbers are not finite")
-    need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
-    loss = Loss(f, y, w if y.ndim == 1 else w[:, None])
-    a, b, c = f["activation"].tolist() or (1.0, 0.0, 0.0)
-    lift, L = int(b != 0 or c != 0), levels - 1
-    if of_forms:
-        d = (math.isqrt(8 * X.shape[1] + 1) - 1) // 2 - lift
-        need((d + lift) * (d + lift + 1) == 2 * X.shape[1] and d > 0, "the forms are no triangles")
-        need(str(f["loss"]) == "squared", "only a squared loss has statistics")
-    need(L >= 1 and np.all(np.isfinite([a, b, c])), "the levels or the activation are none")
-
+    alpha, beta, levels = np.asarray(f["alpha"], dtype=float), float(f["beta"]), int(f["levels"])
+    abc, L = f["activation"].tolist() or (1.0, 0.0, 0.0), levels - 1
+    need(np.all(np.isfinite(alpha)) and alpha.ndim in (1, 2) and 0 <= beta < np.inf, "some numbers are not finite")
+    need(L >= 1 and np.all(np.isfinite(abc)), "the levels or the activation are none")
+    data: Rows | Sums = Sums(f) if "gram" in f else Rows(f, abc, L)
     U, V = (f[name].astype(int) for name in ("U", "V"))
-    need(U.shape == V.shape == (len(alpha), d + lift) and alpha.shape[1:] == y.shape[1:], "the network does not fit")
-    for W in (U, V):
-        need(np.all(np.abs(W[:, :d]) <= L) and np.all((W[:, :d] + L) % 2 == 0), "a weight is none of the levels")
-        need(np.all(np.abs(W[:, d:]) == 1), "a last weight is no sign")
-    prediction = np.zeros(y.shape)
-    if of_forms:
-        products = [(U.T * weights) @ V for weights in (alpha.T if alpha.ndim == 2 else [alpha])]
-        upper = np.triu_indices(d + lift)
-        entries = np.stack([(S + S.T)[upper] * np.where(upper[0] == upper[1], 0.5, 1.0) for S in products], axis=1)
-        prediction = (X @ entries).reshape(y.shape)
-    for i in range(0, 0 if of_forms else n, 1024):
-        left, right = X[i : i + 1024] @ U[:, :d].T, X[i : i + 1024] @ V[:, :d].T
-        hidden = a * left * right
-        if lift:
-            hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
-        prediction[i : i + 1024] = hidden @ alpha
-    penalty = beta * (d * L + lift)
-    objective = loss.value(prediction) + penalty * math.fsum(np.abs(alpha).ravel())
+    need(alpha.shape[1:] == data.shape, "the network does not fit")
+    if "sizes" in f and data.blocks is not None:
+        need(levels == 2 and not len(f["activation"]), "blocks have two levels and no activation")
+        block, penalty = f["block"], beta
+        check_signs(U, V, alpha, block, data.blocks)
+        weights = weights_of(alpha, block, data.blocks)
+    else:
+        assert isinstance(data, Rows)
+        block, penalty = np.zeros(len(alpha), dtype=int), beta * (data.d * L + data.lift)
+        check_levels(U, V, alpha, data.d, data.lift, L)
+        weights = np.abs(alpha).reshape(len(alpha), -1).sum(axis=0)
+    loss, zero = data.objective(U, V, alpha, block)
+    objective = loss + penalty * math.fsum(weights)
     need(math.isfinite(objective) and math.isfinite(penalty), "the numbers are too large")
-    tolerance = TOLERANCE * max(objective, 1e-6 * loss.value(np.zeros(y.shape)))
+    need(penalty > 0 or isinstance(data, Rows), "sums need a penalty")
+    tolerance = TOLERANCE * max(objective, 1e-6 * zero)
     claimed = float(f["objective"])
     need(abs(objective - claimed) <= tolerance, f"the objective is {objective:.12g}, not {claimed:.12g} as claimed")
 
-    if of_forms:
-        sides = np.append(np.full(d, float(L)), np.ones(lift))
-        K = np.outer(sides, sides)
-    else:
-        E = np.hstack([L * X, np.ones((n, lift))])
-        K = np.full((d + lift, d + lift), a)
-        K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
-    nu = np.asarray(f["nu"], dtype=float) if "nu" in f else multipliers_of(f, loss, X, (a, b, c), lift)
-    need(nu.shape == y.shape and np.all(np.isfinite(nu)), "the dual vector does not fit the targets")
-    defects = np.zeros(n)
-    if loss.name == "cross_entropy":
-        # Probabilities of a sample must sum to one; what they miss moves the matrix.
-        defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1)
-    need(np.all(defects <= 1e-12 * w * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
-    trees, values, vanish = leaves_of(f, d + lift), [], True
-    columns = nu.T if nu.ndim == 2 else [nu]
-    need(len(trees) == len(columns), "there must be one tree an output")
-    for column, (order, leaves) in zip(columns, trees):  # noqa: B905
-        M, rounding = matrix_of_forms(X, K, column) if of_forms else matrix_of(E, K, column, defects)
+    matrices = data.matrices()
+    trees, values, vanish = leaves_of(f, len(matrices[0][0])), [], True
+    need(len(trees) == len(matrices), "there must be one tree for each output and block")
+    for (M, rounding), (order, leaves) in zip(matrices, trees):  # noqa: B905
         largest = pricing_bound(M, order, leaves, progress or sys.stderr, end)
         values.append(largest + rounding)
         vanish = vanish and largest <= 8 * rounding
-    value = max(0.0, *values)
+    # Unlike max, this is not a number if any of them is none.
+    value = float(np.max([0.0, *values]))
     need(math.isfinite(value), "the numbers are too large")
     scale = min(1.0, penalty / value) if value > 0 and penalty > 0 else float(penalty > 0 or vanish)
-    bound = loss.dual_value(scale * nu) if scale > 0 else 0.0
+    bound = data.dual_value(scale) if scale > 0 else 0.0
     if penalty == 0:
-        bound -= math.fsum(values * np.abs(alpha).reshape(len(alpha), -1).sum(axis=0))
+        bound -= math.fsum(values * weights)
     bound = max(0.0, bound)
     claimed = float(f["lower_bound"])
     need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
@@ -493,12 +749,62 @@ def check(
     return objective, bound, value, penalty
 
 
+def check_levels(U: Array, V: Array, alpha: Array, d: int, lift: int, L: int) -> None:
+    """Raise `ClaimError` unless all first-layer weights are levels, and the last ones signs."""
+    need(U.shape == V.shape == (len(alpha), d + lift), "the network does not fit")
+    for W in (U, V):
+        need(np.all(np.abs(W[:, :d]) <= L) and np.all((W[:, :d] + L) % 2 == 0), "a weight is none of the levels")
+        need(np.all(np.abs(W[:, d:]) == 1), "a last weight is no sign")
+
+
+def check_signs(U: Array, V: Array, alpha: Array, block: Array, blocks: Blocks) -> None:
+    """Raise `ClaimError` unless neurons have signs in their blocks, and nothing but zeros elsewhere."""
+    R, m = len(blocks.sizes), len(alpha)
+    need(U.shape == V.shape == (m, blocks.side) and block.shape == (m,), "the network does not fit")
+    need(np.all((block >= 0) & (block < R)), "a neuron is in no block")
+    inside = np.arange(blocks.side) < np.array(blocks.sizes)[block, None]
+    quadratic = inside & ~np.array(blocks.linear)[block, None]
+    need(np.all(np.abs(U) == inside) and np.all(np.abs(V) == quadratic), "a weight is no sign, or outside its block")
+
+
+def weights_of(alpha: Array, block: Array, blocks: Blocks) -> Array:
+    """Return the sum of |alpha| omega_r N_r of each output and block."""
+    members = np.arange(len(blocks.sizes))[:, None] == block
+    costs = np.array([1 / float(factor) for factor in blocks.factors])
+    sums = (members @ np.abs(alpha).reshape(len(block), -1)) * costs[:, None]
+    return np.asarray(sums.T.ravel())
+
+
+def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
+    """Return lines about the problem, and about what is believed of its data."""
+    activation = f"activation {tuple(f['activation'].tolist())}" if len(f["activation"]) else "bilinear activation"
+    weighted, kind = "weighted " if "sample_weight" in f else "", f"{f['levels']} levels, {activation}"
+    if "gram" in f:
+        size = f"sums of {f['n_samples']} samples"
+    elif "forms" in f:
+        size = f"statistics of {f['n_samples']} samples in {len(f['y'])} rows"
+    else:
+        size = f"{f['X'].shape[0]} {weighted}samples, {f['X'].shape[1]} {'entries' if 'sizes' in f else 'features'}"
+    if "sizes" in f:
+        kind = f"{len(f['sizes'])} blocks of sides up to {f['sizes'].max()}, {f['linear'].sum()} linear"
+    lines = [("problem", f"{size}, {f['loss']} loss, beta {f['beta']:g},"), ("", f"{kind}; data sha256 {digest}")]
+    if "gram" in f:
+        lines.append(("believed", "the sums are those of samples: to compute them from packed rows, give --data"))
+    elif "sizes" in f:
+        source = "images given" if "images" in f else "rows given" if "given" in f else "rows of the file"
+        what = "have the sums" if "forms" in f else "are those"
+        lines.append(("believed", f"the {source} and the targets {what} of the samples"))
+    return lines
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="qsdp-check", description="Check a certificate of qsdp with NumPy alone.")
     parser.add_argument("file", help="certificate")
     parser.add_argument(
-        "--data", metavar="DATA.npz", help="archive with X, y and sample_weight, if any, that it must belong to"
+        "--data",
+        metavar="DATA.npz",
+        help="archive with X (or images), y, sample_weight, if any, that it must belong to",
     )
     parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=math.inf, help="give up after so long")
     options = parser.parse_args(arguments)
@@ -521,15 +827,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no: the file is malformed ({type(error).__name__}: {error})")
         return 1
     relative = (objective - bound) / objective if objective else 0.0
-    activation = f"activation {tuple(f['activation'].tolist())}" if len(f["activation"]) else "bilinear activation"
-    weighted = "weighted " if "sample_weight" in f else ""
-    size = (
-        f"statistics of {f['n_samples']} samples in {len(f['y'])} rows"
-        if "forms" in f
-        else f"{f['X'].shape[0]} {weighted}samples, {f['X'].shape[1]} features"
-    )
-    print(f"problem      {size}, {f['loss']} loss, beta {f['beta']:g},")
-    print(f"             {f['levels']} levels, {activation}; data sha256 {digest}")
+    for name, line in described(f, digest):
+        print(f"{name:12} {line}")
     if str(f["loss"]) == "piecewise quadratic":
         print(
             f"loss         {str(f['label'])!r}: max over a <= nu <= b of nu (y - t) - c nu^2 / 2, a, b, c of the file"

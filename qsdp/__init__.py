@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         QuantizedNetworkClassifierCV,
         QuantizedNetworkRegressor,
         QuantizedNetworkRegressorCV,
+        load,
     )
 
 __version__ = "0.1.0"
@@ -96,6 +97,7 @@ __all__ = [
     "distill",
     "from_polynomial",
     "grothendieck_bound",
+    "load",
     "load_certificate",
     "load_network",
     "maxcut_bound",

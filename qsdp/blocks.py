@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -276,6 +276,10 @@ class Blocks(Summarized, ReadOnlyArrays):
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        """Raise `InvalidTypeError`: samples in blocks are no rows of columns."""
+        raise InvalidTypeError("samples in blocks have no columns, which this function needs")
+
     def __getitem__(self, rows: Any) -> Blocks:
         """Return the blocks of some of the samples."""
         part = self.rows[rows]
@@ -335,7 +339,9 @@ def check_layout(sizes: Any, kinds: Any = None, omega: Any = None) -> Layout:
 
 
 def _listed(name: str, values: Any) -> list[Any]:
-    if isinstance(values, (str, bytes)) or np.ndim(values) != 1:
+    # NumPy raises its own error for lists of lists of several lengths.
+    flat = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
+    if isinstance(values, (str, bytes)) or not flat:
         raise InvalidTypeError(f"{name} must be a list with an entry for each block; got {values!r:.60}")
     return list(values)
 

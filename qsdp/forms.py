@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import library_of
+from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Blocks, Layout, one_block
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["FormMap", "exact_sums", "no_rows"]
-
-#: Integers up to this magnitude, and their sums, are exact in double precision.
-_EXACT = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +172,9 @@ class FormMap(ReadOnlyArrays):
         M = self.adjoints(nu[:, None])
         return lambda v: np.matmul(M, v[:, :, None])[:, :, 0]
 
-    def features(self) -> FloatArray:
-        """Return vectors whose inner products are those of the forms, of shape (r, P)."""
-        return self.rows * (self._scales * self.layout.factors)
+    def features(self, columns: slice = slice(None)) -> FloatArray:
+        """Return vectors whose inner products are those of the forms, of shape (r, P), or some of their entries."""
+        return self.rows[:, columns] * (self._scales * self.layout.factors)[columns]
 
     def expression(self, S: cp.Expression | list[cp.Expression]) -> cp.Expression:
         """Return the values as one affine CVXPY expression in a symmetric or square expression for each block."""
@@ -247,7 +245,8 @@ class FormMap(ReadOnlyArrays):
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
         """Return the map restricted to matrices over the coordinates kept, for one block."""
         rows = np.ascontiguousarray(self.rows[:, kept[self.layout.first] & kept[self.layout.second]])
-        return replace(self, layout=one_block(int(kept.sum())), rows=rows, lifted=self.lifted and bool(kept[-1]))
+        layout = replace(self.layout, sizes=(int(kept.sum()),))
+        return replace(self, layout=layout, rows=rows, lifted=self.lifted and bool(kept[-1]))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
         """Return the map itself, because it does not show the units of the data."""
@@ -329,7 +328,7 @@ def exact_sums(
         largest = max(int(rows.max()), -int(rows.min()), 1)
         integers = largest**2 * n < 2**63 and np.dtype(dtype) == np.float64 and device is None
         # The products of a chunk are exact in any order.
-        most = min(most, _EXACT // largest**2) if integers else most
+        most = min(most, LARGEST_INTEGER // largest**2) if integers else most
     if not integers or most == 0:
         sums = library.zeros((p, p))
         for some in chunks(n, p, work=max(LARGE_FLOATS, p)):

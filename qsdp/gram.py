@@ -193,6 +193,9 @@ class GramFactor:
 
     def _solved(self, values: FloatArray, *, transposed: bool) -> FloatArray:
         """Solve with the leading triangle, in a direct LAPACK call: wrappers take longer than small systems."""
+        if not len(self._leading):
+            # LAPACK would print an error for the empty system of data that are zero.
+            return values
         solution, info = dtrtrs(self._leading, values, lower=1, trans=int(transposed))
         if info > 0:
             raise np.linalg.LinAlgError("the factor of the Gram matrix is singular")

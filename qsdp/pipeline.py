@@ -416,7 +416,8 @@ def _best_found(
         found.append(interrupt.network)
     if not found:
         raise interrupt
-    return best_at_interrupt(found, problem)
+    best: BilinearNetwork = best_at_interrupt(found, problem)
+    return best
 
 
 @dataclass
@@ -490,7 +491,7 @@ def refined(
     rng: np.random.Generator,
     kept: TrainingProblem | None,
     trial: Trial | None = None,
-) -> BilinearNetwork:
+) -> Any:
     """Return the refined network, polished on the kept rows if statistics do not suit a polish.
 
     A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.
@@ -504,7 +505,7 @@ def refined(
         return refit(network, problem, verbose=options.verbose)
     if kept is not None and suits_statistics(problem):
         kept = None
-    polished = improve(
+    polished: BilinearNetwork = improve(
         network,
         problem if kept is None else kept,
         trial=trial,

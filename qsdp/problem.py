@@ -13,7 +13,7 @@ import numpy as np
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.outputs import squeezed
-from qsdp._utils.summary import Summarized, Summary, format_number
+from qsdp._utils.summary import Summarized, Summary, first_few, format_number
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -195,7 +195,11 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
                 f"loss must be 'squared' for a problem from statistics; got {self.loss!r}, which needs the rows"
             )
         data, target = statistics.reduced(self.activation)
-        return data, read_only(target.reshape(data.n_rows, -1)), None, target.ndim == 1
+        if data.units is not None:
+            self._check_blocks()
+        # There may be no rows at all, so the number of outputs does not follow from the size.
+        columns = target[:, None] if target.ndim == 1 else target
+        return data, read_only(columns), None, target.ndim == 1
 
     @classmethod
     def from_statistics(
@@ -216,7 +220,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         Parameters
         ----------
         statistics : qsdp.SufficientStatistics
-            Statistics of at least one row.
+            Statistics of at least one row, or of blocks.
         beta, activation, levels
             Same as for a problem with rows.
         loss : str or Loss, default="squared"
@@ -245,6 +249,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Raise `InvalidInputError` if the problem has no rows of data."""
         if not self.weight_map.has_rows:
             raise no_rows(what)
+
+    def require_columns(self, what: str) -> None:
+        """Raise `InvalidInputError` unless the problem has rows of columns."""
+        if self.blocks is not None:
+            raise InvalidInputError(f"{what} needs data of columns; the problem has blocks")
+        self.require_rows(what)
 
     @property
     def X(self) -> Any:  # noqa: N802 (the name of data in scikit-learn)
@@ -329,11 +339,14 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         kind = "bilinear" if self.activation is None else f"polynomial {self.activation.coefficients}"
         fit = self.data_fit
         weighted = "" if fit.weights is None else f", of total weight {format_number(fit.total_weight)}"
+        columns, side = "columns", f"D = {self.dimension}"
+        if self.blocks is not None:
+            columns, side = "packed entries", f"sides {first_few([str(size) for size in self.blocks.sizes])}"
         rows = [
-            ("data", f"{self.n_samples:,} samples, {self.n_features} columns{outputs}{weighted}"),
+            ("data", f"{self.n_samples:,} samples, {self.n_features} {columns}{outputs}{weighted}"),
             ("loss", repr(self.loss)),
             ("beta", format_number(self.beta)),
-            ("network", f"{kind}, {self.levels} levels, D = {self.dimension}"),
+            ("network", f"{kind}, {self.levels} levels, {side}"),
             ("zero network", f"objective {format_number(fit.value_at_zero)}"),
         ]
         return Summary("TrainingProblem", rows)

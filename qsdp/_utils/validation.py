@@ -175,8 +175,9 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None
     return weights
 
 
-def check_magnitude(name: str, array: FloatArray, remedy: str) -> None:
-    largest = float(max(array.max(), -array.min()))
+def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str) -> None:
+    # Python numbers, since minus an unsigned integer of NumPy overflows.
+    largest = float(max(array.max().item(), -array.min().item()))
     if largest and not SMALLEST <= largest <= LARGEST:
         raise InvalidInputError(
             f"{name} must be zero or have its largest magnitude within {SMALLEST:g} .. {LARGEST:g}, "

@@ -92,15 +92,17 @@ class Certificate(Summarized, Gap):
         """Whether an exact bound proves the network globally optimal, to a relative gap of at most 1e-4."""
         return self.bound_type == "exact" and self.relative_gap <= _OPTIMAL
 
-    def save(self, path: str | os.PathLike[str], *, include_data: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], *, include_data: bool | str = True) -> None:
         """Write the certificate and its proof to a file that ``qsdp-check`` verifies using NumPy alone.
 
         Parameters
         ----------
         path : str or path-like
-        include_data : bool, default=True
+        include_data : bool or "sums", default=True
             Whether to store X and y. If False, only their SHA-256 is stored, and checking the file requires the data.
-            Rows that were read in batches are never stored.
+            Rows that were read in batches are never stored. For the squared loss on blocks, "sums" stores sums over the
+            samples, from which the checker proves the bound; without the data, it trusts them. Blocks of more than 64
+            MiB are stored as sums where possible, else as their SHA-256.
 
         Raises
         ------
@@ -115,11 +117,12 @@ class Certificate(Summarized, Gap):
                 "without keep_data=True"
             )
         claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
-        check_flag("include_data", include_data)
+        stored = "sums" if isinstance(include_data, str) and include_data == "sums" else False
+        stored = stored or check_flag("include_data", include_data)
         if isinstance(self.proof, RowsProof):
             write_rows_proof(path, self.proof, claims)
         else:
-            write_proof(path, self.proof, claims, include_data=include_data)
+            write_proof(path, self.proof, claims, include_data=stored)
 
     def __str__(self) -> str:
         if self.proven_optimal:

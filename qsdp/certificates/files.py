@@ -2,7 +2,7 @@ r"""Certificate files, simple enough to be checked by an independent program.
 
 Line 1 is ``qsdp certificate 2``. Line 2 is the SHA-256 of everything after it in hexadecimal digits. An uncompressed
 ``.npz`` archive without pickles follows, so that NumPy alone can read it. Equal certificates have equal bytes. The
-arrays are, with N the side of the matrices, T outputs and L leaves in all trees:
+arrays are, with N the side of the matrices, C outputs, T trees (one for each output) and L leaves in all trees:
 
 ====================  ==============================================================================
 ``X``, ``y``          data (n, d) and targets (n,) or (n, C), of the samples of positive weight
@@ -11,6 +11,14 @@ arrays are, with N the side of the matrices, T outputs and L leaves in all trees
 ``n_samples``         number of samples that these matrices stand for
 ``sample_weight``     (n,), unless all weights are one
 ``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
+``sizes``             (R,), sides of the blocks; then X or forms are packed rows (n, P) of any type, see `qsdp.Blocks`
+``linear``, ``omega`` (R,), whether each block is a vector, and its factor in the penalty
+``block``             (m,), block of each neuron
+``gram``              upper triangle, row by row, of :math:`G = \sum_i w_i x_i x_i^T` for packed rows :math:`x_i`; with
+                      ``n_samples``, in place of X and y of a squared loss on blocks
+``products``          (P, C), :math:`\sum_i w_i x_i y_i^T`
+``squares``           (C,), :math:`\sum_i w_i y_{ic}^2`
+``patches``           8 integers from which `qsdp-check` computes packed rows of images, see there
 ``beta``              number
 ``loss``              name of a loss of the package, or "piecewise quadratic", of targets y and predictions t
                       :math:`\max_{a \le \nu \le b} \nu (y - t) - c\,\nu^2 / 2`
@@ -23,11 +31,13 @@ arrays are, with N the side of the matrices, T outputs and L leaves in all trees
 ``U``, ``V``          first-layer weights (m, N), int8
 ``alpha``             second-layer weights (m,) or (m, C)
 ``nu``                dual vector in the shape of y; for rows in batches, it follows from the next three arrays instead
-``scores``            (K, T, N, N), symmetric matrices S of predictions t of the rows, for a loss of the package
+``scores``            (C, P) with ``gram``: vectors t of :math:`\nu_{ic} = 2 w_i (y_{ic} - x_i^T t_c)`. In batches:
+                      (K, T, N, N), symmetric matrices S of predictions t of the rows, for a loss of the package
 ``steps``             (K,), zero for minus the gradients at t of the loss, positive for those of its Moreau envelope
 ``mixture``           (K, 1) or (K, T), coefficients of their sum with sample weights; stored with ``n_samples`` and
 ``rows_sha256``       SHA-256 of all rows (x, y and the weight, if they have any) as little-endian float64
-``order``             (T, N), the order of each tree
+``order``             (T, N), the order of each tree; with blocks, T = C R, the blocks of an output one after the other,
+                      and the matrices have the side N of the largest block and are divided by :math:`\omega_r D_r`
 ``leaves``            (T,), number of leaves of each tree
 ``lengths``           (L,), number of signs that each leaf fixes
 ``signs``             the signs of all leaves, one after the other, int8
@@ -59,17 +69,20 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import write_whole
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.blocks import KINDS, Blocks, Layout, check_layout
 from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
+from qsdp.certificates.sums import Sums, SumsProof
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem
 
 __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
@@ -80,6 +93,8 @@ _DIGEST_LINE = 65
 _TOLERANCE, _LEAST = 1e-9, 1e-6
 #: Share of the tolerance by which two orders of sums may differ, so that a third order stays within it.
 _SPARE = 0.1
+#: Bytes of packed rows up to which a file holds them; a file of three times as many is still no trouble.
+_MOST_BYTES = 2**26
 #: Date of every file of the archive, so that equal contents have equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -93,7 +108,7 @@ _UNCERTAIN = (
 Claims = dict[str, Any]
 
 
-def data_digest(X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> str:
+def data_digest(X: npt.NDArray[Any], y: FloatArray, sample_weight: FloatArray | None = None) -> str:
     """Return the SHA-256 of data, targets and weights.
 
     For each array, the digest covers its shape as text, such as ``(3, 2)``, and its little-endian float64 bytes. Minus
@@ -102,7 +117,8 @@ def data_digest(X: FloatArray, y: FloatArray, sample_weight: FloatArray | None =
     digest = hashlib.sha256()
     for array in (X, y) if sample_weight is None else (X, y, sample_weight):
         digest.update(str(array.shape).encode())
-        digest.update(np.ascontiguousarray(array + 0.0, dtype="<f8").tobytes())
+        for some in chunks(len(array), array[:1].size):
+            digest.update(np.ascontiguousarray(array[some] + 0.0, dtype="<f8").data)
     return digest.hexdigest()
 
 
@@ -130,10 +146,18 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     if problem.objective_rounding(network) <= tolerance < np.inf:
         return
     # Worst cases rarely occur, so objectives summed in other orders decide.
-    U, V = network.U.astype(np.float64), network.V.astype(np.float64)
-    by_neurons = (problem.weight_map.products(U, V) @ network.alpha).reshape(problem.targets.shape)
-    backwards = replace(network, U=network.U[::-1], V=network.V[::-1], alpha=network.alpha[::-1])
-    others = (fit.value(by_neurons) + problem.penalty(network), problem.objective(backwards))
+    backwards: Any
+    if isinstance(network, BlockNetwork):
+        weights = {name: getattr(network, name)[::-1] for name in ("U", "V", "alpha", "block")}
+        backwards = replace(network, **weights)
+        data = problem.weight_map
+        assert isinstance(data, FormMap)
+        alone = data.factor * network.outputs(Blocks.of(data.rows, network.layout))
+    else:
+        U, V = network.U.astype(np.float64), network.V.astype(np.float64)
+        alone = problem.weight_map.products(U, V) @ network.output_weights
+        backwards = replace(network, U=network.U[::-1], V=network.V[::-1], alpha=network.alpha[::-1])
+    others = (fit.value(alone) + problem.penalty(network), problem.objective(backwards))
     differences = [abs(other - objective) for other in others]
     if not max(differences) <= _SPARE * tolerance:
         raise InvalidInputError(_UNCERTAIN.format(objective, max(differences)))
@@ -144,29 +168,51 @@ def _data(problem: TrainingProblem) -> dict[str, Any]:
     if not problem.weight_map.has_rows:
         return {"forms": problem.weight_map.forms, "y": problem.y}
     weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
-    return {"X": problem.X, "y": problem.y, **weights}
+    return {"X": problem.X if problem.blocks is None else problem.X.rows, "y": problem.y, **weights}
 
 
-def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool) -> None:
+def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool | str) -> None:
     """Write a proof and the claims bound_type, arithmetic, lower_bound and objective, completely or not at all."""
     problem, network = proof.problem, proof.network
     fit = _checked_fit(proof, claims)
     _check_objective(proof, fit)
     data = _data(problem)
-    counted = {"n_samples": np.int64(problem.n_samples)} if "forms" in data else {}
+    if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MOST_BYTES:
+        include_data = "sums" if problem.loss.quadratic and problem.beta > 0.0 else False
+    dual = {"nu": problem.squeezed(proof.nu)}
+    if include_data == "sums":
+        data, dual, claims = _sums_arrays(proof, claims)
+    counted = {} if "X" in data else {"n_samples": np.int64(problem.n_samples)}
     if not include_data:
-        data = {"data_sha256": data_digest(*data.values())}
+        data, counted = {"data_sha256": data_digest(*data.values())}, counted if "forms" in data else {}
     arrays = {
         **data,
         **counted,
         "beta": problem.beta,
         **loss_arrays(fit.loss, problem.y),
+        **_block_arrays(problem),
         **_network_arrays(network),
-        "nu": problem.squeezed(proof.nu),
+        **dual,
         **tree_arrays(proof.trees),
         **claims,
     }
     _write(path, arrays)
+
+
+def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str, Any], Claims]:
+    """Return the arrays of the data and the dual vector as sums, and the claims that these prove."""
+    proven = SumsProof.of(proof)
+    tolerance = _TOLERANCE * max(claims["objective"], _LEAST * proof.problem.data_fit.value_at_zero)
+    if not abs(proven.objective - claims["objective"]) <= 0.5 * tolerance:
+        raise InvalidInputError(_UNCERTAIN.format(claims["objective"], abs(proven.objective - claims["objective"])))
+    sums = proven.sums
+    data = {
+        "gram": sums.gram[np.triu_indices(len(sums.gram))],
+        "products": sums.products,
+        "squares": sums.squares,
+    }
+    bound = max(0.0, min(claims["lower_bound"], proven.lower_bound))
+    return data, {"scores": proven.vectors.T}, {**claims, "lower_bound": bound}
 
 
 def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Claims) -> None:
@@ -200,7 +246,21 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
     _write(path, arrays)
 
 
-def _network_arrays(network: BilinearNetwork) -> dict[str, Any]:
+def _block_arrays(problem: TrainingProblem) -> dict[str, Any]:
+    layout = problem.blocks
+    if layout is None:
+        return {}
+    return {
+        "sizes": np.array(layout.sizes, dtype="<i8"),
+        "linear": np.array(layout.linear),
+        "omega": np.array(layout.omega, dtype="<f8"),
+    }
+
+
+def _network_arrays(network: BilinearNetwork | BlockNetwork) -> dict[str, Any]:
+    if isinstance(network, BlockNetwork):
+        neurons = {"U": network.U, "V": network.V, "alpha": network.alpha, "block": network.block}
+        return {"activation": np.zeros(0), "levels": np.int64(2), **neurons}
     return {
         "activation": np.array(network.activation.coefficients if network.activation else (), dtype="<f8"),
         "levels": np.int64(network.levels),
@@ -267,19 +327,59 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
         raise StorageError(f"it claims an unknown bound type, {claims['bound_type']!r}, {claims['arithmetic']!r}")
     if not np.all(np.isfinite(list(numbers.values()))):
         raise StorageError("its objective or bound is not finite")
-    if "scores" in arrays:
+    if "scores" in arrays and "gram" not in arrays:
         if problem is not None:
             raise StorageError("it was made from batches of rows, not from a TrainingProblem")
         return _rows_proof(arrays), {**claims, **numbers}
-    stored = _problem(arrays, problem)
+    stored = _of_sums(arrays, problem) if "gram" in arrays else _problem(arrays, problem)
     if stored is None:
         return None, {**claims, **numbers}
-    network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], stored.levels, stored.activation)
-    nu, trees = own(stored.columns(arrays["nu"])), read_trees(arrays, stored.size)
+    network = _network(arrays, stored)
+    if "gram" in arrays:
+        prices = stored.map.layout.prices[stored.map.layout.block]
+        nu = -stored.data_fit.gradient(stored.weight_map.values_of(arrays["scores"] * prices))
+    else:
+        nu = own(stored.columns(arrays["nu"]))
+    trees = read_trees(arrays, stored.size)
     check_proof(stored, nu, trees)
     for tree in trees:
         check_tree(tree, stored.size)
     return Proof(stored, network, nu, trees), {**claims, **numbers}
+
+
+def _network(arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem) -> BilinearNetwork | BlockNetwork:
+    layout = problem.blocks
+    if layout is None:
+        return BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], problem.levels, problem.activation)
+    network = BlockNetwork(arrays["U"], arrays["V"], arrays["alpha"], arrays["block"], layout.sizes, layout.kinds)
+    if network.output_shape != problem.output_shape:
+        raise StorageError("its network does not have the outputs of its problem")
+    return network
+
+
+def _layout(arrays: dict[str, npt.NDArray[Any]]) -> Layout:
+    linear = arrays["linear"]
+    if linear.dtype != bool:
+        raise StorageError("its kinds of blocks are not marked as true or false")
+    return check_layout(arrays["sizes"].tolist(), [KINDS[int(flat)] for flat in linear], arrays["omega"].tolist())
+
+
+def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:
+    """Return the given problem if a file of sums belongs to it."""
+    if given is None:
+        return None
+    layout = _layout(arrays)
+    if (given.blocks, given.beta, given.loss.name) != (layout, float(arrays["beta"]), str(arrays["loss"])):
+        raise StorageError("it belongs to a different problem")
+    upper = np.triu_indices(layout.n_entries)
+    if arrays["gram"].shape != upper[0].shape or arrays["scores"].shape != (given.n_outputs, layout.n_entries):
+        raise StorageError("its sums do not fit together")
+    gram = np.zeros((layout.n_entries,) * 2)
+    gram[upper] = gram.T[upper] = arrays["gram"]
+    stored = Sums(layout, gram, arrays["products"], arrays["squares"])
+    if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored, given.n_samples):
+        raise StorageError("it belongs to different data")
+    return given
 
 
 def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
@@ -325,6 +425,10 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
     }
     if "forms" in arrays:
         stored = TrainingProblem.from_statistics(_StoredStatistics(arrays), **options)
+    elif "sizes" in arrays:
+        layout = _layout(arrays)
+        blocks = Blocks(read_only(arrays["X"]), layout.sizes, layout.kinds, layout.omega)
+        stored = TrainingProblem(blocks, y, sample_weight=arrays.get("sample_weight"), **options)
     else:
         stored = TrainingProblem(arrays["X"], y, sample_weight=arrays.get("sample_weight"), **options)
     if given is not None and given != stored:
@@ -341,7 +445,12 @@ class _StoredStatistics:
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
         forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
         lifted = activation is not None and activation.lifted
-        found = FormMap.of(forms, lifted, int(self._arrays["n_samples"]))
-        if found.size * (found.size + 1) // 2 != forms.shape[1] or len(y) != len(forms):
+        if "sizes" in self._arrays:
+            layout = _layout(self._arrays)
+            units = read_only(1.0 / layout.prices)
+            found = FormMap(layout, forms, units=units, n_samples=int(self._arrays["n_samples"]))
+        else:
+            found = FormMap.of(forms, lifted, int(self._arrays["n_samples"]))
+        if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
             raise StorageError("its forms and targets do not fit together")
         return found, read_only(y.copy())

@@ -249,7 +249,10 @@ def _missing(A: FloatArray, w: FloatArray) -> float:
 
     If :math:`w^2` is near the diagonal, the eigenvalues are near one, however different the sizes of rows are.
     """
-    spectrum = scipy.linalg.eigvalsh(A / np.outer(w, w), check_finite=False)
+    scaled = A / np.outer(w, w)
+    if not np.all(np.isfinite(scaled)):
+        return np.inf
+    spectrum = scipy.linalg.eigvalsh(scaled, check_finite=False)
     # The method is backward stable: the error is a modest multiple of the unit roundoff times the norm.
     allowance = 10 * len(A) * EPS * float(np.abs(spectrum).max())
     return max(0.0, allowance - float(spectrum[0])) * float(w @ w)

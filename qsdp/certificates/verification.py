@@ -25,6 +25,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, scaled_tree
 from qsdp.exceptions import InvalidInputError
+from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
 from qsdp.pricing import BoundTree, Leaf
@@ -146,11 +147,11 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
     r"""Return upper bounds on :math:`\tau_k / (\beta D)`, also for rounded multiples of the dual vector."""
     layout, data = problem.blocks, problem.map
     rows: ScaledRows | PackedRows | None
-    if layout is None:
+    if layout is None or not isinstance(data, FormMap):
         rows = ScaledRows.of(problem.X, problem.levels, data.samples, _exponent(problem.X))
         prices, radii = [1.0], [math.nextafter(problem.beta * problem.dimension, 0.0)]
     else:
-        rows = PackedRows(layout, problem.X.rows, math.frexp(problem.weight_map.largest_entry)[1])
+        rows = PackedRows(layout, problem.X.rows, math.frexp(data.largest_entry)[1])
         # Two products are rounded.
         prices = layout.prices.tolist()
         radii = [(1.0 - 2.0**-51) * (problem.beta * price) for price in prices]

@@ -88,13 +88,19 @@ class Atoms:
         return cls(U.astype(np.int8), V.astype(np.int8), signs.astype(np.int8), zero, zero)
 
     @classmethod
+    def of_neurons(cls, network: Any, rows: Any, signs: Any, outputs: Any = None) -> Atoms:
+        """Return neurons of a network with signs, as atoms of the first or of other outputs."""
+        U, V, block = network.U[rows], network.V[rows], np.zeros(len(rows), dtype=np.intp)
+        if isinstance(network, BlockNetwork):
+            block = network.block[rows]
+            V = np.where(np.array(network.layout.linear)[block, None], network.layout.used[block], V).astype(np.int8)
+        return cls(U, V, signs.astype(np.int8), block * 0 if outputs is None else outputs, block)
+
+    @classmethod
     def of_network(cls, network: BlockNetwork) -> Atoms:
         """Return the neurons of a network on blocks, once for each output that they feed."""
         rows, outputs = np.nonzero(network.output_weights)
-        block, signs = network.block[rows], np.sign(network.output_weights[rows, outputs]).astype(np.int8)
-        linear = np.array(network.layout.linear)[block, None]
-        V = np.where(linear, network.layout.used[block], network.V[rows]).astype(np.int8)
-        return cls(network.U[rows], V, signs, outputs, block)
+        return cls.of_neurons(network, rows, np.sign(network.output_weights[rows, outputs]), outputs)
 
     @classmethod
     def of_outputs(cls, parts: Sequence[Atoms]) -> Atoms:

@@ -2,6 +2,7 @@
 
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+from qsdp.estimators.loading import load
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import (
     ClassifierCrossValidationOptions,
@@ -20,6 +21,7 @@ __all__ = [
     "QuantizedNetworkClassifierCV",
     "QuantizedNetworkRegressor",
     "QuantizedNetworkRegressorCV",
+    "load",
     "warn_of_gap",
     "warn_of_scales",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -64,11 +64,16 @@ class Calibration:
     scaling: TargetScaling
     one_each: bool
 
+    @classmethod
+    def of_lines(cls, lines: Lines, scaling: TargetScaling, one_each: bool) -> Calibration:
+        """Return the calibration with known lines."""
+        calibration = cls(None, scaling, one_each)
+        calibration.__dict__["lines"] = lines
+        return calibration
+
     def without_data(self) -> Calibration:
         """Return the same calibration with its lines computed, and without the problem."""
-        calibration = replace(self, problem=None)
-        calibration.__dict__["lines"] = self.lines
-        return calibration
+        return self.of_lines(self.lines, self.scaling, self.one_each)
 
     def log_odds(self, outputs: FloatArray) -> FloatArray:
         """Return log odds for outputs of shape (n,) or (n, C), one against the rest in every column."""

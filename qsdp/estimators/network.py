@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +23,7 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.certificates import Certificate
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import as_table, is_frame
 from qsdp.encoding.elimination import useful_inputs
@@ -39,14 +42,17 @@ from qsdp.estimators.inputs import (
     uses_transformer,
 )
 from qsdp.estimators.options import EstimatorOptions
+from qsdp.estimators.saving import save
+from qsdp.estimators.solution import Solution
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.rows import DistinctRows
+from qsdp.sampling import sample_network
 from qsdp.statistics.collections import Rows, is_collection, map_rows
 
 __all__ = ["QuantizedNetworkRegressor"]
@@ -227,8 +233,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             return result
         if "network_" in self.__dict__:
             raise AttributeError(
-                "result_ is missing, because this estimator was pickled without its training data; set "
-                "keep_data=True before pickling to include them"
+                "result_ is missing, because this estimator was loaded or pickled without its training data; pickle it "
+                "with keep_data=True to include them"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute 'result_': it is not fitted")
 
@@ -256,6 +262,35 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         memo[id(self)] = copied
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a file that `qsdp.load` reads, without the training data.
+
+        The file holds parameters, encoder, labels, network, the solution of the relaxation, the certificate without its
+        proof, and versions of packages; safetensors with a strict header, no pickle. Probabilities of losses that need
+        a calibration are calibrated first, if they have not been. A loaded estimator predicts the same bit for bit, and
+        `resample` draws other networks.
+
+        Raises
+        ------
+        InvalidInputError
+            The encoding is a transformer of another package, the loss is not one of `qsdp.losses.LOSSES`, or labels are
+            neither numbers nor text. ``joblib.dump`` takes such estimators, and ``model.network_.save`` their networks.
+
+        Warns
+        -----
+        QSDPWarning
+            A parameter that has no form in a file, such as a splitter in `cv`, is replaced by its default.
+        """
+        check_is_fitted(self)
+        save(self, path)
+
+    def _solution_of_relaxation(self) -> tuple[Solution, float] | None:
+        """Return the solution that networks are sampled from, and its beta, if this estimator has them."""
+        if "_result" in vars(self):
+            return Solution.of(self.result_), self.result_.problem.beta
+        known: tuple[Solution, float] | None = vars(self).get("_solution")
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a pickle holds: the training data and results that contain them only with `keep_data`."""
@@ -293,6 +328,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         self
         """
         check_is_fitted(self)
+        if "_result" not in vars(self) and (known := self._solution_of_relaxation()) is not None:
+            return self._resample_without_data(*known, n_neurons, random_state, levels, refine)
         self._result = self.result_.resample(
             n_neurons,
             random_state,
@@ -305,6 +342,25 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             verbose=self.verbose,
         )
         self._expose()
+        return self
+
+    def _resample_without_data(
+        self,
+        solution: Solution,
+        beta: float,
+        n_neurons: int,
+        random_state: RandomState,
+        levels: int | None,
+        refine: str | None,
+    ) -> Any:
+        """Resample a loaded estimator: the new network is not refined, and its objective is not known."""
+        if refine not in {None, "none"}:
+            raise InvalidInputError(f"refine must be 'none' without the training data; got {refine!r}")
+        levels = self.network_.levels if levels is None else check_levels(levels)
+        covariance = squeezed(solution.covariances(levels), self.network_.output_shape)
+        self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
+        self.certificate_ = Certificate(solution.bound(levels, beta), math.nan)
+        self.__dict__.pop("_importances", None)
         return self
 
     def _output(self, X: Any) -> FloatArray:

@@ -18,7 +18,7 @@ from qsdp.encoding.steps import identity, through_steps
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import NETWORK_KINDS, BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
+from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm, PolynomialNetwork, load_network
 from qsdp.networks.storage import MODEL_KIND, read_archive
 
 if TYPE_CHECKING:
@@ -214,6 +214,8 @@ def describe(model: Any) -> ModelDescription:
     if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
         C = model.n_outputs
         return ModelDescription(model, np.zeros(C), np.ones(C), _decision(model))
+    if isinstance(model, BlockNetwork):
+        raise InvalidTypeError("model must be a function of columns: networks on blocks cannot be exported yet")
     # Imported here because they load scikit-learn, which networks do not need.
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
     from qsdp.tabular import TabularModel

@@ -15,7 +15,7 @@ from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.neuron_set import KIND as SET_KIND
 from qsdp.networks.neuron_set import pack_set, set_bits
@@ -119,6 +119,10 @@ class BilinearNetwork(NeuronFunction):
     def shared_alpha(self) -> bool:
         """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
         return shared_columns(self.output_weights) is not None
+
+    def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BilinearNetwork:
+        """Return a network of the same kind with other weights, which are those of the neurons `rows` of this one."""
+        return BilinearNetwork(U, V, alpha, self.levels, self.activation)
 
     @property
     def n_bits(self) -> int:
@@ -320,6 +324,8 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
            [1, 0]], dtype=int8)
     """
     check_choice("method", method, ["auto", "3m", "2m"])
+    if not isinstance(network, BilinearNetwork):
+        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
     activation = network.activation or QUADRATIC
     U, V = network.U, network.V
     alpha = network.output_weights
@@ -361,6 +367,8 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
     Theorem 1 of Bartan and Pilanci. Bilinear networks can do more: the optimum of their problem (24) is at most that of
     polynomial networks, (12), and usually smaller.
     """
+    if not isinstance(network, PolynomialNetwork):
+        raise InvalidTypeError(f"network must be a PolynomialNetwork; got {type(network).__name__}")
     a, b, c = network.activation.coefficients
     M, Q = network.largest_weight, network.Q.astype(np.int16)
     activation = network.activation

@@ -155,6 +155,8 @@ def output_blocks(
     r"""Return :math:`V / \rho` and :math:`Z / \rho` of one output of a relaxation, and its covariance."""
     check_instance("relaxation", relaxation, Relaxation)
     problem = relaxation.problem
+    if problem.blocks is not None:
+        raise InvalidInputError("relaxation must be one of columns to show its matrices; the problem has blocks")
     k = check_integer("output", output, minimum=0, maximum=problem.n_outputs - 1)
     scale = float(relaxation.rho_stack[k]) or 1.0
     one = covariance[k] if isinstance(covariance, list) else covariance

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.exceptions import InvalidTypeError
-from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
 from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import COLOURS, Display, check_instance
 
@@ -52,13 +52,13 @@ class LevelsDisplay(Display):
 
     @classmethod
     def from_network(
-        cls, network: BilinearNetwork | PolynomialNetwork, *, ax: Axes | None = None, **bar_kw: Any
+        cls, network: BilinearNetwork | PolynomialNetwork | BlockNetwork, *, ax: Axes | None = None, **bar_kw: Any
     ) -> LevelsDisplay:
         """Plot the levels of the first-layer weights of a network, without the binary last entries of a lift.
 
         Parameters
         ----------
-        network : BilinearNetwork or PolynomialNetwork
+        network : BilinearNetwork, PolynomialNetwork or BlockNetwork
         ax : Axes, optional
         **bar_kw
             Passed to ``Axes.bar``. For example, ``log=True`` helps if nearly all weights are on a few levels.
@@ -71,9 +71,12 @@ class LevelsDisplay(Display):
             M = network.largest_weight
             levels = np.arange(-M, M + 1, 2 if network.one_parity else 1)
             groups = {"Q": network.Q}
+        elif isinstance(network, BlockNetwork):
+            levels, (inside, quadratic) = np.array([-1, 1]), network.signed
+            groups = {"U": network.U[inside], "V": network.V[quadratic]}
         else:
             raise InvalidTypeError(
-                f"network must be a BilinearNetwork or a PolynomialNetwork; got {type(network).__name__}"
+                f"network must be a BilinearNetwork, PolynomialNetwork or BlockNetwork; got {type(network).__name__}"
             )
         # Counting offsets from the smallest level needs two bytes per weight.
         step = int(levels[1] - levels[0])

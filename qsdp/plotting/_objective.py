@@ -21,6 +21,7 @@ from qsdp.plotting._canvas import (
     legend,
     scale_of,
 )
+from qsdp.shaping import BlockCovariances
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,8 +148,11 @@ class ObjectiveDisplay(Display):
 def _limit(result: QSDPResult) -> float:
     """Return the limit of the objective for many neurons: the relaxation's loss plus the sampled law's penalty."""
     problem, relaxation = result.problem, result.relaxation
-    covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
-    weight = sum(covariance.total_weight for covariance in covariances)
+    if isinstance(result.covariance, BlockCovariances):
+        weight = float((result.covariance.weights @ result.covariance.layout.prices).sum())
+    else:
+        covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
+        weight = sum(covariance.total_weight for covariance in covariances)
     # A problem may consist of statistics instead of rows.
     loss = problem.data_fit.value(problem.relaxed_predictions(relaxation.Z_stack))
     return loss + problem.beta * problem.dimension * weight

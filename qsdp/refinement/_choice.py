@@ -6,15 +6,17 @@ from contextlib import suppress
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
-from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import CoordinateDescent
+from qsdp.refinement._block_samples import BlockSamples
+from qsdp.refinement._descent import CoordinateDescent, Neurons
 from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
 
-__all__ = ["descent_data", "descent_of", "suits_statistics"]
+__all__ = ["AnyData", "descent_data", "descent_of", "suits_statistics"]
+
+AnyData = Samples | BlockSamples | Moments
 
 #: Moments are used up to this size, and up to this multiple of the number of rows for its cube; speed against quality.
 _LARGEST, _MULTIPLE = 64, 4.0
@@ -25,14 +27,17 @@ def suits_statistics(problem: TrainingProblem) -> bool:
 
     A sweep over 32 neurons takes 0.4 s with 64 entries and 2 s with 101 entries; on 20000 rows it takes 0.1 and 0.2 s.
     """
-    return problem.size <= _LARGEST
+    return problem.blocks is None and problem.size <= _LARGEST
 
 
-def descent_data(problem: TrainingProblem, device: str | None = None) -> Samples | Moments:
+def descent_data(problem: TrainingProblem, device: str | None = None) -> AnyData:
     """Return the data of descents for all outputs of a problem, with products on a torch device or in NumPy.
 
     Moments that would take more than half of the time are abandoned in favour of samples, which need no preparation.
     """
+    if problem.blocks is not None:
+        problem.require_rows("polish on blocks")
+        return BlockSamples(problem, device)
     if not problem.weight_map.has_rows:
         return Moments.of(problem, device)
     # Count rows by weight, so that a row of weight two is the same as two equal rows.
@@ -43,7 +48,7 @@ def descent_data(problem: TrainingProblem, device: str | None = None) -> Samples
     return Samples(problem, device)
 
 
-def descent_of(problem: TrainingProblem, network: BilinearNetwork, data: Samples | Moments) -> CoordinateDescent:
+def descent_of(problem: TrainingProblem, network: Neurons, data: AnyData) -> CoordinateDescent:
     """Return the descent of a network on the given data."""
     if isinstance(data, Moments):
         return MomentDescent(problem, network, data)

@@ -14,12 +14,14 @@ from qsdp._utils import deadline
 from qsdp._utils.arrays import ArrayLibrary
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap
-from qsdp.networks import BilinearNetwork, is_narrow
+from qsdp.networks import BilinearNetwork, BlockNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 
-__all__ = ["CoordinateDescent", "DescentData", "IntArray"]
+__all__ = ["CoordinateDescent", "DescentData", "IntArray", "Neurons", "largest_weights"]
 
 IntArray = npt.NDArray[np.int8]
+
+Neurons = BilinearNetwork | BlockNetwork
 
 #: A relative fall of the loss below this share is rounding error, by the precision of the products.
 ROUNDING = {"float64": 1e-12, "float32": 1e-9}
@@ -56,7 +58,7 @@ class DescentData:
         """Return the mean of values (..., n) over all axes, with rows weighted by their weights."""
         return self.library.mean(values, self.weights)
 
-    def predictions(self, network: BilinearNetwork) -> FloatArray:
+    def predictions(self, network: Any) -> FloatArray:
         """Return the predictions (n, C) of a network."""
         if self.map.has_rows and is_narrow(network):
             return self.map.samples.combinations(
@@ -65,7 +67,7 @@ class DescentData:
         return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i` of shape (N, N)."""
+        r"""Return :math:`\sum_i \nu_i \mathcal{X}_i` of shape (N, N), or (R, N, N) for several blocks."""
         return self.map.adjoint(nu)
 
 
@@ -75,6 +77,10 @@ class CoordinateDescent(ABC):
     Attributes
     ----------
     U, V : ndarray of shape (m, N), int8
+    block : ndarray of shape (m,)
+        Block of each neuron.
+    prices : ndarray of shape (m, 1)
+        Factors of the penalties of second-layer weights by the blocks of their neurons.
     alpha : ndarray of shape (m, C)
         Second layer in the units of the data.
     f : ndarray of shape (n, C)
@@ -88,15 +94,19 @@ class CoordinateDescent(ABC):
     the factor.
     """
 
-    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: DescentData) -> None:
+    def __init__(self, problem: TrainingProblem, network: Any, data: DescentData) -> None:
         self.problem, self.data = problem, data
+
+        self.origin: Any = network
         self.unit = data.unit
         self._rounding = ROUNDING[np.dtype(data.library.dtype).name]
         self.penalty = problem.beta * problem.dimension / self.unit
         self.fit = problem.data_fit
-        self.largest = np.full(problem.size, problem.levels - 1)
-        self.largest[problem.n_features :] = 1
+        self.largest = largest_weights(problem)
         self.U, self.V = network.U.copy(), network.V.copy()
+        layout = problem.blocks
+        self.block = np.zeros(len(self.U), dtype=np.intp) if layout is None else self.origin.block
+        self.prices = (np.ones(1) if layout is None else layout.prices)[self.block, None]
         self.alpha = network.output_weights * self.unit
         self.refresh()
 
@@ -124,12 +134,16 @@ class CoordinateDescent(ABC):
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
 
+    def fixed(self, weights: IntArray) -> npt.NDArray[np.bool_]:
+        """Return a mask of the weights (.., N) that stay zero: beyond the sides of blocks, and of v in linear ones."""
+        fixed: npt.NDArray[np.bool_] = (weights == 0) & (self.largest == 1)
+        return fixed
+
     # -- the network ----------------------------------------------------------------------------------
 
-    def network(self) -> BilinearNetwork:
+    def network(self) -> Any:
         """Return the current network."""
-        alpha = self.problem.squeezed(self.alpha / self.unit)
-        return BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
+        return self.origin.with_weights(self.U, self.V, self.problem.squeezed(self.alpha / self.unit))
 
     def refresh(self) -> None:
         """Recompute predictions and loss from the weights, so that rounding errors of updates do not accumulate."""
@@ -138,14 +152,16 @@ class CoordinateDescent(ABC):
 
     def predictions(self, alpha: FloatArray) -> FloatArray:
         """Return the predictions of shape (n, C) for another second layer."""
-        return self.data.predictions(
-            BilinearNetwork(self.U, self.V, alpha, self.problem.levels, self.problem.activation)
-        )
+        return self.data.predictions(self.origin.with_weights(self.U, self.V, alpha))
 
     @property
     def objective(self) -> float:
         """Loss plus regulariser."""
-        return self.value + self.penalty * float(np.abs(self.alpha).sum())
+        return self.value + self.cost(self.alpha)
+
+    def cost(self, alpha: FloatArray) -> float:
+        """Return the regulariser of a second layer."""
+        return self.penalty * float((self.prices * np.abs(alpha)).sum())
 
     @property
     def tolerance(self) -> float:
@@ -163,3 +179,10 @@ class CoordinateDescent(ABC):
         if self._gradient is None:
             self._gradient = self.fit.gradient(self.f)
         return self._gradient
+
+
+def largest_weights(problem: TrainingProblem) -> npt.NDArray[Any]:
+    """Return the largest magnitude of each weight of a side, of shape (N,)."""
+    largest = np.full(problem.size, problem.levels - 1)
+    largest[problem.n_features :] = 1
+    return largest

@@ -12,10 +12,8 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._choice import descent_of
+from qsdp.refinement._choice import AnyData, descent_of
 from qsdp.refinement._descent import CoordinateDescent
-from qsdp.refinement._moments import Moments
-from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
 from qsdp.refinement.polishing import steps
 
@@ -46,7 +44,7 @@ def greedy_network(
     problem: TrainingProblem,
     owners: list[int],
     rng: np.random.Generator,
-    data: Samples | Moments,
+    data: AnyData,
 ) -> BilinearNetwork:
     """Return a network built neuron by neuron, each aligned with the loss gradient that its predecessors leave.
 

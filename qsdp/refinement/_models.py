@@ -138,18 +138,20 @@ def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.
     return taken
 
 
-def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float) -> FloatArray:
+def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float | FloatArray) -> FloatArray:
     """Return the step of weights (B, C) that minimises a quadratic model plus a penalty on their magnitudes.
 
+    The penalty is a number, or one for each row of the weights, of shape (B, 1).
     The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B) with positive diagonals. The method
     is coordinate descent on all outputs in parallel.
     """
     gradient, weights = slopes.copy(), alpha.copy()
     diagonals = np.einsum("cjj->jc", cross)
+    thresholds = penalty / diagonals
     for _ in range(_PASSES):
         for j, diagonal in enumerate(diagonals):
             point = weights[j] - gradient[j] / diagonal
-            value = np.sign(point) * np.maximum(np.abs(point) - penalty / diagonal, 0.0)
+            value = np.sign(point) * np.maximum(np.abs(point) - thresholds[j], 0.0)
             gradient += (cross[:, j] * (value - weights[j])[:, None]).T
             weights[j] = value
     return weights - alpha

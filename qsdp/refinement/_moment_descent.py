@@ -6,9 +6,8 @@ import numpy as np
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
-from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import CoordinateDescent, IntArray
+from qsdp.refinement._descent import CoordinateDescent, IntArray, Neurons
 from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
@@ -33,7 +32,7 @@ class MomentDescent(CoordinateDescent):
     batch is known exactly, and the best is made until none helps. A sweep computes gradients from the data once.
     """
 
-    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: Moments) -> None:
+    def __init__(self, problem: TrainingProblem, network: Neurons, data: Moments) -> None:
         self.moments = data
         super().__init__(problem, network, data)
 

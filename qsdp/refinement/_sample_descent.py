@@ -11,9 +11,9 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
-from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import CoordinateDescent, IntArray
+from qsdp.refinement._block_samples import BlockImages, BlockSamples
+from qsdp.refinement._descent import CoordinateDescent, IntArray, Neurons
 from qsdp.refinement._models import (
     AGREEMENT,
     agreeing,
@@ -52,21 +52,22 @@ class SampleDescent(CoordinateDescent):
     evaluations of the loss and products with the data.
     """
 
-    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: Samples) -> None:
+    def __init__(self, problem: TrainingProblem, network: Neurons, data: Samples | BlockSamples) -> None:
         self.samples = data
         self.n_moves = 2 if data.large else 1
         super().__init__(problem, network, data)
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
-        return self.samples.library.give(self.samples.images(self.V[rows]).combined(self.U[rows])).T
+        return self.samples.outputs(self.U[rows], self.V[rows], self.block[rows]).T
 
     @property
     def batch_size(self) -> int:
         """Number of neurons that are moved together with one gradient."""
         # On large data a model selects compatible moves of a batch, and small batches would leave the processor idle.
         share = 2 if self.samples.large else _SHARE_OF_NETWORK
-        return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, LARGE_FLOATS // len(self.f)))
+        held = len(self.f) * self.samples.held
+        return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, LARGE_FLOATS // held))
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
@@ -82,7 +83,7 @@ class SampleDescent(CoordinateDescent):
 
     def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
         weights, alpha, library = moving[rows], self.alpha[rows], self.samples.library
-        images = self.samples.images(other[rows])
+        images = self.samples.images(other[rows], self.block[rows])
         slopes = images.products(library.take(alpha) @ library.take(self.gradient).T)
         steps = np.where(slopes > 0.0, -2, 2)
         downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
@@ -144,7 +145,7 @@ class SampleDescent(CoordinateDescent):
         several: FloatArray,
         slopes: FloatArray,
         curvature: Any,
-        sides: Images,
+        sides: Images | BlockImages,
     ) -> None:
         """Replace the single move of a side by several moves if the model predicts a larger fall for them together."""
         images, library = sides.combined(several), self.samples.library
@@ -180,7 +181,7 @@ class SampleDescent(CoordinateDescent):
         self,
         moving: IntArray,
         j: int,
-        images: Images,
+        images: Images | BlockImages,
         steps: npt.NDArray[np.int64],
         change: FloatArray,
         found: npt.NDArray[np.bool_],
@@ -205,7 +206,7 @@ class SampleDescent(CoordinateDescent):
         return accepted
 
     def _falls(
-        self, images: Images, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
+        self, images: Images | BlockImages, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
     ) -> FloatArray:
         """Return the fall of the loss of one output for each of the moves of one side."""
         falls = np.empty(len(entries))

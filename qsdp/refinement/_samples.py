@@ -19,13 +19,13 @@ from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.refinement._descent import DescentData
 from qsdp.relaxation.products import Products
 
-__all__ = ["Images", "Samples"]
+__all__ = ["MODERATE", "Images", "Samples", "suits_single"]
 
 #: Entries of the data beyond which products are in single precision, which halves the time.
 _SINGLE_FROM = 2**17
 
 #: Limits for single precision: of targets and gradients and their reciprocals, and of row sums over their median.
-_MODERATE, _OUTLYING = 2.0**20, 2.0**10
+MODERATE, _OUTLYING = 2.0**20, 2.0**10
 
 
 class Samples(DescentData):
@@ -38,6 +38,9 @@ class Samples(DescentData):
     """
 
     map: QuadraticMap
+
+    #: Number of arrays of one float for each sample that the images of a side take.
+    held = 1
 
     def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
         X = problem.X
@@ -55,7 +58,7 @@ class Samples(DescentData):
             self.width = float(np.sqrt(squares / X.shape[1]))
         a, b, c = np.abs(self.map.coefficients)
         sums = np.concatenate([np.abs(X[rows]).sum(axis=1) for rows in parts])
-        self.library = library_of(device, np.float32 if _suits_single(problem, sums) else np.float64)
+        self.library = library_of(device, np.float32 if suits_single(problem, X.size, sums) else np.float64)
         reach = (problem.levels - 1) * float(sums.max())
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
         self.chunks = list(self.library.chunks(*X.shape))
@@ -107,7 +110,7 @@ class Samples(DescentData):
             products += weights[:, rows] @ (self.inputs[rows] * self.inputs[rows])
         return self.library.give(products)
 
-    def images(self, other: npt.NDArray[np.int8]) -> Images:
+    def images(self, other: npt.NDArray[np.int8], block: npt.NDArray[np.intp] | None = None) -> Images:
         """Return the images of all entries of sides, given the other sides as the rows of `other`."""
         a, b, c = self.map.coefficients
         d = self.inputs.shape[1]
@@ -117,6 +120,10 @@ class Samples(DescentData):
             return Images(self, hidden)
         last = self.library.take(other[:, d:])
         return Images(self, a * hidden + 0.5 * b * last, 0.5 * b * hidden + c * last)
+
+    def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
+        """Return the outputs (B, n) of neurons."""
+        return self.library.give(self.images(V).combined(U))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,17 +191,17 @@ class Images:
         return largest if self.q is None else max(largest, float(abs(self.q).max()))
 
 
-def _suits_single(problem: TrainingProblem, sums: FloatArray) -> bool:
+def suits_single(problem: TrainingProblem, size: int, sums: FloatArray) -> bool:
     """Return whether single precision is faster for the products of a problem and its range suffices.
 
-    `sums` (n,) are the sums of magnitudes of the rows.
+    `size` is the number of entries of the data, and `sums` (n,) are the sums of magnitudes of the rows.
     """
-    if problem.X.size <= _SINGLE_FROM:
+    if size <= _SINGLE_FROM:
         return False
     fit = problem.data_fit
     magnitudes = [np.atleast_1d(np.abs(each).max(axis=0)) for each in (fit.target, fit.zero_dual)]
     sizes = np.concatenate(magnitudes)
     # An output of zeros stays zero.
     sizes = sizes[sizes > 0.0]
-    moderate = bool(np.all((sizes >= 1.0 / _MODERATE) & (sizes <= _MODERATE)))
+    moderate = bool(np.all((sizes >= 1.0 / MODERATE) & (sizes <= MODERATE)))
     return moderate and float(sums.max()) <= _OUTLYING * float(np.median(sums))

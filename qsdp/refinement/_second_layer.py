@@ -65,7 +65,7 @@ def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty:
 
 def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
     """Minimise over the magnitude of each output of a network with shared second layer; replace zero by a small one."""
-    counts = np.abs(descent.alpha).sum(axis=0)
+    counts = (descent.prices * np.abs(descent.alpha)).sum(axis=0)
     # If neurons cancel, their sum is rounding error and no direction, even if a multiple of it lowered the loss.
     rounding = _CANCELLED * counts * descent.data.largest_image
     for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
@@ -112,29 +112,30 @@ def _block_step(
 ) -> None:
     """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
     alpha, slopes = descent.alpha[rows], images @ descent.gradient
+    penalties = descent.penalty * descent.prices[rows]
     cross = cross_curvatures(images, curvature, descent.data.library)
     # As in `_step`, limit steps without curvature to a few typical weights.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
     diagonals = np.einsum("cjj->jc", cross)
-    diagonals = np.maximum(_STIFFER * diagonals, (np.abs(slopes) + descent.penalty) / reach)
+    diagonals = np.maximum(_STIFFER * diagonals, (np.abs(slopes) + penalties) / reach)
     if not np.all(diagonals > 0.0):
         return
     which = np.arange(len(alpha))
     cross[:, which, which] = diagonals.T
-    _take(descent, rows, images, block_minimum(slopes, cross, alpha, descent.penalty))
+    _take(descent, rows, images, block_minimum(slopes, cross, alpha, penalties))
 
 
 def _step(descent: CoordinateDescent, j: int, image: FloatArray, curvature: FloatArray, typical: float) -> None:
     """Move the second-layer weights of neuron j."""
-    alpha = descent.alpha[j]
+    alpha, penalty = descent.alpha[j], descent.penalty * float(descent.prices[j, 0])
     slope = image @ descent.gradient
     # Far from every kink a piecewise linear loss has no curvature, so limit the step to a few typical weights.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
-    curvature = np.maximum(curvature, (np.abs(slope) + descent.penalty) / reach)
+    curvature = np.maximum(curvature, (np.abs(slope) + penalty) / reach)
     if not np.all(curvature > 0.0):
         return
     point = alpha - slope / curvature
-    step = np.sign(point) * np.maximum(np.abs(point) - descent.penalty / curvature, 0.0) - alpha
+    step = np.sign(point) * np.maximum(np.abs(point) - penalty / curvature, 0.0) - alpha
     _take(descent, slice(j, j + 1), image[None], step[None])
 
 
@@ -144,7 +145,7 @@ def _take(descent: CoordinateDescent, rows: slice, images: FloatArray, step: Flo
     for _ in range(_SHORTENINGS):
         f = descent.f + images.T @ step
         value = descent.fit.value(f)
-        penalty = descent.penalty * float(np.sum(np.abs(alpha + step) - np.abs(alpha)))
+        penalty = descent.penalty * float(np.sum(descent.prices[rows] * (np.abs(alpha + step) - np.abs(alpha))))
         if descent.value - value - penalty > descent.tolerance:
             descent.alpha[rows] = alpha + step
             descent.accept(f, value)
@@ -164,10 +165,15 @@ def revive(descent: CoordinateDescent, rng: np.random.Generator) -> None:
     gradient = descent.gradient
     outputs = dead % gradient.shape[1]
     for k in np.unique(outputs):
-        rows = dead[outputs == k]
-        descent.U[rows], descent.V[rows] = alternate(
-            descent.data.adjoint(-gradient[:, k]), descent.largest, random_sides(rng, len(rows), descent.largest)
-        )
+        N = len(descent.largest)
+        matrices = descent.data.adjoint(-gradient[:, k]).reshape(-1, N, N)
+        for r in np.unique(descent.block[dead[outputs == k]]):
+            rows = dead[(outputs == k) & (descent.block[dead] == r)]
+            U, V = alternate(matrices[r], descent.largest, random_sides(rng, len(rows), descent.largest))
+            fixed, alone = descent.fixed(descent.U[rows]), descent.fixed(descent.V[rows])
+            # In a linear block, whose matrix is diagonal, the products of the signs are those of u.
+            descent.U[rows] = np.where(fixed, 0, np.where(alone, U * V, U))
+            descent.V[rows] = np.where(alone, 0, V)
 
 
 def random_sides(rng: np.random.Generator, count: int, largest: np.ndarray) -> FloatArray:
@@ -200,7 +206,8 @@ def resolve(descent: CoordinateDescent) -> bool:
     # Without a penalty, weights of neurons that cancel are unbounded.
     slope = fit.gradient(np.zeros_like(fit.target))
     least = LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
-    penalties = np.full(columns.shape[1], max(descent.penalty, least, np.finfo(np.float64).tiny))
+    least = max(least, float(np.finfo(np.float64).tiny))
+    penalties = np.tile(np.maximum(descent.penalty * descent.prices[:, 0], least), 2)
     which = np.repeat(np.arange(together), columns.shape[1]) if together > 1 else None
     columns, penalties = np.tile(columns, together), np.tile(penalties, together)
     solved = [solve_restricted(columns, one, penalties, outputs=which).weights for one in fit.parts]
@@ -208,7 +215,7 @@ def resolve(descent: CoordinateDescent) -> bool:
     alpha = (weights[:, 0] - weights[:, 1]).T
     f = images @ alpha
     value = fit.value(f)
-    objective = value + descent.penalty * float(np.abs(alpha).sum())
+    objective = value + descent.cost(alpha)
     if not descent.objective - objective > ROUNDING * abs(descent.objective):
         return False
     descent.alpha = alpha

@@ -28,12 +28,10 @@ from qsdp.column_generation.train import RELAXATION_SHARE
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
-from qsdp.refinement._choice import descent_data
+from qsdp.refinement._choice import AnyData, descent_data
 from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
-from qsdp.refinement._moments import Moments
-from qsdp.refinement._samples import Samples
 from qsdp.refinement.polishing import BestNetwork, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -174,7 +172,7 @@ def train_fixed_width(
     check_choice("method", method, METHODS)
     restarts = check_integer("restarts", restarts, minimum=0)
     rng = check_random_state(random_state)
-    problem.require_rows("train_fixed_width")
+    problem.require_columns("train_fixed_width")
     check_descends(problem.loss)
     # A single weight is both free and shared, and the shared case is less work.
     shared = shared or (m == 1 and problem.scalar)
@@ -207,7 +205,7 @@ class _FixedWidthSearch:
     problem: TrainingProblem
     owners: list[int]
     shared: bool
-    data: Samples | Moments
+    data: AnyData
     rng: np.random.Generator
 
     def run(
@@ -245,7 +243,7 @@ class _FixedWidthSearch:
             for number in range(kicks):
                 if deadline.over():
                     break
-                run = self._descent(perturbed(best.network, self.rng) if number % 2 else self._random())
+                run = self._descent(perturbed(best.network, self.problem, self.rng) if number % 2 else self._random())
                 _sweep(run)
                 if run.objective < best.objective * (1.0 - ROUNDING):
                     self._exchange_all(run)

@@ -15,14 +15,11 @@ from qsdp._utils.progress import progress
 from qsdp._utils.validation import RandomState, check_integer, check_random_state, check_verbose, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
-from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._choice import descent_data, descent_of
-from qsdp.refinement._descent import CoordinateDescent
+from qsdp.refinement._choice import AnyData, descent_data, descent_of
+from qsdp.refinement._descent import CoordinateDescent, Neurons, largest_weights
 from qsdp.refinement._models import check_descends
-from qsdp.refinement._moments import Moments
-from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
 __all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
@@ -46,19 +43,19 @@ class Trial:
     """Early-stopping test after the first sweeps, applied to the better of the polished and the initial network."""
 
     sweeps: int
-    continues: Callable[[BilinearNetwork], bool]
+    continues: Callable[[Any], bool]
 
 
 class Interrupted(KeyboardInterrupt):
     """A keyboard interrupt of a polish that has lowered the objective; it holds the best network so far."""
 
-    def __init__(self, network: BilinearNetwork, problem: TrainingProblem) -> None:
+    def __init__(self, network: Any, problem: TrainingProblem) -> None:
         super().__init__()
         self.network, self.problem = network, problem
 
 
 def polish(
-    network: BilinearNetwork,
+    network: Any,
     problem: TrainingProblem,
     *,
     max_sweeps: int = MOST_SWEEPS,
@@ -69,7 +66,7 @@ def polish(
     n_jobs: int | None = None,
     device: str | None = None,
     verbose: bool | int = False,
-) -> BilinearNetwork:
+) -> Any:
     r"""Lower a network's objective by changing single weights, at equal storage.
 
     Coordinate descent on
@@ -78,14 +75,15 @@ def polish(
 
         \ell\Big(\sum_{j=1}^m \alpha_j\, u_j^T \mathcal{X}_i v_j,\, y\Big) + \beta D \sum_{j=1}^m \|\alpha_j\|_1
 
-    over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second
-    layer between sweeps. One product with the data gives the slopes of all moves of one side of a neuron. A move is
-    accepted only if an evaluation shows that the loss falls. If the descent stops by itself, no single move lowers the
-    loss by more than rounding: a share of 1e-12 of it, or 1e-9 on data of more than 131,072 entries.
+    over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second layer
+    between sweeps; for data in blocks, neurons stay in their blocks. One product with the data gives the slopes of all
+    moves of one side of a neuron. A move is accepted only if an evaluation shows that the loss falls. If the descent
+    stops by itself, no single move lowers the loss by more than rounding: a share of 1e-12 of it, or 1e-9 on data of
+    more than 131,072 entries.
 
     Parameters
     ----------
-    network : BilinearNetwork
+    network : BilinearNetwork, or BlockNetwork for data in blocks
         Network to start from. Its width, levels, activation and kind of second layer are kept: a single magnitude
         per output stays single (and gets its best value), free weights stay free.
     problem : TrainingProblem
@@ -111,7 +109,7 @@ def polish(
 
     Returns
     -------
-    BilinearNetwork
+    BilinearNetwork or BlockNetwork
         A network of the same width and storage. Its objective, recomputed from the data, is at most that of the input.
         If nothing is gained, the input itself is returned.
 
@@ -139,6 +137,9 @@ def polish(
     On data of more than 131,072 entries, these products and a copy of the data for them are in single precision,
     unless targets, weights or single rows are too large or small for its range. Losses, the predictions at the start
     of every sweep and the returned objective are in double precision.
+
+    Rows of data in blocks are converted in chunks, and no copy of them is kept. The derivatives of the outputs of a
+    batch in all entries of a side are one array of at most 32 MiB, unless those of a single neuron take more.
 
     For problems from statistics, and for a squared loss with N up to 64 and at least :math:`N^3 / 4` samples, moves
     are found from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost independent of the number of samples.
@@ -176,7 +177,7 @@ def polish(
 
 
 def improve(
-    network: BilinearNetwork,
+    network: Any,
     problem: TrainingProblem,
     *,
     max_sweeps: int = MOST_SWEEPS,
@@ -188,7 +189,7 @@ def improve(
     device: str | None = None,
     verbose: bool | int = False,
     trial: Trial | None = None,
-) -> BilinearNetwork:
+) -> Any:
     """Polish as `polish` does, for callers that must know of an interrupt.
 
     A trial ends polishing early if the network at that point is not worth more sweeps.
@@ -219,7 +220,7 @@ def improve(
                     if start:
                         if deadline.over():
                             break
-                        run = Run(problem, perturbed(best.network, rng), rng, data=data)
+                        run = Run(problem, perturbed(best.network, problem, rng), rng, data=data)
                     for value in run.sweeps(sweeps, jobs):
                         count += 1
                         bar.sweep(count, value)
@@ -238,7 +239,7 @@ def improve(
         return best.network
 
 
-def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProblem) -> BilinearNetwork:
+def best_at_interrupt(networks: Sequence[Any], problem: TrainingProblem) -> Any:
     """Return the best of the networks available at an interrupt, and warn."""
     objectives = [problem.objective(network) for network in networks]
     least = min(objectives)
@@ -249,10 +250,10 @@ def best_at_interrupt(networks: Sequence[BilinearNetwork], problem: TrainingProb
 class BestNetwork:
     """The best network so far (the first among equals) and its objective."""
 
-    def __init__(self, problem: TrainingProblem, network: BilinearNetwork) -> None:
+    def __init__(self, problem: TrainingProblem, network: Any) -> None:
         self.problem, self.network, self.objective = problem, network, problem.objective(network)
 
-    def offer(self, other: BilinearNetwork) -> None:
+    def offer(self, other: Any) -> None:
         """Keep another network if it is better."""
         objective = self.problem.objective(other)
         if objective < self.objective:
@@ -268,10 +269,10 @@ class Run:
     def __init__(
         self,
         problem: TrainingProblem,
-        network: BilinearNetwork,
+        network: Neurons,
         rng: np.random.Generator,
         shared: bool | None = None,
-        data: Samples | Moments | None = None,
+        data: AnyData | None = None,
     ) -> None:
         data = descent_data(problem) if data is None else data
         self.origin, self.rng = network, rng
@@ -311,7 +312,7 @@ class Run:
             if running:
                 yield self.objective
 
-    def network(self) -> BilinearNetwork:
+    def network(self) -> Any:
         """Return the current network."""
         origin = self.origin
         U, V, alpha = origin.U.copy(), origin.V.copy(), origin.output_weights.copy()
@@ -321,7 +322,7 @@ class Run:
             # A part may be one of several outputs.
             whole = network.n_outputs == origin.n_outputs
             alpha[rows] = network.output_weights if whole else np.where(alpha[rows] != 0.0, network.output_weights, 0.0)
-        return BilinearNetwork(U, V, alpha.reshape(origin.alpha.shape), origin.levels, origin.activation)
+        return origin.with_weights(U, V, alpha.reshape(origin.alpha.shape))
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
@@ -361,27 +362,27 @@ def _raise_from_zero(descent: CoordinateDescent) -> None:
     descent.penalty = penalty
 
 
-def part_of(network: BilinearNetwork, rows: Any, k: int) -> BilinearNetwork:
+def part_of(network: Any, rows: Any, k: int) -> Any:
     """Return the scalar network of some neurons of output k."""
-    return BilinearNetwork(network.U[rows], network.V[rows], network.alpha[rows, k], network.levels, network.activation)
+    return network.with_weights(network.U[rows], network.V[rows], network.alpha[rows, k], rows)
 
 
-def perturbed(network: BilinearNetwork, rng: np.random.Generator) -> BilinearNetwork:
+def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) -> Any:
     """Return the network with a random share of its weights moved by one level."""
-    share = rng.uniform(*_PERTURBATION)
-    largest = np.full(network.U.shape[1], network.levels - 1)
-    largest[network.n_inputs :] = 1
+    share, largest = rng.uniform(*_PERTURBATION), largest_weights(problem)
     sides = []
     for weights in (network.U, network.V):
         steps = np.where(rng.random(weights.shape) < 0.5, 2, -2)
         steps = np.where(np.abs(weights + steps) > largest, -steps, steps)
+        # Weights beyond the sides of blocks stay zero.
+        steps = np.where(np.abs(weights + steps) > largest, 0, steps)
         moved = rng.random(weights.shape) < share
         if not np.any(moved):
             moved.flat[rng.integers(moved.size)] = True
         sides.append((weights + np.where(moved, steps, 0)).astype(np.int8))
-    return BilinearNetwork(sides[0], sides[1], network.alpha, network.levels, network.activation)
+    return network.with_weights(sides[0], sides[1], network.alpha)
 
 
 def is_small(problem: TrainingProblem) -> bool:
     """Return whether the products of a sweep are too small for several threads."""
-    return len(problem.targets) * problem.size <= _SMALL_DATA
+    return len(problem.targets) * max(problem.size, problem.n_features) <= _SMALL_DATA

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,13 @@ from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
+from qsdp.gram import SharedGram
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._second_layer import LEAST_PENALTY
@@ -45,14 +48,14 @@ _ACCURATE = 1e-12
 
 
 def refit(
-    network: BilinearNetwork,
+    network: Any,
     problem: TrainingProblem,
     *,
     second_layer: str = "free",
     tol: float = 1e-9,
     time_limit: float | None = None,
     verbose: bool | int = False,
-) -> BilinearNetwork:
+) -> Any:
     r"""Return the network with the best second layer for its neurons.
 
     .. math::
@@ -61,7 +64,7 @@ def refit(
 
     Parameters
     ----------
-    network : BilinearNetwork
+    network : BilinearNetwork, or BlockNetwork for data in blocks
     problem : TrainingProblem
     second_layer : {"free", "shared"}, default="free"
         "free" chooses every weight; at most n neurons per output survive, and the others are dropped. "shared"
@@ -77,7 +80,7 @@ def refit(
 
     Returns
     -------
-    BilinearNetwork
+    BilinearNetwork or BlockNetwork
         Its objective is never larger than that of `network`, unless a shared magnitude is requested for a network
         whose magnitudes differ.
 
@@ -132,7 +135,7 @@ def _instance(problem: TrainingProblem) -> Instance:
     return instance
 
 
-def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
+def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) -> Any:
     if _compressible(network, problem):
         # A factor that would take more than half of the time is abandoned.
         factor = None
@@ -140,11 +143,14 @@ def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: P
             factor = _triangular_factor(network, problem)
         if factor is not None:
             return network_of(problem, *_compressed(network, problem, factor))
-    ones = problem.parts
+    ones, shared = problem.parts, SharedGram()
     parts = []
     for k, one in enumerate(ones):
         with deadline.fraction(1.0 / (len(ones) - k)):
-            parts.append(_support(network, one, tol, functools.partial(bar.gap, part=k, parts=len(ones))))
+            instance, report = _instance(one), functools.partial(bar.gap, part=k, parts=len(ones))
+            suits = PackedMaster.suits(instance)
+            master = PackedMaster(instance, problem.targets, k, shared) if suits else Master(instance)
+            parts.append(_support(network, master, tol, report))
     atoms = parts[0][0] if len(parts) == 1 else Atoms.of_outputs([part for part, _ in parts])
     return network_of(problem, atoms, np.concatenate([weight for _, weight in parts]))
 
@@ -152,7 +158,7 @@ def _free(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: P
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Return whether the loss is squared, the data is large, and neurons are few enough for one triangular factor."""
     n, m = len(problem.targets), network.n_neurons
-    large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1
+    large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1 and problem.blocks is None
     few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
@@ -209,33 +215,41 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
     return factor
 
 
-def _pricing_values(network: BilinearNetwork, M: FloatArray) -> FloatArray:
-    """Return u' M v of all neurons."""
+def _by_output(network: Any, matrices: FloatArray) -> FloatArray:
+    """Return the matrices (C, N, N) of outputs, or their packed entries (C, P) for blocks."""
+    entries: FloatArray = network.layout.entries(matrices) if isinstance(network, BlockNetwork) else matrices
+    return entries
+
+
+def _pricing_values(network: Any, M: FloatArray) -> FloatArray:
+    """Return u' M v of all neurons for a matrix, or for the packed entries of those of all blocks."""
     values = np.empty(network.n_neurons)
     for rows in chunks(len(values), len(M)):
         U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
-        values[rows] = np.einsum("ij,ij->i", U @ M, V)
+        if isinstance(network, BlockNetwork):
+            values[rows] = network.layout.products(U, V, network.block[rows]) @ M
+        else:
+            values[rows] = np.einsum("ij,ij->i", U @ M, V)
     return values
 
 
 def _support(
-    network: BilinearNetwork,
-    problem: TrainingProblem,
+    network: Any,
+    master: Master | PackedMaster,
     tol: float,
     report: Callable[[Round], None],
 ) -> tuple[Atoms, FloatArray]:
     """Return the neurons used by the optimal second layer of one output or of coupled outputs, and their weights."""
-    master = Master(_instance(problem))
     dual_radius = master.instance.dual_radius
 
-    def pricing(master: Master, gap: float) -> PricingResult:
+    def pricing(master: Any, gap: float) -> PricingResult:
         atoms, uppers = [], []
-        for M in master.instance.adjoints(master.nu):
+        for M in _by_output(network, master.matrices()):
             values = _pricing_values(network, M)
             uppers.append(float(np.abs(values).max()))
             best = np.argsort(-np.abs(values))[:_BATCH]
             best = best[np.abs(values[best]) > dual_radius]
-            atoms.append(Atoms.of(network.U[best], network.V[best], np.where(values[best] < 0.0, -1, 1)))
+            atoms.append(Atoms.of_neurons(network, best, np.where(values[best] < 0.0, -1, 1)))
         return PricingResult(Atoms.of_outputs(atoms), max(uppers), max(uppers))
 
     with few_threads(small=master.small):
@@ -245,7 +259,7 @@ def _support(
         return master.support()
 
 
-def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar: ProgressBar) -> BilinearNetwork:
+def _shared(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) -> Any:
     alpha = network.output_weights
     owners = _owners(alpha)
     order = np.argsort(owners, kind="stable")
@@ -260,11 +274,11 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar:
     for done, k in enumerate(served):
         bar.count(done, len(served))
         # The quadratic form of the group costs the same for any number of neurons.
-        group = BilinearNetwork(
-            U[groups[k]], V[groups[k]], np.ones(groups[k].sum()), problem.levels, problem.activation
-        )
+        ones = np.ones(int(groups[k].sum()))
+        group = network.with_weights(U[groups[k]], V[groups[k]], ones, order[groups[k]])
         columns[:, [k]] = problem.output(k).outputs(group)
-    sizes = np.array([float(group.sum()) for group in groups])
+    prices = np.ones(len(order)) if problem.blocks is None else problem.blocks.prices[network.block[order]]
+    sizes = np.array([float(prices[group].sum()) for group in groups])
     if problem.loss.coupled:
         magnitudes[served] = _scales(problem, columns[:, served], sizes[served], np.array(served), tol)
     else:
@@ -272,7 +286,7 @@ def _shared(network: BilinearNetwork, problem: TrainingProblem, tol: float, bar:
             magnitudes[k] = _scales(problem.output(k), columns[:, [k]], sizes[[k]], None, tol)[0]
     full = np.zeros((len(owners), problem.n_outputs))
     full[np.arange(len(owners)), owners] = magnitudes[owners]
-    return BilinearNetwork(U, V, problem.squeezed(full), problem.levels, problem.activation)
+    return network.with_weights(U, V, problem.squeezed(full), order)
 
 
 def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:

@@ -15,7 +15,8 @@ from qsdp.relaxation.instance import Instance, LinearInstance
 if TYPE_CHECKING:
     import cvxpy as cp
 
-    Block = tuple[dict[str, cp.Variable], cp.Expression, cp.Constraint, list[cp.Constraint]]
+    #: Variables, expressions of Z, V and W, the constraint whose multiplier is z, and the cones.
+    Part = tuple[list[cp.Variable], tuple[cp.Expression, ...], cp.Constraint, list[cp.Constraint]]
 
 __all__ = [
     "FORMS",
@@ -36,42 +37,39 @@ class Formulation(Summarized):
     problem : cvxpy.Problem
         Objective and constraints; ``problem.solve(solver=...)`` solves the problem. Constants print as their names.
     variables : dict of str to cvxpy.Variable
-        Variables by name. With several outputs, their matrices are numbered: ``Z0``, ``Z1``, ...
+        Variables by name. With several outputs, their matrices are numbered: ``Z0``, ``Z1``, ...; with blocks, ``Z_0``,
+        ``Z_1``, ..., or ``Z0_0``, ``Z0_1``, ... for blocks of several outputs.
     fits : list of cvxpy.Constraint
         For each output, one constraint ``yhat == 2 <X_i, Z>`` for all samples. Its multiplier is the dual vector `nu`.
+    parts : list of tuple of cvxpy.Expression
+        Z, V and W of every output and block. In a linear block, Z is diagonal.
     diagonals : list of cvxpy.Constraint
-        For each output, the constraint that the diagonal equals ``rho``. Its multiplier is `z` (``[z, z']`` in the
-        full form).
+        For each of these, the constraint that the diagonal equals ``rho``. Its multiplier is `z` (``[z, z']`` in the
+        full form). In a linear block, the constraint that ``rho`` bounds the entries of Z.
     """
 
     problem: cp.Problem
     variables: dict[str, cp.Variable]
     fits: list[cp.Constraint]
+    parts: list[tuple[cp.Expression, ...]]
     diagonals: list[cp.Constraint]
     full: bool
 
-    def blocks(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
-        """Return the solver's values of Z, V and W, each of shape (C, N, N), or None if it left none."""
-        names = [str(k) for k in range(len(self.fits))] if len(self.fits) > 1 else [""]
-        if not self.full:
-            Z, V = (_stacked([self.variables[M + k].value for k in names]) for M in "ZV")
-            return Z, V, V
-        Q = _stacked([self.variables["Q" + k].value for k in names])
-        if Q is None:
-            return None, None, None
-        N = Q.shape[1] // 2
-        return Q[:, :N, N:], Q[:, :N, :N], Q[:, N:, N:]
+    def matrices(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
+        """Return the solver's values of Z, V and W, each of shape (K, N, N), or None if it left none."""
+        Z, V = (_stacked([part[i].value for part in self.parts]) for i in range(2))
+        return Z, V, _stacked([part[2].value for part in self.parts]) if self.full else V
 
     def duals(self) -> tuple[FloatArray | None, FloatArray | None]:
-        """Return the solver's multipliers nu of shape (n, C) and z of shape (C, N)."""
+        """Return the solver's multipliers nu of shape (n, C) and z of shape (K, N)."""
         nu = _stacked([constraint.dual_value for constraint in self.fits])
-        z = _stacked([constraint.dual_value for constraint in self.diagonals])
         # CVXPY returns numbers and columns if a constraint has one row.
         if nu is not None:
             nu = nu.reshape(len(self.fits), -1).T
-        if z is not None:
-            z = z.reshape(len(self.fits), 2, -1).mean(axis=1) if self.full else z.reshape(len(self.fits), -1)
-        return nu, z
+        sides = [Z.shape[0] for Z, _, _ in self.parts]
+        multipliers = [constraint.dual_value for constraint in self.diagonals]
+        means = [z if z is None else z.reshape(-1, N).mean(axis=0) for z, N in zip(multipliers, sides, strict=True)]
+        return nu, _stacked(means)
 
     def __repr__(self) -> str:
         form = "full" if self.full else "two-block"
@@ -82,11 +80,13 @@ class Formulation(Summarized):
 
     def _summary(self) -> Summary:
         matrices = [one for name, one in self.variables.items() if name[0] in "QV"]
+        blocks = len(self.parts) > len(self.fits)
         sizes = {name: " x ".join(map(str, one.shape)) or "1" for name, one in self.variables.items()}
-        metrics, n_cones, side = self.problem.size_metrics, len(matrices) * (2 - self.full), matrices[0].shape[0]
-        cones = f"{n_cones} matrices {side} x {side}" if n_cones > 1 else f"a matrix {side} x {side}"
+        metrics, n_cones = self.problem.size_metrics, len(matrices) * (2 - self.full)
+        sides = " or ".join(f"{side} x {side}" for side in sorted({one.shape[0] for one in matrices}))
+        cones = f"{n_cones} matrices {sides}" if n_cones != 1 else f"a matrix {sides}"
         rows = [
-            ("form", "full: Q per output" if self.full else "two blocks: V + Z and V - Z per output"),
+            ("form", f"{'full: Q' if self.full else 'two cones: V + Z and V - Z'} per output{' and block' * blocks}"),
             ("variables", f"{first_few([f'{name} ({size})' for name, size in sizes.items()])}"),
             ("constraints", f"{metrics.num_scalar_eq_constr:,} equations; {cones} positive semidefinite"),
             ("solve", 'problem.solve(solver="SCS"), or another solver of semidefinite programs'),
@@ -96,7 +96,7 @@ class Formulation(Summarized):
 
 
 def build_full(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
-    r"""Build the bilinear relaxation as printed, with one block of size 2N x 2N for each output.
+    r"""Build the bilinear relaxation as printed, with one matrix of side 2N for each output.
 
     .. math::
 
@@ -117,22 +117,23 @@ def build_full(problem: TrainingProblem, *, regularization: str = "tight") -> Fo
 
     Notes
     -----
-    These are equations (25) and (67) of Bartan and Pilanci; the factor 2 corrects an error in (51).
+    These are equations (25) and (67) of Bartan and Pilanci; the factor 2 corrects an error in (51). With blocks, there
+    are a matrix and a rho for each output and block; those of block r are times :math:`\omega_r D_r`, and D is one.
     """
     return formulate(Instance.of(problem, regularization), form="full")
 
 
 def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
-    r"""Build the bilinear relaxation with two blocks of half the size for each output.
+    r"""Build the bilinear relaxation with two matrices of half the size for each output.
 
     .. math::
 
         \min_{V, Z, \rho}\; \ell(\hat y, y) + c \beta D \rho \quad\text{s.t.}\quad
         \hat y_i = 2 \langle \mathcal{X}_i, Z \rangle,\; V_{jj} = \rho,\; V + Z \succeq 0,\; V - Z \succeq 0
 
-    The data matrices are symmetric, so (25) has an optimum with Z = Z' and V = W. The block of (25) is then
+    The data matrices are symmetric, so (25) has an optimum with Z = Z' and V = W. The matrix of (25) is then
     positive semidefinite exactly when V + Z and V - Z are. The optimal value is the same as for `build_full`,
-    at about a quarter of the work.
+    at about a quarter of the work. Blocks are treated as in `build_full`.
 
     Parameters
     ----------
@@ -152,43 +153,65 @@ def formulate(instance: LinearInstance, *, form: str) -> Formulation:
     """Build the relaxation of an instance, in the units of the instance."""
     import cvxpy as cp
 
-    blocks = _full_block if form == "full" else _two_block
-    (n, C), N = instance.target.shape, instance.size
+    layout, (n, C) = instance.map.layout, instance.target.shape
+    R = layout.n_blocks
     yhat = cp.Variable((n, C) if C > 1 else n, name="yhat")
-    rho = cp.Variable(C if C > 1 else (), name="rho")
+    rho = cp.Variable(tuple(count for count in (C, R) if count > 1), name="rho")
     variables = {"rho": rho, "yhat": yhat}
-    fits, diagonals, cones = [], [], []
+    fits, parts, diagonals, cones = [], [], [], []
     for k in range(C):
-        suffix = str(k) if C > 1 else ""
-        matrices, Z, diagonal, cone = blocks(N, suffix, rho[k] if C > 1 else rho)
-        variables.update(matrices)
-        fits.append((yhat[:, k] if C > 1 else yhat) == 2 * instance.map.expression(Z))
-        diagonals.append(diagonal)
-        cones += cone
+        for r, (size, linear) in enumerate(zip(layout.sizes, layout.linear, strict=True)):
+            suffix = f"{k}" * (C > 1) + f"_{r}" * (R > 1)
+            build = _diagonal_part if linear else _full_part if form == "full" else _two_cone_part
+            radius = rho[(k,) * (C > 1) + (r,) * (R > 1)] if C * R > 1 else rho
+            own, matrices, diagonal, more = build(size, suffix, radius)
+            variables.update({variable.name(): variable for variable in own})
+            parts.append(matrices)
+            diagonals.append(diagonal)
+            cones += more
+        mine = [matrices[0] for matrices in parts[-R:]]
+        fits.append((yhat[:, k] if C > 1 else yhat) == 2 * instance.map.expression(mine if R > 1 else mine[0]))
     outputs = yhat if C > 1 else cp.reshape(yhat, (n, 1), order="C")
     objective = instance.fit.expression(outputs) + instance.penalty * cp.sum(rho)
     program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals, *cones])
-    return Formulation(program, variables, fits, diagonals, form == "full")
+    return Formulation(program, variables, fits, parts, diagonals, form == "full")
 
 
-def _full_block(N: int, suffix: str, rho: cp.Expression) -> Block:
+def _full_part(N: int, suffix: str, rho: cp.Expression) -> Part:
     import cvxpy as cp
 
     Q = cp.Variable((2 * N, 2 * N), PSD=True, name=f"Q{suffix}")
-    return {f"Q{suffix}": Q}, Q[:N, N:], cp.diag(Q) == rho, []
+    return [Q], (Q[:N, N:], Q[:N, :N], Q[N:, N:]), cp.diag(Q) == rho, []
 
 
-def _two_block(N: int, suffix: str, rho: cp.Expression) -> Block:
+def _two_cone_part(N: int, suffix: str, rho: cp.Expression) -> Part:
     import cvxpy as cp
 
-    # V and Z are variables themselves: blocks A and B with 2 Z = A - B would double the dense rows.
+    # V and Z are variables themselves: A and B with 2 Z = A - B would double the dense rows.
     V = cp.Variable((N, N), symmetric=True, name=f"V{suffix}")
     Z = cp.Variable((N, N), symmetric=True, name=f"Z{suffix}")
-    return {f"V{suffix}": V, f"Z{suffix}": Z}, Z, cp.diag(V) == rho, [V + Z >> 0, V - Z >> 0]
+    return [V, Z], (Z, V, V), cp.diag(V) == rho, [V + Z >> 0, V - Z >> 0]
+
+
+def _diagonal_part(N: int, suffix: str, rho: cp.Expression) -> Part:
+    """Return the part of a linear block: diagonal matrices need no cones of matrices."""
+    import cvxpy as cp
+
+    z = cp.Variable(N, name=f"Z{suffix}")
+    V = rho * np.eye(N)
+    return [z], (cp.diag(z), V, V), cp.abs(z) <= rho, []
 
 
 def _stacked(values: list[FloatArray | None]) -> FloatArray | None:
-    return None if any(value is None for value in values) else np.stack(values)  # type: ignore[arg-type]
+    """Return the arrays as one, with zeros beyond the ends of the smaller ones; None if one is missing."""
+    present: list[FloatArray] = [np.asarray(value) for value in values if value is not None]
+    if len(present) < len(values):
+        return None
+    ends = [max(lengths) for lengths in zip(*(value.shape for value in present), strict=True)]
+    stack = np.zeros((len(present), *ends))
+    for part, value in zip(stack, present, strict=True):
+        part[tuple(slice(end) for end in value.shape)] = value
+    return stack
 
 
 FORMS = {"full": build_full, "two-block": build_two_block}

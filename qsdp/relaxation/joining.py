@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.bounds import DualBound
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
@@ -30,16 +30,18 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
     bounds = np.where(tighter, other.lower_bounds, one.lower_bounds)
     objective, bound = float(objectives.sum()), float(bounds.sum())
 
+    def joined_of(theirs: np.ndarray, mine: FloatArray, others: FloatArray) -> FloatArray:
+        # The matrices of a part are chosen together.
+        mask = np.repeat(theirs, len(mine) // len(theirs)).reshape(-1, *[1] * (mine.ndim - 1))
+        return np.where(mask, others, mine)
+
     def chosen(theirs: np.ndarray, name: str) -> FloatArray:
-        # If there is one part, its blocks are chosen together.
-        mine, others = getattr(one, name), getattr(other, name)
-        mask = theirs.reshape(-1, *[1] * (mine.ndim - 1))
-        return read_only(np.where(mask, others, mine))
+        return read_only(joined_of(theirs, getattr(one, name), getattr(other, name)))
 
     dual = DualBound(
         bound,
         np.where(tighter, other.bound.nu, one.bound.nu),
-        np.where(tighter[:, None], other.bound.z, one.bound.z),
+        joined_of(tighter, one.bound.z, other.bound.z),
     )
     joined = replace(
         best,
@@ -56,7 +58,7 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
     return replace(joined, status=verdict(joined.relative_gap, best.tol, bool(np.any(joined.rho_stack > 0.0))))
 
 
-def with_network(relaxation: Relaxation, network: BilinearNetwork) -> Relaxation:
+def with_network(relaxation: Relaxation, network: BilinearNetwork | BlockNetwork) -> Relaxation:
     r"""Return the relaxation with a network's point and the bound of its gradient, each if it is better.
 
     Every network gives a feasible point (see `point_of`), whose objective is at most the network's. Minus the gradient
@@ -71,24 +73,35 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork) -> Relaxation
     return better_of(relaxation, replace(joined, iterations=relaxation.iterations))
 
 
-def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
-    r"""Return Z and V of shape (C, N, N): the point of the relaxation that a network gives.
+def point_of(network: BilinearNetwork | BlockNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
+    r"""Return Z and V of shape (K, N, N): the point of the relaxation that a network gives.
 
     The point is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
     :math:`V = \frac14 \sum_j |\alpha_j| (u_j u_j^T + v_j v_j^T)`, with first-layer weights in units of the largest.
     Then :math:`V \pm Z` are positive semidefinite, and no diagonal entry of V exceeds half the sum of
     :math:`|\alpha_j|`.
     """
-    largest = np.ones(problem.size)
-    largest[: problem.n_features] = problem.levels - 1.0
-    one, other = network.U.astype(np.float64) / largest, network.V.astype(np.float64) / largest
+    one, other = network.U.astype(np.float64), network.V.astype(np.float64)
+    alphas, block = network.output_weights, np.zeros(len(one), dtype=int)
+    if isinstance(network, BlockNetwork):
+        assert problem.blocks is not None
+        block = network.block
+        # A neuron of a linear block has the second factor one, which the network does not store.
+        other = np.where(np.array(problem.blocks.linear)[block, None], np.abs(one), other)
+        alphas = problem.blocks.prices[block][:, None] * alphas
+    else:
+        largest = np.ones(problem.size)
+        largest[: problem.n_features] = problem.levels - 1.0
+        one, other = one / largest, other / largest
     plus, minus = one + other, one - other
     # With p = u + v and m = u - v, 4 sym(u v') is p p' - m m', and 2 (u u' + v v') is p p' + m m'.
     Z, V = [], []
-    for alpha in network.output_weights.T:
+    for alpha in (np.where(block == r, column, 0.0) for column in alphas.T for r in range(problem.map.n_blocks)):
         used = alpha != 0.0
         signs, sizes = np.sign(alpha[used]), np.sqrt(np.abs(alpha[used]))[:, None]
         p, m = sizes * plus[used], sizes * minus[used]
         Z.append(0.125 * ((p.T * signs) @ p - (m.T * signs) @ m))
         V.append(0.125 * (p.T @ p + m.T @ m))
-    return np.stack(Z), np.stack(V)
+    diagonal = np.tile(problem.map.layout.linear, alphas.shape[1])
+    masks = np.where(diagonal[:, None, None], np.eye(problem.size), 1.0)
+    return masks * Z, masks * V

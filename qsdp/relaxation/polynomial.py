@@ -199,6 +199,8 @@ def _run(program: cp.Problem, solver: str, tol: float) -> str:
 
 def _check_scalar(problem: TrainingProblem) -> None:
     check_problem(problem)
+    if problem.blocks is not None:
+        raise InvalidInputError("problem must have data of columns for the polynomial relaxation; got blocks")
     if not problem.scalar:
         raise InvalidInputError(
             f"problem must have a scalar target for the polynomial relaxation; got {problem.n_outputs} outputs, "

@@ -18,9 +18,10 @@ import numpy as np
 from qsdp._utils.arrays import library_of, squared_rows
 from qsdp._utils.numeric import symmetrised
 from qsdp._utils.validation import FloatArray
+from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap, bordered
 
-__all__ = ["Image", "Products"]
+__all__ = ["Image", "PackedProducts", "Products"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Image:
     x: Any
     t: FloatArray
 
-    def scaled(self, factors: FloatArray, products: Products) -> Image:
+    def scaled(self, factors: FloatArray, products: Products | PackedProducts) -> Image:
         """Return the image of the columns multiplied by `factors`, of shape (k,)."""
         return Image(self.x * products.take(factors), self.t * factors)
 
@@ -172,3 +173,59 @@ class Products:
             slopes = slopes + self.take(0.5 * b * image.t[columns])
         product = slopes.T @ (slopes * self.take(weights)[:, None])
         return self._library.give(product) / self._data.n_rows
+
+
+class PackedProducts:
+    r"""The products of a map of packed rows with columns, each of which is its own image.
+
+    `mixing`, of shape (k, K), holds the sign with which each column enters each matrix. Only passes over the rows take
+    many operations, so all is NumPy in double precision.
+    """
+
+    def __init__(self, data: FormMap) -> None:
+        self._data = data
+        #: Approximate number of floating-point operations so far.
+        self.operations = 0.0
+        self._known: list[tuple[FloatArray, FloatArray]] = []
+
+    def take(self, array: FloatArray) -> FloatArray:
+        """Return the array, which is in the precision of the products."""
+        return array
+
+    def cast(self, image: Image) -> Image:
+        """Return the image, which is in the precision of the products."""
+        return image
+
+    def image(self, E: FloatArray) -> Image:
+        """Return the image of the columns of E, of shape (N, k)."""
+        return Image(E, np.zeros(E.shape[1]))
+
+    def pair(self, first: Image, second: Image, mixing: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_j \sigma_{jk}\, e_j^T \mathcal{X}_{ir} f_j`, summed over blocks r, of shape (n, C)."""
+        N = len(first.x)
+        products = (first.x[:, None] * second.x[None]).reshape(N * N, -1) @ mixing
+        T = products.T.reshape(-1, N, N)
+        self._count(len(T))
+        return self._data.forwards(0.5 * (T + T.swapaxes(1, 2)))
+
+    def pull(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
+        """Return the adjoint at weights of shape (n, C), applied to the columns of an image, summed over the terms."""
+        pulled: FloatArray = np.zeros_like(terms[0][1].x)
+        for nu, image in terms:
+            M = self._adjoints(nu)
+            own = (mixing @ M.reshape(len(M), -1)).reshape(-1, *M.shape[1:])
+            pulled += np.einsum("jab,bj->aj", own, image.x)
+        return pulled
+
+    def _adjoints(self, nu: FloatArray) -> FloatArray:
+        # Products with the Hessian at one point have one of two vectors in common.
+        known = next((M for other, M in self._known if other is nu), None)
+        if known is None:
+            known = self._data.adjoints(nu)
+            self._count(len(known))
+        self._known = [*(pair for pair in self._known[-1:] if pair[0] is not nu), (nu, known)]
+        return known
+
+    def _count(self, matrices: int) -> None:
+        outputs = matrices // self._data.n_blocks
+        self.operations += 2.0 * self._data.rows.size * outputs

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import FloatArray
+from qsdp.blocks import Blocks
 from qsdp.problem import TrainingProblem
 
 __all__ = ["Cells", "DistinctRows"]
@@ -30,8 +32,13 @@ class DistinctRows:
     group: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, rows: FloatArray) -> DistinctRows:
-        """Return the distinct rows of an array of shape (n, k)."""
+    def of(cls, rows: FloatArray | Blocks) -> DistinctRows:
+        """Return the distinct rows of an array of shape (n, k), or of blocks."""
+        if isinstance(rows, Blocks):
+            # Digests of 16 bytes are compared, since the packed rows may be most of the memory.
+            # Adding zero makes one of both zeros.
+            digests = [blake2b((row + 0).tobytes(), digest_size=16).digest() for row in rows.rows]
+            rows = np.frombuffer(b"".join(digests), dtype=">u8").reshape(-1, 2)
         _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return cls(first, group.ravel())
 

@@ -14,7 +14,7 @@ import numpy as np
 from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
-from qsdp.networks import NETWORK_KINDS, BilinearNetwork, IntegerForm, PolynomialNetwork, load_network
+from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm, PolynomialNetwork, load_network
 from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.report._blocks import Block, Paragraph, Section, TextTable
 from qsdp.report._content import bound_bar, sizes_table
@@ -25,7 +25,7 @@ from qsdp.tabular import TabularModel, load_model, versions
 
 __all__ = ["PlainFile", "load_file", "read_plain"]
 
-Network = BilinearNetwork | PolynomialNetwork | IntegerForm
+Network = BilinearNetwork | BlockNetwork | PolynomialNetwork | IntegerForm
 
 #: First bytes of certificate files of every version.
 _CERTIFICATE = b"qsdp certificate "
@@ -100,7 +100,8 @@ def _of_network(network: Network, name: str) -> PlainFile:
         "`qsdp.certify(network, problem).save(path)` writes a file that has what is proven."
     )
     usage = f"```python\nimport qsdp\n\nnetwork = qsdp.load_network({name!r})\noutputs = network.predict(X)\n```\n\n"
-    usage += f"```console\n$ qsdp export {shlex.quote(name)} --to c\n```"
+    if not isinstance(network, BlockNetwork):
+        usage += f"```console\n$ qsdp export {shlex.quote(name)} --to c\n```"
     return PlainFile(
         "network", lead, usage, (*_network_sections(network), Section("What is not known", [Paragraph(unknown)]))
     )
@@ -117,10 +118,11 @@ def _network_sections(network: Network) -> Iterator[Section]:
     if isinstance(network, BilinearNetwork):
         blocks.append(sizes_table(network))
     yield Section("Network and size", blocks)
-    yield _terms_section(network)
+    if not isinstance(network, BlockNetwork):
+        yield _terms_section(network)
 
 
-def _terms_section(network: Network) -> Section:
+def _terms_section(network: Any) -> Section:
     """Return the largest coefficients of the quadratic function."""
     d, (S, s, s0) = network.n_inputs, network.to_quadratic_form().parts
     rows, columns = np.triu_indices(d)
@@ -190,17 +192,18 @@ def _problem_facts(proof: Any) -> Iterator[tuple[str, str]]:
 
 def _of_statistics(statistics: SufficientStatistics, name: str) -> PlainFile:
     d, outputs = statistics.n_features_in_, statistics.n_outputs_ or 1
-    names = statistics.feature_names_in_
+    names, layout = statistics.feature_names_in_, statistics.blocks_
+    columns = "columns" if layout is None else f"packed entries of {layout.n_blocks} blocks"
     facts = [
         ("rows", f"{statistics.n_samples_seen_:,}"),
         ("sum of weights", format_number(statistics.total_weight_)),
-        ("columns", str(d)),
+        (columns, str(d)),
         ("targets", str(outputs)),
         ("rows kept", f"at most {statistics.keep}" if statistics.keep else "none"),
         ("names of columns", ", ".join(names) if names else "not known"),
     ]
     unknown = "There is no network in the file, and of single rows only those that are kept."
-    lead = f"Sums of products of {d} columns and {outputs} targets over {statistics.n_samples_seen_:,} rows."
+    lead = f"Sums of products of {d} {columns} and {outputs} targets over {statistics.n_samples_seen_:,} rows."
     usage = (
         f"```python\nimport qsdp\n\nstatistics = qsdp.SufficientStatistics.load({name!r})\n"
         "problem = qsdp.TrainingProblem.from_statistics(statistics, beta=0.1)\n```"

@@ -42,6 +42,11 @@ class Basis:
         spread = np.abs(columns - centre).max(axis=0)
         return cls(centre, _exponents(np.where(spread > 0.0, spread, largest)))
 
+    @classmethod
+    def plain(cls, count: int) -> Basis:
+        """Return the basis in which columns are what they are."""
+        return cls(np.zeros(count), np.zeros(count, dtype=np.int64))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Basis):
             return NotImplemented

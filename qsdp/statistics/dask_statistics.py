@@ -9,7 +9,8 @@ from typing import Any
 
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_integer, check_verbose
-from qsdp.exceptions import InvalidInputError
+from qsdp.blocks import Blocks
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.statistics.collections import RowChunks
 from qsdp.statistics.sufficient import SufficientStatistics, load_or_create
 
@@ -28,6 +29,7 @@ def statistics_of_dask(
     every: int = 256,
     verbose: bool | int = False,
     device: str | None = None,
+    blocks: Callable[[Any], Blocks] | None = None,
 ) -> SufficientStatistics:
     """Return the statistics of all rows of a Dask array or data frame.
 
@@ -52,6 +54,9 @@ def statistics_of_dask(
     device : str, optional
         As in `SufficientStatistics`, but on the workers. The products of a chunk run on the device; merging is on the
         CPU, as is the result.
+    blocks : callable, optional
+        Function that makes `Blocks` of a chunk of X, on the worker: ``functools.partial(qsdp.Blocks, sizes=[10, 10])``
+        for packed entries, or one that computes them, from images of shape (n, height, width) for example.
 
     Raises
     ------
@@ -75,6 +80,7 @@ def statistics_of_dask(
     options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
     statistics = load_or_create(SufficientStatistics, checkpoint, **options)
     chunks.check_device(device)
+    work = partial(_summed, options, device, encode=_encoder(blocks))
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"
     done = 0
@@ -83,7 +89,7 @@ def statistics_of_dask(
             done = _chunks_done(chunks.lengths(kept), statistics.n_samples_seen_, path)
         for start in range(done, len(chunks), every):
             stop = min(start + every, len(chunks))
-            part = chunks.reduced(partial(_summed, options, device), _merged, start=start, stop=stop, kept=kept)
+            part = chunks.reduced(work, _merged, start=start, stop=stop, kept=kept)
             statistics.merge(part)
             if path is not None and statistics.n_samples_seen_:
                 statistics.save(path)
@@ -105,12 +111,27 @@ def statistics_of_chunks(
     return statistics
 
 
-def dask_batches(X: Any, y: Any, sample_weight: Any = None) -> Callable[[], Iterator[tuple[Any, ...]]]:
+def dask_batches(
+    X: Any, y: Any, sample_weight: Any = None, *, blocks: Callable[[Any], Blocks] | None = None
+) -> Callable[[], Iterator[tuple[Any, ...]]]:
     """Return a function that yields the rows of Dask collections chunk by chunk, for `qsdp.certify`.
 
-    Only one chunk at a time is transferred, and none is kept, so one machine can certify any number of rows.
+    Only one chunk at a time is transferred, and none is kept, so one machine can certify any number of rows. `blocks`
+    makes blocks of a chunk, as in `statistics_of_dask`.
     """
-    return partial(RowChunks(X, y, sample_weight).stream, _as_it_is)
+    return partial(RowChunks(X, y, sample_weight).stream, _encoder(blocks))
+
+
+def _encoder(blocks: Callable[[Any], Blocks] | None) -> Callable[..., tuple[Any, ...]]:
+    if blocks is not None and not callable(blocks):
+        raise InvalidTypeError(f"blocks must be a function that makes Blocks of a chunk of X; got {blocks!r:.60}")
+    return _as_it_is if blocks is None else partial(_in_blocks, blocks)
+
+
+def _in_blocks(blocks: Callable[[Any], Blocks], number: int, X: Any, *others: Any) -> tuple[Any, ...]:
+    del number
+    # An empty chunk is skipped as it is.
+    return (blocks(X) if len(X) else X, *others)
 
 
 def _as_it_is(number: int, *chunk: Any) -> tuple[Any, ...]:

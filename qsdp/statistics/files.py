@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.stored import Checks, checked, is_list, is_positive, is_text
+from qsdp.blocks import check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.statistics.basis import Basis
@@ -36,6 +37,7 @@ _HEADER: Checks = {
     "keep": _is_count(0),
     "random_state": _is_count(0),
     "encoding": lambda value: value is None or is_text(value),
+    "blocks": lambda value: value is None or type(value) is dict,
 }
 
 
@@ -46,9 +48,14 @@ def write_statistics(
     sums: PackedSums,
     kept: RowSample[WeightedRows],
 ) -> None:
-    """Write the fields of the header, the sums in their basis, and the kept rows."""
+    """Write the fields of the header, the sums in their basis, and the kept rows; blocks have no basis."""
     sums.fold()
-    parts = {"centre": basis.centre, "exponent": basis.exponent, "high": sums.high, "low": sums.low}
+    parts: dict[str, Any] = {"high": sums.high, "low": sums.low}
+    layout = fields["blocks"]
+    if layout is None:
+        parts |= {"centre": basis.centre, "exponent": basis.exponent}
+    else:
+        fields = {**fields, "blocks": {name: getattr(layout, name) for name in ("sizes", "kinds", "omega")}}
     if kept.rows is not None:
         parts["kept"] = np.column_stack([kept.keys, kept.rows.weights, kept.rows.columns])
     write_archive(path, STATISTICS_KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
@@ -66,13 +73,19 @@ def read_statistics(
     """
     _, header, arrays = read_archive(path, STATISTICS_KIND)
     try:
-        fields = checked("header", {"encoding": None, **header}, _HEADER)
+        fields = checked("header", {"encoding": None, "blocks": None, **header}, _HEADER)
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
         if names is not None and len(names) != d:
             raise TypeError(f"{len(names)} names for {d} columns")
-        side = n_monomials(d) + (C or 1)
-        basis = Basis(arrays["centre"], arrays["exponent"])
         high, low, kept = arrays["high"], arrays.get("low"), arrays.get("kept")
+        if fields["blocks"] is None:
+            side, basis = n_monomials(d) + (C or 1), Basis(arrays["centre"], arrays["exponent"])
+        else:
+            layout = fields["blocks"] = check_layout(**fields["blocks"])
+            if layout.n_entries != d:
+                raise TypeError(f"blocks of {layout.n_entries} entries, not {d}")
+            side = d + (C or 1)
+            basis = Basis.plain(side if high.shape == (packed_size(side),) else 0)
         shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
         kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
         shapes += [low is None or low.shape == high.shape, (kept is None) == (fields["keep"] == 0)]
@@ -86,7 +99,7 @@ def read_statistics(
             raise TypeError("its units are not floats")
         if kept is not None and not (0 < len(kept) <= fields["keep"] and np.all(kept[:, 1] > 0.0)):
             raise TypeError("the rows that it keeps are too many, or have no weight")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StorageError(f"{os.fspath(path)!r} does not hold statistics: {error}") from None
     sample: RowSample[WeightedRows] = RowSample(fields["keep"], fields["random_state"])
     if kept is not None:

@@ -9,14 +9,17 @@ import numpy as np
 from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, LARGEST_INTEGER
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
+__all__ = ["EXACT_SIZE", "PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
 
 #: Number of rows whose products are summed before they enter the compensated sum.
 _ROWS_AT_ONCE = 2**15
+
+#: Largest sum of squares of integers for which all sums of their products are exact in any order.
+EXACT_SIZE = 0.99 * LARGEST_INTEGER
 
 
 def n_monomials(d: int) -> int:
@@ -85,6 +88,8 @@ class PackedSums:
         self._recent: FloatArray | None = None
         self._full: Any = None
         self._rows = 0
+        #: Bound of the magnitude of these products, if they are of integers.
+        self._size = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         # Fold first, so that two triangles are sent instead of three.
@@ -96,8 +101,14 @@ class PackedSums:
         """The array library in which products are summed; it is not sent to other processes."""
         return library_of(self.device)
 
-    def add(self, F: Any) -> None:
-        """Add F F', for F of shape (side, rows), an array of the library."""
+    def add(self, F: Any, size: float = 0.0) -> None:
+        """Add F F', for F of shape (side, rows), an array of the library.
+
+        For integers, `size` is the largest entry of F F': the sum then stays exact.
+        """
+        if self._size + size > EXACT_SIZE:
+            self.fold()
+        self._size += size
         if self.device is not None:
             product = F @ F.T
             if self._full is None:
@@ -106,7 +117,9 @@ class PackedSums:
                 self._full += product
         else:
             beta, into = (0.0, np.empty(packed_size(self.side))) if self._recent is None else (1.0, self._recent)
-            self._recent = dsfrk(self.side, F.shape[1], 1.0, F.T, beta, into, trans="T", uplo="L", overwrite_c=1)
+            # Whichever of F and its transpose LAPACK takes without a copy.
+            A, trans = (F, "N") if F.flags.f_contiguous else (F.T, "T")
+            self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
         if self._rows >= _ROWS_AT_ONCE:
             self.fold()
@@ -114,7 +127,7 @@ class PackedSums:
     def fold(self) -> None:
         """Add the products of the last rows to the compensated sum."""
         self._take_full()
-        recent, self._recent, self._rows = self._recent, None, 0
+        recent, self._recent, self._rows, self._size = self._recent, None, 0, 0.0
         if recent is not None:
             self._add_compensated(recent)
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import one_block
+from qsdp.blocks import Layout, one_block
 from qsdp.forms import FormMap
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.moments import changed, n_monomials, root
 
-__all__ = ["reduced_rows"]
+__all__ = ["reduced_blocks", "reduced_rows"]
 
 
 def reduced_rows(
@@ -34,3 +34,13 @@ def reduced_rows(
     rows = read_only(np.ascontiguousarray(W[:, chosen] * parts[chosen]))
     forms = FormMap(one_block(d + lifted), rows, float(np.ldexp(1.0, 2 * unit)), lifted=lifted, n_samples=n_samples)
     return forms, W[:, n_monomials(d) :]
+
+
+def reduced_blocks(layout: Layout, triangle: FloatArray, n_samples: int) -> tuple[FormMap, FloatArray]:
+    """Return rows for the packed entries of blocks, and targets (k, C), from the sums of their products."""
+    W, p = root(triangle), layout.n_entries
+    if not len(W):
+        # All entries and targets are zero.
+        W = np.zeros((1, W.shape[1]))
+    rows = read_only(np.ascontiguousarray(W[:, :p]))
+    return FormMap(layout, rows, units=read_only(1.0 / layout.prices), n_samples=n_samples), W[:, p:]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.parallel import WORK_FLOATS
+from qsdp._utils.parallel import WORK_FLOATS, chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
@@ -24,6 +26,7 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.activations import PolynomialActivation
+from qsdp.blocks import Blocks, Layout
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
 from qsdp.losses import Loss
@@ -31,14 +34,17 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.files import read_statistics, write_statistics
-from qsdp.statistics.moments import PackedSums, monomials, n_monomials, packed_size
-from qsdp.statistics.reduction import reduced_rows
+from qsdp.statistics.moments import EXACT_SIZE, PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import RowSample, WeightedRows
 
 __all__ = ["SufficientStatistics", "load_or_create"]
 
 #: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
 _MIN_ROWS = 256
+
+#: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
+_FEWEST_ROWS = 16
 
 
 class SufficientStatistics:
@@ -47,12 +53,14 @@ class SufficientStatistics:
     .. math:: \sum_i w_i\, m_i m_i^T, \qquad m_i = (\text{all products of two of } x_{i1}, \dots, x_{id}, 1;\; y_i)
 
     The squared loss of a quadratic network depends on nothing else, for every beta, activation and number of levels.
-    Statistics of parts of the data add up. See `TrainingProblem.from_statistics`.
+    Statistics of parts of the data add up. See `TrainingProblem.from_statistics`. For `Blocks`, :math:`m_i` are the
+    packed entries and targets of a sample.
 
     Parameters
     ----------
     max_memory : int, default=2**31
-        Largest memory in bytes. The statistics take 12 q (q + 1) for q = (d + 1)(d + 2)/2 + C, 319 MB for 100 columns.
+        Largest memory in bytes. The statistics take 12 q (q + 1) for q = (d + 1)(d + 2)/2 + C, 319 MB for 100 columns;
+        for blocks, q = P + C.
         If that is too much, they are refused before any work.
     keep : int, default=0
         Number of rows in a uniform sample that is kept, see `kept_problem`.
@@ -72,11 +80,13 @@ class SufficientStatistics:
     total_weight_ : float
         Sum of the weights of all rows.
     n_features_in_ : int
-        Number of columns d. This and the attributes below exist once there are rows.
+        Number of columns d, or P of packed entries. This and the attributes below exist once there are rows.
     n_outputs_ : int or None
         C for targets of shape (n, C), None for targets of shape (n,).
     feature_names_in_ : tuple of str or None
         Columns of the first batch if that is a data frame; later frames must have the same columns.
+    blocks_ : Layout or None
+        Sides, kinds and weights of the blocks of a sample; None for data with one row a sample.
 
     Notes
     -----
@@ -84,6 +94,9 @@ class SufficientStatistics:
     Products of thirty thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
     roundoffs of the sizes of the (centred) products, for any number, division and order of rows. The sums are kept as
     one packed triangle and computed with level-3 BLAS.
+
+    Packed entries of blocks are neither centred nor scaled, and converted to double precision in chunks of rows. Their
+    sums are exact if entries and targets are integers, of any data type, of magnitudes up to 2^24, without weights.
 
     Examples
     --------
@@ -122,14 +135,15 @@ class SufficientStatistics:
         if not self.n_samples_seen_:
             return "SufficientStatistics(no rows)"
         outputs = "" if self.n_outputs_ is None else f", {self.n_outputs_} outputs"
-        return f"SufficientStatistics({self.n_samples_seen_:,} rows, {self.n_features_in_} columns{outputs})"
+        data = f"{self.n_features_in_} columns"
+        if self.blocks_ is not None:
+            data = f"{self.blocks_.n_blocks} blocks of {self.n_features_in_} entries"
+        return f"SufficientStatistics({self.n_samples_seen_:,} rows, {data}{outputs})"
 
     @staticmethod
     def memory(n_features: int, n_outputs: int = 1, device: str | None = None) -> int:
         """Return the bytes of main memory that statistics of this many columns and outputs take."""
-        # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
-        triangles = 3 if device is None else 5
-        return triangles * 8 * packed_size(n_monomials(n_features) + n_outputs)
+        return _memory(n_monomials(n_features) + n_outputs, device)
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
@@ -138,7 +152,7 @@ class SufficientStatistics:
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like of shape (n, d), or Blocks
         y : array-like of shape (n,) or (n, C)
         sample_weight : array-like of shape (n,), optional
             As in `TrainingProblem`.
@@ -151,52 +165,69 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            An argument is not finite or has another shape than earlier rows, or the statistics would take more than
-            `max_memory`.
+            An argument is not finite or has another shape or other blocks than earlier rows, or the statistics would
+            take more than `max_memory`.
         """
         self._check_whole()
         columns = getattr(X, "columns", None)
         names = None if columns is None else tuple(map(str, columns))
-        check_finite("X", X)
+        layout = X.layout if isinstance(X, Blocks) else None
+        if layout is None:
+            check_finite("X", X)
         check_finite("y", y)
-        data = check_matrix("X", X)
+        data = check_matrix("X", X) if layout is None else X.rows
         target = check_targets("y", y, length=len(data))
         weights = check_sample_weight(sample_weight, len(data))
         check_magnitude("X", data, "rescale its columns")
         check_magnitude("y", target, "rescale it")
         seen, n_outputs = len(data), next(iter(target.shape[1:]), None)
         if self.n_samples_seen_:
-            self._check_alike("X", data.shape[1], n_outputs, names)
-        table = np.hstack([data, target.reshape(seen, -1)])
-        if weights is not None:
-            kept = weights > 0.0
-            table, weights = table[kept], weights[kept]
-        if not self.n_samples_seen_:
-            self._begin(table, data.shape[1], n_outputs, names)
+            self._check_alike("X", data.shape[1], n_outputs, names, layout)
+        else:
+            self._begin(data.shape[1], n_outputs, names, layout)
+        target = target.reshape(seen, -1)
         # Until the whole batch has been added, it is unknown which rows the sums contain.
         self._interrupted = True
-        self._add(table, weights)
+        if layout is None:
+            table, weights = _counting(np.hstack([data, target]), weights)
+            self._add(table, weights)
+            self._keep(table, weights)
+        else:
+            self._add_blocks(data, target, weights)
         self._interrupted = False
-        self._keep(table, weights)
         self.n_samples_seen_ += seen
-        self.total_weight_ += float(len(table) if weights is None else weights.sum())
+        self.total_weight_ += float(seen if weights is None else weights.sum())
         return self
 
-    def _begin(self, table: FloatArray, d: int, n_outputs: int | None, names: tuple[str, ...] | None) -> None:
-        side = n_monomials(d) + table.shape[1] - d
-        if (needed := self.memory(d, table.shape[1] - d, self.device)) > self.max_memory:
+    def _begin(self, d: int, n_outputs: int | None, names: tuple[str, ...] | None, layout: Layout | None) -> None:
+        side = (n_monomials(d) if layout is None else d) + (n_outputs or 1)
+        if (needed := _memory(side, self.device)) > self.max_memory:
             number = "three" if self.device is None else "with a device five"
+            data = "columns" if layout is None else "packed entries"
             raise InvalidInputError(
-                f"max_memory must be at least {needed} for {d} columns ({needed / 1e6:.0f} MB: {number} triangles of "
+                f"max_memory must be at least {needed} for {d} {data} ({needed / 1e6:.0f} MB: {number} triangles of "
                 f"side {side}); got {self.max_memory}"
             )
-        self.n_features_in_, self.n_outputs_, self.feature_names_in_ = d, n_outputs, names
-        self._basis, self._sums = Basis.of(table), PackedSums(side, device=self.device)
+        self.n_features_in_, self.n_outputs_, self.feature_names_in_, self.blocks_ = d, n_outputs, names, layout
+        self._basis, self._sums = Basis.plain(d + (n_outputs or 1)), PackedSums(side, device=self.device)
+
+    def _add_blocks(self, rows: npt.NDArray[Any], target: FloatArray, weights: FloatArray | None) -> None:
+        """Add packed rows and targets to the sums, in chunks of rows."""
+        for some in chunks(len(rows), rows.shape[1], minimum=_MIN_ROWS):
+            table = np.hstack([rows[some], target[some]], dtype=np.float64)
+            table, own = _counting(table, None if weights is None else weights[some])
+            self._keep(table, own)
+            if own is not None:
+                table *= np.sqrt(own)[:, None]
+            for part, size in _exact_parts(table):
+                self._sums.add(self._sums.library.take(part).T, size)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add columns of data and targets to the sums, in chunks of rows."""
         seen = self.n_samples_seen_
-        if seen and (seen + len(table)).bit_length() > seen.bit_length():
+        if not seen:
+            self._basis = Basis.of(table)
+        elif (seen + len(table)).bit_length() > seen.bit_length():
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
@@ -225,7 +256,7 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError
-            The columns, outputs, encodings or numbers of kept rows differ.
+            The columns, blocks, outputs, encodings or numbers of kept rows differ.
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
@@ -240,13 +271,13 @@ class SufficientStatistics:
         if not other.n_samples_seen_:
             return self
         if self.n_samples_seen_:
-            self._check_alike("other", other.n_features_in_, other.n_outputs_, other.feature_names_in_)
+            self._check_alike("other", other.n_features_in_, other.n_outputs_, other.feature_names_in_, other.blocks_)
             # Centres computed from more rows are better. No product exceeds the larger of the two scales.
             ahead, behind = (self, other) if self.n_samples_seen_ >= other.n_samples_seen_ else (other, self)
             self._move(ahead._basis.at_scale_of(behind._basis))
         else:
             self.n_features_in_, self.n_outputs_ = other.n_features_in_, other.n_outputs_
-            self.feature_names_in_ = other.feature_names_in_
+            self.feature_names_in_, self.blocks_ = other.feature_names_in_, other.blocks_
             self._basis, self._sums = other._basis, PackedSums(other._sums.side, device=self.device)
         theirs = other._sums
         if other._basis != self._basis:
@@ -308,11 +339,14 @@ class SufficientStatistics:
         r"""Return a few rows and targets that have the same squared loss as all samples.
 
         The rows are a pivoted Cholesky factor of the statistics, scaled to unit diagonal; their number is its rank.
-        The columns of the factor are transformed back to products of the original columns.
+        The columns of the factor are transformed back to products of the original columns; blocks have no activation.
         """
         self._check_rows("have a problem")
-        d, C = self.n_features_in_, self.n_outputs_
-        rows, target = reduced_rows(self._basis, self._sums.triangle(), d, activation, self.n_samples_seen_)
+        d, C, n = self.n_features_in_, self.n_outputs_, self.n_samples_seen_
+        if self.blocks_ is not None:
+            rows, target = reduced_blocks(self.blocks_, self._sums.triangle(), n)
+        else:
+            rows, target = reduced_rows(self._basis, self._sums.triangle(), d, activation, n)
         return rows, read_only(np.ascontiguousarray(target[:, -1] if C is None else target))
 
     def kept_problem(
@@ -344,7 +378,8 @@ class SufficientStatistics:
         target = columns[:, d:] if self.n_outputs_ is not None else columns[:, d]
         weights = weights * (self.total_weight_ / float(weights.sum()))
         options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
-        return TrainingProblem(columns[:, :d], target, beta=beta, sample_weight=weights, **options)
+        X = columns[:, :d] if self.blocks_ is None else Blocks.of(columns[:, :d], self.blocks_)
+        return TrainingProblem(X, target, beta=beta, sample_weight=weights, **options)
 
     # -- files ----------------------------------------------------------------------------------------------------
 
@@ -366,6 +401,7 @@ class SufficientStatistics:
             "keep": self.keep,
             "random_state": self.random_state,
             "encoding": self.encoding,
+            "blocks": self.blocks_,
         }
         write_statistics(path, fields, self._basis, self._sums, self._kept)
 
@@ -385,6 +421,7 @@ class SufficientStatistics:
         statistics = cls(max_memory=max_memory, device=device, **stored)
         statistics.n_samples_seen_, statistics.total_weight_ = fields["n_samples"], fields["total_weight"]
         statistics.n_features_in_, statistics.n_outputs_ = fields["n_features"], fields["n_outputs"]
+        statistics.blocks_ = fields["blocks"]
         statistics.feature_names_in_ = None if fields["feature_names"] is None else tuple(fields["feature_names"])
         sums.device = statistics.device
         statistics._basis, statistics._sums, statistics._kept = basis, sums, kept
@@ -401,7 +438,12 @@ class SufficientStatistics:
         if not self.n_samples_seen_:
             raise InvalidInputError(f"statistics must have at least one row to {purpose}; got none")
 
-    def _check_alike(self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None) -> None:
+    def _check_alike(
+        self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None, layout: Layout | None
+    ) -> None:
+        if layout != self.blocks_:
+            had, has = (_described(one, than=other) for one, other in ((self.blocks_, layout), (layout, self.blocks_)))
+            raise InvalidInputError(f"{name} must have {had}, as before; got {has}")
         if n_features != self.n_features_in_:
             raise InvalidInputError(f"{name} must have {self.n_features_in_} columns, as before; got {n_features}")
         if n_outputs != self.n_outputs_:
@@ -410,6 +452,41 @@ class SufficientStatistics:
         if names is not None and self.feature_names_in_ is not None and names != self.feature_names_in_:
             was, found = next(pair for pair in zip(self.feature_names_in_, names, strict=True) if pair[0] != pair[1])
             raise InvalidInputError(f"{name} must have the same columns as before; got {found!r} in place of {was!r}")
+
+
+def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+    """Return the rows of positive weight."""
+    if weights is None or np.all(kept := weights > 0.0):
+        return table, weights
+    return table[kept], weights[kept]
+
+
+def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float]]:
+    """Yield parts of a chunk of rows for `PackedSums.add`, each with its largest sum of squares if it has integers."""
+    if not len(table) or np.any(table[0] != np.rint(table[0])):
+        yield table, 0.0
+    elif (size := float(np.einsum("ij,ij->j", table, table).max())) <= EXACT_SIZE or len(table) <= _FEWEST_ROWS:
+        yield table, size
+    else:
+        count = min(math.ceil(size / EXACT_SIZE), len(table) // _FEWEST_ROWS)
+        for part in np.array_split(table, max(2, count)):
+            yield from _exact_parts(part)
+
+
+def _memory(side: int, device: str | None) -> int:
+    """Return the bytes that sums of this side take."""
+    # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
+    triangles = 3 if device is None else 5
+    return triangles * 8 * packed_size(side)
+
+
+def _described(layout: Layout | None, *, than: Layout | None) -> str:
+    """Name what data consist of, by an attribute in which they differ from other data."""
+    if layout is None:
+        return "columns"
+    names = ("sizes", "kinds", "omega")
+    differing = [name for name in names if than is None or getattr(layout, name) != getattr(than, name)]
+    return f"blocks of {differing[0]} {getattr(layout, differing[0])!r:.90}"
 
 
 def load_or_create(

@@ -1,9 +1,9 @@
 """Models of tables in files: the encoding of columns and targets, stored with the trained network."""
 
+from qsdp.estimators.provenance import versions
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._files import file_batches, held_bytes, read_table, table_batches
 from qsdp.tabular._model import STREAMED, Holdout, TabularModel, network_inputs
-from qsdp.tabular._provenance import versions
 from qsdp.tabular._reading import DataTable
 from qsdp.tabular._stored import load_model
 from qsdp.tabular._streaming import (

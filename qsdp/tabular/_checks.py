@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from qsdp._utils.stored import Checks, is_activation, is_list, is_number, is_positive, is_text
+from qsdp._utils.stored import Checks, is_list, is_number, is_positive, is_text
 from qsdp.losses import LOSSES
-from qsdp.problem import REGULARIZATIONS
 from qsdp.sampling import ALLOCATIONS
-from qsdp.shaping import SHAPINGS
 from qsdp.tabular._reading import label_key
 
 #: Largest number of distinct entries in a column of text.
@@ -64,14 +62,6 @@ HOLDOUT_CHECKS: Checks = {
 WEIGHTING_CHECKS: Checks = {
     "column": lambda value: value is None or is_text(value),
     "class_weight": lambda value: value in (None, "balanced"),
-}
-SOLUTION_CHECKS: Checks = {
-    "levels": lambda value: type(value) is int and 2 <= value <= 128,
-    "activation": is_activation,
-    "lower_bound": _is_magnitude,
-    "improved_bound": lambda value: value is None or _is_magnitude(value),
-    "regularization": _is_one_of(REGULARIZATIONS),
-    "shaping": _is_one_of(SHAPINGS),
 }
 MODEL_CHECKS: Checks = {
     **dict.fromkeys(

@@ -15,6 +15,8 @@ from qsdp._utils.validation import FloatArray, RandomState
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import class_probabilities
 from qsdp.estimators.explanation import class_outputs, explained_form
+from qsdp.estimators.provenance import texts_of
+from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
@@ -23,9 +25,7 @@ from qsdp.networks.storage import MODEL_KIND, write_archive
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
 from qsdp.tabular._encoding import TabularEncoder
-from qsdp.tabular._provenance import texts_of
 from qsdp.tabular._reading import DataTable
-from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
 

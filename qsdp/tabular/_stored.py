@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from qsdp._utils.stored import checked
+from qsdp.estimators.solution import TOLERANCE, Solution
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, network_from_archive
@@ -14,7 +15,6 @@ from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import PLAIN, Holdout, TabularModel
-from qsdp.tabular._solution import TOLERANCE, Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
 

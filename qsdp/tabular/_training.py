@@ -14,6 +14,8 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.selection import first_clear_best
+from qsdp.estimators.provenance import texts_of, versions
+from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
@@ -22,9 +24,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import Holdout, TabularModel, digest_of, network_inputs
-from qsdp.tabular._provenance import texts_of, versions
 from qsdp.tabular._reading import DataTable
-from qsdp.tabular._solution import Solution
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import qsdp
 import qsdp_check
-from campaigns._optimum import network_value, optimum
+from campaigns._optimum import network_value, optimum, optimum_of_blocks
 from campaigns._problems import LOSSES, simple
 from qsdp.certificates.certificate import Proof, certificate_of
 from qsdp.column_generation.floor import Floor
@@ -46,7 +46,8 @@ def samples() -> list[Sample]:
         warnings.simplefilter("ignore")
         for kind, certificate, data in _certificates():
             path = Path(folder) / "one.qsdp"
-            _looser(certificate).save(path, **({"include_data": False} if kind == "digest of data" else {}))
+            include: bool | str = {"digest of data": False, "blocks, sums": "sums"}.get(kind, True)
+            _looser(certificate).save(path, include_data=include)
             contents = path.read_bytes()
             with np.load(io.BytesIO(body_of(contents)), allow_pickle=False) as archive:
                 made.append(Sample(kind, contents, dict(archive), data))
@@ -73,17 +74,54 @@ def truth(f: Arrays) -> tuple[float, float, float]:
 
     A `QSDPError` or `ValueError` says that nothing is known: the library has no such problem, or no such loss.
     """
+    if "sizes" in f:
+        return _truth_of_blocks(f)
     problem = _stored_problem(f)
     network = qsdp.BilinearNetwork(f["U"], f["V"], f["alpha"], problem.levels, problem.activation)
     value, error, rounding = network_value(problem, network)
     return value, rounding, min(value + error, optimum(problem)[0])
 
 
-def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
+def _truth_of_blocks(f: Arrays) -> tuple[float, float, float]:
+    kinds, constant = np.where(f["linear"], "linear", "quadratic").tolist(), 0.0
+    sizes, omega = f["sizes"].tolist(), f["omega"].tolist()
+    if "X" in f:
+        blocks = qsdp.Blocks(f["X"], sizes, kinds, omega)
+        problem = qsdp.TrainingProblem(
+            blocks, f["y"], beta=float(f["beta"]), loss=_stored_loss(f), sample_weight=f.get("sample_weight")
+        )
+    else:
+        rows, y, constant = _samples_of_sums(f)
+        problem = qsdp.TrainingProblem(qsdp.Blocks(rows, sizes, kinds, omega), y, beta=float(f["beta"]))
+    network = qsdp.BlockNetwork(f["U"], f["V"], f["alpha"], f["block"], sizes, kinds)
+    value, error, rounding = network_value(problem, network)
+    return value + constant, rounding, min(value + error, optimum_of_blocks(problem)[0]) + constant
+
+
+def _samples_of_sums(f: Arrays) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return samples whose sums are those of a file, but for a constant; sums that are nearly singular tell nothing."""
+    G = np.zeros((len(f["products"]),) * 2)
+    upper = np.triu_indices(len(G))
+    G[upper] = G.T[upper] = f["gram"]
+    values, vectors = np.linalg.eigh(G)
+    if not values[0] > 1e-7 * values[-1]:
+        raise ValueError("the sums are those of no samples, or of many")
+    y = (vectors.T @ f["products"]) / np.sqrt(values)[:, None]
+    rest = f["squares"] - (y**2).sum(axis=0)
+    if not np.all(rest >= 1e-6 * f["squares"]):
+        raise ValueError("the targets are those of no samples, or of many")
+    return vectors.T * np.sqrt(values)[:, None], y if f["alpha"].ndim > 1 else y[:, 0], float(rest.sum())
+
+
+def _stored_loss(f: Arrays) -> Any:
     name = str(f["loss"])
     if name not in KNOWN:
         raise ValueError(f"the loss {name!r} is a stranger's")
-    loss = KNOWN[name](*(f["parameters"].tolist()[:1] if name == "huber" else []))
+    return KNOWN[name](*(f["parameters"].tolist()[:1] if name == "huber" else []))
+
+
+def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
+    loss = _stored_loss(f)
     activation = tuple(f["activation"].tolist()) or None
     options: dict[str, Any] = {"beta": float(f["beta"]), "levels": int(f["levels"]), "activation": activation}
     if "forms" not in f:
@@ -93,8 +131,8 @@ def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
     return qsdp.TrainingProblem.from_statistics(SimpleNamespace(reduced=lambda _: (forms, y)), **options)
 
 
-def _halved(network: qsdp.BilinearNetwork) -> qsdp.BilinearNetwork:
-    return qsdp.BilinearNetwork(network.U, network.V, network.alpha / 2, network.levels, network.activation)
+def _halved(network: Any) -> Any:
+    return replace(network, alpha=network.alpha / 2)
 
 
 def _looser(certificate: qsdp.Certificate) -> qsdp.Certificate:
@@ -104,6 +142,22 @@ def _looser(certificate: qsdp.Certificate) -> qsdp.Certificate:
         return certificate
     network = _halved(proof.network)
     return replace(certificate, objective=proof.problem.objective(network), proof=replace(proof, network=network))
+
+
+def simple_blocks(loss: str, outputs: int) -> qsdp.TrainingProblem:
+    """Return a problem on three blocks of both kinds, with whole numbers as data."""
+    rng = np.random.default_rng(outputs)
+    rows, y = rng.integers(-9, 10, (16, 6 + 2 + 3)).astype(np.int8), rng.standard_normal((16, outputs or 1))
+    y = y if outputs else y[:, 0]
+    if loss != "squared":
+        y = np.where(y > 0, 1.0, -1.0) if loss == "hinge" else np.arange(16) % 3.0
+    blocks = qsdp.Blocks(rows, [3, 2, 2], ["quadratic", "linear", "quadratic"], omega=[1.0, 0.5, 2.0])
+    problem = qsdp.TrainingProblem(blocks, y, beta=1.0, loss=loss)
+    return problem.with_beta(0.2 * float(np.max(qsdp.beta_max(problem))))
+
+
+def _certified(problem: qsdp.TrainingProblem) -> qsdp.Certificate:
+    return qsdp.column_generation(problem).certificate
 
 
 def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
@@ -134,6 +188,16 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
     forms = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
     yield "statistics", qsdp.certify(network, forms), None
+    for kind, loss, outputs in (
+        ("rows", "squared", 2),
+        ("hinge", "hinge", 0),
+        ("cross-entropy", "cross_entropy", 3),
+        ("sums", "squared", 2),
+        ("sums", "squared", 0),
+    ):
+        problem = simple_blocks(loss, outputs)
+        data = {"X": problem.X.rows, "y": problem.y} if kind == "sums" else None
+        yield f"blocks, {kind}", _certified(problem), data
     problem = simple("squared")
     yield "digest of data", qsdp.column_generation(problem).certificate, {"X": problem.X, "y": problem.y}
     for loss in ("logistic", "hinge"):

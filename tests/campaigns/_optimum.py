@@ -12,6 +12,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from block_problems import all_neurons
 from brute_force import level_vectors, neuron_values
 
 import qsdp
@@ -34,22 +35,33 @@ def optimum(problem: qsdp.TrainingProblem, *, corners: bool = True, polynomial: 
     elif not polynomial or problem.activation is None:
         side = side[: (len(side) + 1) // 2]
     first, second = (np.arange(len(side)),) * 2 if polynomial else np.triu_indices(len(side))
-    F, weight = _features(problem, side[first], side[second]), _price(problem, polynomial)
+    return _best(problem, _features(problem, side[first], side[second]), _price(problem, polynomial))[:2]
+
+
+def optimum_of_blocks(problem: qsdp.TrainingProblem) -> tuple[float, float, np.ndarray]:
+    """Return the best objective over all neurons, rounded up, that of no neurons, and the predictions of the best."""
+    return _best(problem, *features_of_blocks(problem, *_pairs(problem.blocks)))
+
+
+def _best(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> tuple[float, float, np.ndarray]:
     alpha = _solved(problem, F, weight)
     # Multiples of a solution that is none can still be good; so is nothing at all.
     uppers = [sum(_value(problem, F, s * alpha, weight)) for s in (0.0, 1.0, 0.5, 0.1)[: 1 + 3 * int(np.any(alpha))]]
-    return min(uppers), uppers[0]
+    return min(uppers), uppers[0], F @ alpha
 
 
 def network_value(
-    problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork | qsdp.PolynomialNetwork
+    problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork | qsdp.PolynomialNetwork | qsdp.BlockNetwork
 ) -> tuple[float, float, float]:
     """Return the objective of a network, from the definition, what it errs by at most, and what floats would."""
     if polynomial := isinstance(network, qsdp.PolynomialNetwork):
         U = V = np.hstack([network.Q, np.ones((len(network.Q), problem.size - problem.n_features))])
     else:
         U, V = network.U, network.V
-    F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem, polynomial)
+    if isinstance(network, qsdp.BlockNetwork):
+        F, weight = features_of_blocks(problem, U, V, network.block)
+    else:
+        F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem, polynomial)
     return (*_value(problem, F, network.alpha, weight), _value(problem, F, network.alpha, weight, 2.0**-52)[1])
 
 
@@ -69,6 +81,30 @@ def _features(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np
     return neuron_values(SimpleNamespace(n_features=problem.n_features, lifted=problem.lifted, **extended), U, V)
 
 
+def features_of_blocks(
+    problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray, block: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of neurons at the samples, from the definition, and the price of each."""
+    layout, rows = problem.blocks, problem.X.rows.astype(Extended)
+    vectors, start = np.zeros((len(U), rows.shape[1]), Extended), 0
+    for r, (N, flat) in enumerate(zip(layout.sizes, layout.linear, strict=True)):
+        pairs = [(i, i) for i in range(N)] if flat else [(i, j) for i in range(N) for j in range(i, N)]
+        mine = block == r
+        for place, (i, j) in enumerate(pairs, start):
+            both = U[mine, i] * V[mine, j] + (i != j) * U[mine, j] * V[mine, i]
+            vectors[mine, place] = U[mine, i] if flat else both
+        start += len(pairs)
+    prices = np.array([Extended(omega) * N for omega, N in zip(layout.omega, layout.sizes, strict=True)])
+    return rows @ vectors.T, Extended(problem.beta) * prices[block]
+
+
+def _pairs(layout: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return all neurons on blocks; of (u, v) and (v, u), one."""
+    U, V, block = all_neurons(layout)
+    kept = [u.tolist() >= v.tolist() for u, v in zip(U, V, strict=True)]
+    return U[kept], V[kept], block[kept]
+
+
 def _value(
     problem: qsdp.TrainingProblem, F: np.ndarray, alpha: np.ndarray, weight: Any, eps: float = np.finfo(Extended).eps
 ) -> tuple[float, float]:
@@ -78,7 +114,9 @@ def _value(
     """
     a = alpha.astype(Extended)
     M, prediction = problem.levels - 1, F @ a
-    if not problem.weight_map.has_rows:
+    if problem.blocks is not None:
+        size = 2 * np.abs(problem.X.rows.astype(Extended)).sum(axis=1)
+    elif not problem.weight_map.has_rows:
         size = 2 * M**2 * np.abs(problem.weight_map.forms).sum(axis=1)
     else:
         c = np.abs(problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)).astype(Extended)
@@ -86,7 +124,7 @@ def _value(
     # Terms of features and predictions are no larger than magnitudes, however much of them cancels.
     magnitude = np.multiply.outer(size, np.abs(a).sum(axis=0))
     error = 4 * (problem.n_features + len(a) + 8) * eps * magnitude
-    penalty = weight * np.abs(a).sum()
+    penalty = (weight * np.abs(a).T).sum()
     value = _loss(problem, prediction, 0 * error) + penalty
     upper = (_loss(problem, prediction, error) + penalty) * (1 + 64 * (problem.y.size + len(a)) * eps)
     if not np.isfinite(upper):

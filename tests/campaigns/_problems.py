@@ -35,17 +35,17 @@ def draw(rng: np.random.Generator) -> tuple[qsdp.TrainingProblem, dict[str, Any]
     for kind, shares in KINDS.items():
         facts[kind] = str(rng.choice(list(shares), p=np.array(list(shares.values())) / sum(shares.values())))
     facts["activation"] = name = str(rng.choice(ACTIVATIONS))
-    X = _data(rng, n, d, facts["data"], facts["scales"])
-    y = _target(rng, X, outputs, facts)
+    X = data(rng, n, d, facts["data"], facts["scales"])
+    y = target(rng, X, outputs, facts)
     given = Huber(delta=10.0 ** rng.uniform(-3, 2)) if loss == "huber" else loss
     activation = {"bilinear": None, "linear": (0.0, 1.0, 0.0), "constant": (0.0, 0.0, 1.0)}.get(name, name)
     if name == "random":
         activation = tuple(np.round(rng.standard_normal(3), 2))
-    weights = _weights(rng, n, facts["weights"])
+    weights = sample_weights(rng, n, facts["weights"])
     problem = qsdp.TrainingProblem(
         X, y, beta=1.0, loss=given, activation=activation, levels=levels, sample_weight=weights
     )
-    return problem.with_beta(_beta(rng, problem, facts["beta"])), facts
+    return problem.with_beta(penalty(rng, problem, facts["beta"])), facts
 
 
 def simple(
@@ -70,7 +70,7 @@ def random_network(rng: np.random.Generator, problem: qsdp.TrainingProblem, m: i
     return qsdp.BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
 
 
-def _data(rng: np.random.Generator, n: int, d: int, kind: str, scales: str) -> np.ndarray:
+def data(rng: np.random.Generator, n: int, d: int, kind: str, scales: str) -> np.ndarray:
     X = rng.integers(-2, 3, size=(n, d)).astype(float) if kind == "integers" else rng.standard_normal((n, d))
     if kind == "duplicates":
         X = X[rng.integers(0, n, n)][:, rng.integers(0, d, d)]
@@ -86,7 +86,7 @@ def _data(rng: np.random.Generator, n: int, d: int, kind: str, scales: str) -> n
     return X * 10.0 ** rng.uniform(-95, 95) if scales == "whole" else X
 
 
-def _target(rng: np.random.Generator, X: np.ndarray, outputs: int, facts: dict[str, Any]) -> np.ndarray:
+def target(rng: np.random.Generator, X: np.ndarray, outputs: int, facts: dict[str, Any]) -> np.ndarray:
     n, loss, kind = len(X), facts["loss"], facts["target"]
     shape = (n, outputs) if outputs else (n,)
     if loss == "cross_entropy":
@@ -108,7 +108,7 @@ def _target(rng: np.random.Generator, X: np.ndarray, outputs: int, facts: dict[s
     return y
 
 
-def _weights(rng: np.random.Generator, n: int, kind: str) -> np.ndarray | None:
+def sample_weights(rng: np.random.Generator, n: int, kind: str) -> np.ndarray | None:
     if kind == "integers":
         return rng.integers(1, 4, n).astype(float)
     if kind == "many orders":
@@ -118,7 +118,7 @@ def _weights(rng: np.random.Generator, n: int, kind: str) -> np.ndarray | None:
     return None
 
 
-def _beta(rng: np.random.Generator, problem: qsdp.TrainingProblem, kind: str) -> float:
+def penalty(rng: np.random.Generator, problem: qsdp.TrainingProblem, kind: str) -> float:
     if kind == "extreme":
         return float(10.0 ** rng.choice([rng.uniform(-305, -20), rng.uniform(20, 290)]))
     if kind == "absolute":

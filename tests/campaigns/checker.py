@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 
 import qsdp
 import qsdp_check
-from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, truth, with_digest
+from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, simple_blocks, truth, with_digest
 from campaigns._record import Outcome, one_thread
 from qsdp import cli
 from qsdp.networks import NETWORK_KINDS
@@ -264,6 +264,33 @@ def _other_problem(arrays: Arrays, rng: Random) -> Arrays:
     return arrays | {"sample_weight": 10.0 ** rng.uniform(-2, 2, len(arrays["y"])) if "y" in arrays else np.ones(3)}
 
 
+def _blocks(arrays: Arrays, rng: Random) -> Arrays:
+    """Claim the same of other blocks: exchanged, of another kind, side or price, entries that count once."""
+    if "sizes" not in arrays:
+        return _several(arrays, rng)
+    way, R = int(rng.integers(7)), len(arrays["sizes"])
+    order = rng.permutation(R)
+    if way == 0:
+        names = [name for name in ("sizes", "linear", "omega") if rng.random() < 0.8]
+        return arrays | {name: arrays[name][order] for name in names}
+    if way == 1:
+        return arrays | {"block": order[arrays["block"]]}
+    if way == 2:
+        return arrays | {"omega": arrays["omega"] * np.where(rng.random(R) < 0.5, 10.0 ** rng.uniform(-1, 1, R), 1.0)}
+    if way == 3:
+        return arrays | {"linear": arrays["linear"] ^ (rng.random(R) < 0.5)}
+    if way == 4:
+        return arrays | {"sizes": np.array([6, 2, 2]), "linear": np.array([True, True, False])}
+    if way == 5 and "X" in arrays:
+        counts = [2.0 if not flat and i != j else 1.0 for N, flat in zip(arrays["sizes"], arrays["linear"], strict=True)
+                  for i in range(N) for j in (range(i, N) if not flat else (i,))]  # fmt: skip
+        return arrays | {"X": arrays["X"] / np.array(counts)}
+    if way == 6 and "gram" in arrays:
+        name = str(rng.choice(["gram", "products", "squares"]))
+        return arrays | {name: arrays[name] * (1 + 10.0 ** rng.uniform(-12, -1) * rng.standard_normal())}
+    return arrays | {name: np.repeat(arrays[name], 2, axis=0) for name in ("order", "leaves", "lengths", "shifted")}
+
+
 def _holes(arrays: Arrays, rng: Random) -> Arrays:
     """Leave a part of a tree out, take one twice, or make leaves of it that do not cover it."""
     N, signs, shifts = arrays["order"].shape[1], arrays["signs"].tolist(), arrays["shifts"].tolist()
@@ -326,6 +353,7 @@ ATTACKS: dict[str, Callable[[Arrays, Random], Arrays]] = {
     "claims": _claims,
     "other data": _other_data,
     "other problem": _other_problem,
+    "blocks": _blocks,
     "holes": _holes,
     "cuts": _cuts,
 }
@@ -361,7 +389,7 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
     problem = qsdp.TrainingProblem(X, y, beta=0.5)
     shared = qsdp.BilinearNetwork([[1, 1, -1], [1, -1, 1]], [[1, 1, 1], [-1, 1, 1]], [0.5, 0.5])
     rows = [f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0])]
-    readers = [qsdp.load_network] * 4 + [qsdp.SufficientStatistics.load, load_model]
+    readers = [qsdp.load_network] * 5 + [qsdp.SufficientStatistics.load, load_model]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         qsdp.column_generation(problem).network.save(folder / "bilinear")
@@ -372,7 +400,8 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
         (folder / "table.csv").write_text("\n".join(["a,b,label", *rows]))
         fit = f"fit {folder / 'table.csv'} --target label --output {folder / 'model'} --beta 0.1"
         CliRunner().invoke(cli.app, fit, catch_exceptions=False)
-        kinds = ("bilinear", "integers", "set", "polynomial", "statistics", "model")
+        qsdp.column_generation(simple_blocks("squared", 2)).network.save(folder / "blocks")
+        kinds = ("bilinear", "integers", "set", "polynomial", "blocks", "statistics", "model")
         return [(kind, (folder / kind).read_bytes(), reader) for kind, reader in zip(kinds, readers, strict=True)]
 
 
@@ -409,6 +438,9 @@ def _used(read: Any) -> Any:
     if isinstance(read, qsdp.SufficientStatistics):
         return qsdp.TrainingProblem.from_statistics(read, beta=1.0).objective
     network = getattr(read, "network", read)
+    if isinstance(network, qsdp.BlockNetwork):
+        rows = np.ones((2, network.n_inputs))
+        return network.predict(qsdp.Blocks(rows, network.sizes, network.kinds))
     return network.predict(np.ones((2, network.n_inputs)))
 
 

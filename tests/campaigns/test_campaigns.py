@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import qsdp
-from campaigns import checker, soundness
+from campaigns import blocks, checker, soundness
 from campaigns._certificates import samples, truth
 from campaigns._optimum import network_value, optimum
 from campaigns._problems import LOSSES, simple
@@ -26,6 +26,12 @@ def test_what_was_found_is_mended(seed: int, index: int) -> None:
 def test_soundness_of_further_cases() -> None:
     record = pursue(Record("soundness", 1), soundness.tested, 5)
     assert (record.cases, record.violations) == (5, [])
+
+
+def test_soundness_of_blocks() -> None:
+    record = pursue(Record("blocks", 1), blocks.tested, 30)
+    assert (record.cases, record.violations) == (30, [])
+    assert record.counts["sums"]["exact"] > 0
 
 
 def test_checker_accepts_nothing_wrong() -> None:

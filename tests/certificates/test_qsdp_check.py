@@ -797,6 +797,32 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+# -- numbers that overflow ------------------------------------------------------------------------------
+
+
+def test_an_allowance_that_is_no_number_is_not_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a row is huge and its multiplier is zero, the allowance for rounding is infinity times zero."""
+    X = np.vstack([np.random.default_rng(0).standard_normal((20, 2)), [1.0, -1.0]])
+    y = np.append(X[:20, 0] * X[:20, 1], 0.0)
+    problem = qsdp.TrainingProblem(X, y, beta=0.3)
+    certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.0]), problem, bound_type="exact").save(tmp_path / "c")
+    fields = contents_of(tmp_path / "c")
+    fields["X"] = np.vstack([X[:20], [1e200, -1e200]])
+    rewritten(tmp_path / "c", **{**fields, "nu": 2.0 * y, "lower_bound": fields["objective"]})
+    assert answer(tmp_path / "c", capsys) == (1, "no: the numbers are too large")
+
+
+def test_a_shift_too_small_to_divide_by_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eigenvalues of a matrix with infinite entries are no numbers, which must not count as positive."""
+    problem = problem_of(1, "squared")
+    certify(random_network(problem), problem).save(tmp_path / "c")
+    fields = contents_of(tmp_path / "c")
+    fields["shifts"] = np.full_like(fields["shifts"], 1e-310)
+    rewritten(tmp_path / "c", **{**fields, "nu": 2.0 * fields["y"], "lower_bound": fields["objective"]})
+    code, line = answer(tmp_path / "c", capsys)
+    assert (code, line[:9]) == (1, "no: only ")
+
+
 # -- its parts -----------------------------------------------------------------------------------------
 
 

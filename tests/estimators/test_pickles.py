@@ -66,7 +66,9 @@ def test_pickles_of_all_losses_are_small_and_export(loss: str) -> None:
 def test_without_its_data_an_estimator_says_how_to_keep_them() -> None:
     model = loaded(fitted("Classifier"))
     for needs_data in (lambda: model.result_, lambda: model.resample(5), model.effects, lambda: model.contributions(X)):
-        with pytest.raises(AttributeError, match="pickled without its training data; set keep_data=True"):
+        with pytest.raises(
+            AttributeError, match="loaded or pickled without its training data; pickle it with keep_data=True"
+        ):
             needs_data()
     assert model.fit(X, TARGETS["Classifier"]).resample(5, refine="none").network_.n_neurons == 5
     with pytest.raises(AttributeError, match="not fitted"):

@@ -57,7 +57,7 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(form):
     problem = random_problem(1, 4, 12, beta=0.4)
     built = qsdp.build_relaxation(problem, form=form)
     value = built.problem.solve(**ACCURATE)
-    Z, V, W = (block[0] for block in built.blocks())
+    Z, V, W = (block[0] for block in built.matrices())
     nu, (z,) = built.duals()
     nu, prediction = nu[:, 0], built.variables["yhat"].value
     np.testing.assert_allclose(prediction, 2 * np.einsum("ij,jk,ik->i", problem.X, Z, problem.X), atol=1e-6)
@@ -80,7 +80,7 @@ def test_number_of_constraints_does_not_grow_with_the_data(form):
 
 def test_unsolved_formulation_has_no_values():
     built = qsdp.build_two_block(random_problem(0, 3, 5))
-    assert built.blocks() == (None, None, None)
+    assert built.matrices() == (None, None, None)
     assert built.duals() == (None, None)
 
 

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import qsdp
+from qsdp.blocks import Layout
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.solvers.interior import coordinates
 from qsdp.relaxation.solvers.interior.coordinates import (
     Coordinates,
     FactorCoordinates,
+    FormCoordinates,
+    FormFactor,
     MatrixCoordinates,
     SampleCoordinates,
 )
@@ -26,13 +29,16 @@ MAPS = (
 
 def rows_of(system: Coordinates) -> np.ndarray:
     """Return the matrices whose inner products with T are F T, one for each row."""
-    return np.stack([system.adjoint(row) for row in np.eye(system.length)])
+    matrices = np.stack([system.adjoint(row) for row in np.eye(system.length)])
+    return matrices if isinstance(system, MatrixCoordinates) else matrices[:, 0]
 
 
 def systems(data: QuadraticMap) -> list[Coordinates]:
     entries = MatrixCoordinates(data.size)
     rows = np.stack([entries.forward(data.adjoint(row)) for row in np.eye(data.n_rows)])
-    return [SampleCoordinates(data), entries, FactorCoordinates(rows.T @ rows, data.size)]
+    gram = rows.T @ rows
+    alike: list[Coordinates] = [FormCoordinates(data.layout, data.features()), FormFactor(gram, data.layout)]
+    return [SampleCoordinates(data), entries, FactorCoordinates(gram, data.size), *alike]
 
 
 @pytest.mark.parametrize("block", [1, 300, 2**19])
@@ -51,11 +57,13 @@ def test_kernels_and_borders_are_those_of_the_definition(monkeypatch, data, bloc
         if isinstance(system, MatrixCoordinates):
             system.plain_kernel(W, kernel)
             kernel *= 0.5 * system.factors * system.factors[:, None]
+            bordered = system.border(W)
         else:
-            system.kernel(G, W, kernel)
+            system.kernel(G[None], W[None], kernel)
+            bordered = system.border(W[None])
         np.testing.assert_allclose(kernel[upper], expected[upper], rtol=0.0, atol=1e-12 * scale)
         border = np.einsum("ka,iab,kb->ik", W[0], rows, W[0]) - np.einsum("ka,iab,kb->ik", W[1], rows, W[1])
-        np.testing.assert_allclose(system.border(W), border, rtol=0.0, atol=1e-12 * max(scale, np.abs(border).max()))
+        np.testing.assert_allclose(bordered, border, rtol=0.0, atol=1e-12 * max(scale, np.abs(border).max()))
 
 
 def test_both_ways_of_a_squared_loss_have_the_same_optimum(monkeypatch):
@@ -79,3 +87,23 @@ def test_a_factor_is_taken_where_it_saves():
     assert takes_factor(data(4000, 60))
     assert takes_factor(data(60_000, 31))
     assert takes_factor(data(12_000, 150)), "the samples' own system is too large"
+
+
+def test_kernels_and_borders_of_blocks_are_sums_over_blocks():
+    rng = np.random.default_rng(0)
+    layout = Layout((2, 3, 3), (False, True, False), (1.0, 1.0, 1.0))
+    system = FormCoordinates(layout, rng.standard_normal((5, layout.n_entries)))
+    G = np.zeros((3, 2, 3, 3))
+    for r, (N, flat) in enumerate(zip(layout.sizes, layout.linear, strict=True)):
+        G[r, :, :N, :N] = rng.standard_normal((2, N, N)) * (np.eye(N) if flat else 1.0)
+        # Beyond its side, a block has scalings of its own, which enter nothing.
+        G[r, :, range(N, 3), range(N, 3)] = 7.0
+    W = G @ G.swapaxes(-1, -2)
+    rows = np.stack([system.adjoint(row) for row in np.eye(5)])
+    kernel = np.full((5, 5), np.nan)
+    system.kernel(G, W, kernel)
+    np.testing.assert_allclose(kernel, np.einsum("irab,rsbc,jrcd,rsda->ij", rows, W, rows, W), atol=1e-12)
+    each = np.einsum("rska,irab,rskb->sirk", W, rows, W)
+    np.testing.assert_allclose(system.border(W), (each[0] - each[1]).reshape(5, -1), atol=1e-12)
+    values = system.forward(rows[2])
+    np.testing.assert_allclose(values, np.einsum("irab,rab->i", rows, rows[2]), atol=1e-12)

@@ -94,10 +94,10 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
             IterativeStep(problem.map, device=device),
         ]
     for step in steps:
-        step.prepare(delta, w)
+        step.prepare(delta[None], w)
         for _ in range(30 if isinstance(step, IterativeStep) else 1):
-            T, predictions = step.solve(T0, q, own)
-        np.testing.assert_allclose(T, expected, atol=1e-8 * size)
+            T, predictions = step.solve(T0[:, None], q, own)
+        np.testing.assert_allclose(T[:, 0], expected, atol=1e-8 * size)
         if predictions is not None:
             np.testing.assert_allclose(predictions, scaled @ T.reshape(outputs, -1).T, atol=1e-8 * size)
 
@@ -194,10 +194,10 @@ def test_steps_keep_their_matrices_on_the_device(loss):
     assert step.gram.dtype == torch.float32
     if loss == "squared":
         assert evaluation.gram is step.gram
-    step.prepare(np.ones(4), 1.0)
+    step.prepare(np.ones((1, 4)), 1.0)
     assert isinstance(step._factor, torch.Tensor)
     kernel, _ = _make_steps(instance, "kernel", np.float32, None, DEVICE)
-    kernel.prepare(np.ones(4), 1.0)
+    kernel.prepare(np.ones((1, 4)), 1.0)
     assert isinstance(kernel._factor, torch.Tensor)
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp.activations import get_activation
+from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
 from qsdp.shaping import GAMMA, SHAPINGS, completion, methods, shape_matrix, smallest_diagonal
-from qsdp.tabular._solution import Solution
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 

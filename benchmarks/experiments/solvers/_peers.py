@@ -96,7 +96,7 @@ def _solve_full(problem, solver, tolerance, time_limit):
     except cp.SolverError as error:
         status = f"failed: {str(error).splitlines()[0]}"
     seconds = time.perf_counter() - start
-    if formulation.blocks()[0] is None:
+    if formulation.matrices()[0] is None:
         return Answer(seconds, None, status)
     return Answer(seconds, repaired(problem, formulation, solver, status), status)
 
@@ -107,7 +107,7 @@ def _scs_limits(time_limit):
 
 def repaired(problem: qsdp.TrainingProblem, formulation: Any, solver: str, status: str) -> Relaxation:
     """Return a solution of (25) repaired to exact feasibility, with objective and bound recomputed from the data."""
-    (Z, V, W), (nu, z) = formulation.blocks(), formulation.duals()
+    (Z, V, W), (nu, z) = formulation.matrices(), formulation.duals()
     # Everything is recomputed in the units of the normalised instance.
     scaled = ScaledProblem.of(problem)
     units = scaled.units

@@ -9,6 +9,7 @@ from dataclasses import replace
 from qsdp._utils import deadline
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend, Settings
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
@@ -131,14 +132,14 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
     shared = settings.gram is not None and instance.fit.quadratic
     if cost < worthwhile or shared or settings.max_iter is not None:
         return None
-    if _refusal(LOW_RANK, instance, settings) is not None:
+    if not isinstance(instance.map, QuadraticMap) or _refusal(LOW_RANK, instance, settings) is not None:
         return None
     return replace(settings, effort=part * cost)
 
 
 def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
     """Return the operations that "auto" compares: those of a solve of typical difficulty, times their uncertainty."""
-    easy = instance.map.n_samples >= _MANY * instance.size * (instance.size + 1) / 2
+    easy = instance.map.n_samples >= _MANY * instance.map.layout.n_entries
     uncertainty = _UNCERTAINTY if settings.tol < COARSE else _COARSE_UNCERTAINTY
     factor = 1.0 if easy or backend is INTERIOR else uncertainty
     return max(factor * _operations(backend, instance, settings), _NEGLIGIBLE)

@@ -53,7 +53,7 @@ def solve_with_cvxpy(
     except cp.SolverError as error:
         status = f"failed: {str(error).splitlines()[0]}"
     solved = time.perf_counter()
-    Z, V, W = formulation.blocks()
+    Z, V, W = formulation.matrices()
     nu, z = formulation.duals()
     timings = {"compile": compiled - start, "solve": solved - compiled}
     return RawSolution(Z, V, W, nu, z, status=status, iterations=iterations, timings=timings)

@@ -60,7 +60,7 @@ class FactorCache:
             gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, None)
             self._gram, self._products = gram.into_basis()
             deadline.check()
-            several = data.n_blocks > 1
+            several = data.n_blocks > 1 or any(data.layout.linear)
             self._factor = FormFactor(self._gram, data.layout) if several else FactorCoordinates(self._gram, data.size)
         elif isinstance(data, FormMap):
             self._samples: SampleCoordinates | FormCoordinates = FormCoordinates(data.layout, data.features())

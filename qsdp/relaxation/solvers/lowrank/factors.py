@@ -16,73 +16,76 @@ __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 #: Columns per sign at the start, and largest number of new ones at a time; half or twice is as good.
 _FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
 
-#: New columns for the factors of A and of B of one output.
+#: New columns for the factors of A and of B of one matrix.
 Directions = tuple[FloatArray, FloatArray]
 
-#: Function that returns eigenvalues and eigenvectors of the matrix of an output, scaled from both sides.
+#: Function that returns eigenvalues and eigenvectors of a matrix, scaled from both sides.
 Decomposition = Callable[[int, FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    r"""Columns e with signs: :math:`T_c = \sum_j \sigma_j e_j e_j^T` over the columns of output c."""
+    r"""Columns e with signs: :math:`T_k = \sum_j \sigma_j e_j e_j^T` over the columns of matrix k.
 
-    #: Columns, shape (N, K); those of an output are contiguous. The sum of squares of a row over the columns of an
-    #: output is the same for all rows, the output's r.
+    There is a matrix for each output, or for each block of each output.
+    """
+
+    #: Columns, shape (N, m); those of a matrix are contiguous. The sum of squares of a row over the columns of a
+    #: matrix is the same for all rows, the matrix's r.
     E: FloatArray
-    #: Signs, shape (K,): 1 for A, -1 for B, and 0 for the slack column of each output, which completes the rows.
+    #: Signs, shape (m,): 1 for A, -1 for B, and 0 for the slack column of each matrix, which completes the rows.
     signs: FloatArray
-    #: Output of each column, shape (K,).
+    #: Matrix of each column, shape (m,).
     owner: np.ndarray
-    n_blocks: int
+    n_matrices: int
 
     @cached_property
     def members(self) -> FloatArray:
-        """Indicator matrix of zeros and ones for the output of each column, shape (K, C)."""
-        members: FloatArray = np.eye(self.n_blocks)[self.owner]
+        """Indicator matrix of zeros and ones for the matrix of each column, shape (m, K)."""
+        members: FloatArray = np.eye(self.n_matrices)[self.owner]
         return members
 
     @cached_property
     def mixing(self) -> FloatArray:
-        """Sign of each column in the matrix of each output, shape (K, C)."""
+        """Sign of each column in each matrix, shape (m, K)."""
         return self.signs[:, None] * self.members
 
-    def columns(self, block: int) -> slice:
-        """Return the columns of an output."""
-        first, last = np.searchsorted(self.owner, [block, block + 1])
+    def columns(self, k: int) -> slice:
+        """Return the columns of a matrix."""
+        first, last = np.searchsorted(self.owner, [k, k + 1])
         return slice(int(first), int(last))
 
     def dot(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return the inner products of rows, output by output, shape (N, C)."""
+        """Return the inner products of rows, matrix by matrix, shape (N, K)."""
         return (left * right) @ self.members
 
     def with_columns(self, E: FloatArray) -> Factors:
         """Return factors with other entries."""
-        fresh = Factors(E, self.signs, self.owner, self.n_blocks)
+        fresh = Factors(E, self.signs, self.owner, self.n_matrices)
         fresh.__dict__.update({key: self.__dict__[key] for key in ("members", "mixing") if key in self.__dict__})
         return fresh
 
     def on_spheres(self, E: FloatArray, radii: FloatArray) -> Factors:
-        """Return factors with other entries, and rows scaled to the squared radii of shape (C,)."""
+        """Return factors with other entries, and rows scaled to the squared radii of shape (K,)."""
         norms = np.sqrt(self.dot(E, E))
         with np.errstate(divide="ignore", invalid="ignore"):
             factors = np.where(norms > 0.0, np.sqrt(radii) / norms, 0.0)
         return self.with_columns(E * (factors @ self.members.T))
 
-    def parts(self, block: int) -> tuple[FloatArray, FloatArray]:
-        """Return the factors of A and of B of an output."""
-        own = self.columns(block)
+    def parts(self, k: int) -> tuple[FloatArray, FloatArray]:
+        """Return the factors of A and of B of a matrix T."""
+        own = self.columns(k)
         E, signs = self.E[:, own], self.signs[own]
         return E[:, signs > 0.0], E[:, signs < 0.0]
 
     def matrices(self) -> tuple[FloatArray, FloatArray]:
-        """Return A and B of shape (C, N, N)."""
-        parts = [self.parts(block) for block in range(self.n_blocks)]
+        """Return A and B of shape (K, N, N)."""
+        parts = [self.parts(k) for k in range(self.n_matrices)]
         return np.stack([F @ F.T for F, _ in parts]), np.stack([G @ G.T for _, G in parts])
 
 
 def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) -> Factors:
-    """Return the factors of all outputs, with their slack columns."""
+    """Return the factors of all matrices, with their slack columns."""
     columns: list[FloatArray] = []
     signs: list[FloatArray] = []
     counts: list[int] = []
@@ -123,7 +126,7 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
 
 
 def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
-    """Return factors of given matrices of shape (C, N, N), and drop eigenvalues below a share of the largest."""
+    """Return factors of given matrices of shape (K, N, N), and drop eigenvalues below a share of the largest."""
     parts = [(_root(a, share), _root(b, share)) for a, b in zip(A, B, strict=True)]
     radii = np.array([max(float((np.sum(F * F, axis=1) + np.sum(G * G, axis=1)).max()), 1e-300) for F, G in parts])
     return joined(parts, radii)
@@ -134,14 +137,14 @@ def renewed(
 ) -> Factors:
     """Drop columns whose squares are below the share `least` of the largest, and add new columns.
 
-    The new columns are the directions of every output, and their largest entry is the share `size` of the root of the
-    radius. Rows with negative multipliers z, of shape (N, C), are shortened: the sphere keeps them too long.
+    The new columns are the directions of every matrix, and their largest entry is the share `size` of the root of the
+    radius. Rows with negative multipliers z, of shape (N, K), are shortened: the sphere keeps them too long.
     """
     parts, shorter = [], 1.0 - 0.5 * size**2 * (z < 0.0)
-    for block in range(factors.n_blocks):
-        kept = [_compressed(part, least) * shorter[:, block, None] for part in factors.parts(block)]
-        entry = size * float(np.sqrt(radii[block]))
-        fresh = [_scaled(V[:, :_NEW_COLUMNS], entry) for V in directions[block]]
+    for k in range(factors.n_matrices):
+        kept = [_compressed(part, least) * shorter[:, k, None] for part in factors.parts(k)]
+        entry = size * float(np.sqrt(radii[k]))
+        fresh = [_scaled(V[:, :_NEW_COLUMNS], entry) for V in directions[k]]
         parts.append((np.hstack([kept[0], fresh[0]]), np.hstack([kept[1], fresh[1]])))
     return joined(parts, radii)
 

@@ -172,8 +172,7 @@ class _LowRankIteration:
         rounding = _ROUNDING * abs(point.value)
         share = 1.0
         for _ in range(_ATTEMPTS):
-            moved = point.factors.E + share * step.direction
-            trial = self._objective.at(point.factors.on_spheres(moved, point.radii))
+            trial = point.moved(share * step.direction)
             ratio = (point.value - trial.value + rounding) / (max(step.predicted(share), 0.0) + rounding)
             if ratio > _ACCEPTED:
                 break

@@ -10,9 +10,9 @@ import scipy.linalg
 
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import QuadraticMap
+from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Curvature, DataFit
-from qsdp.relaxation.products import Image, Products
+from qsdp.relaxation.products import Image, PackedProducts, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
@@ -31,9 +31,15 @@ class ObjectiveData:
     Newton systems of large data are solved in single precision. Values, gradients and proofs use double precision.
     """
 
-    def __init__(self, data: QuadraticMap, weights: FloatArray | None, device: str | None) -> None:
+    exact: Products | PackedProducts
+    quick: Products | PackedProducts
+
+    def __init__(self, data: DataMap, weights: FloatArray | None, device: str | None) -> None:
         self.map = data
         self._weights = None if weights is None else weights / weights.mean()
+        if not isinstance(data, QuadraticMap):
+            self.exact = self.quick = PackedProducts(data)
+            return
         self.exact = Products(data, np.float64, device)
         largest = max(largest_magnitude(data.X), *(abs(value) for value in data.coefficients))
         single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
@@ -47,12 +53,13 @@ class ObjectiveData:
     @cached_property
     def _moments(self) -> FloatArray:
         """The matrix ``X'X``, with weights of mean one; only the preconditioner uses it."""
+        assert isinstance(self.quick, Products)
         return self.quick.moments(self._weights)
 
     @property
     def few_rows(self) -> bool:
         """Whether to factor through the n x n kernel, since n is smaller than the side of the matrices."""
-        return self.map.n_rows <= 0.5 * self.map.size
+        return isinstance(self.map, QuadraticMap) and self.map.n_rows <= 0.5 * self.map.size
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return all nonzero eigenvalues, with their eigenvectors, of the moments scaled from both sides."""
@@ -73,10 +80,11 @@ class ObjectiveData:
         The matrix is :math:`R^T K R` for the rows R, of which the last belongs to the entry that a lift adds. A
         triangular factor of R and a decomposition of the side of K give all nonzero eigenvalues.
         """
-        a, b, c = coefficients or self.map.coefficients
-        d, core = self.map.X.shape[1], np.diag(a * nu)
-        rows = self.map.X * scales[:d]
-        if self.map.lifted:
+        data = self.map.samples
+        a, b, c = coefficients or data.coefficients
+        d, core = data.X.shape[1], np.diag(a * nu)
+        rows = data.X * scales[:d]
+        if data.lifted:
             edge = 0.5 * b * nu[:, None]
             core = np.block([[core, edge], [edge.T, np.array([[c * nu.sum()]])]])
             rows = scipy.linalg.block_diag(rows, scales[d:])
@@ -101,9 +109,11 @@ class Objective:
         image = self.data.exact.image(factors.E)
         prediction = self.data.exact.pair(image, image, factors.mixing)
         radii = factors.dot(factors.E[:1], factors.E[:1])[0]
-        scales = self._scales(prediction, self.dual_radius * radii)
-        roots = np.sqrt(scales)[factors.owner]
+        R = self.data.map.n_blocks
+        scales = self._scales(prediction, self.dual_radius * radii.reshape(-1, R).sum(axis=1))
         prediction = prediction * scales
+        scales = np.repeat(scales, R)
+        roots = np.sqrt(scales)[factors.owner]
         radii = radii * scales
         value = self.fit.value(prediction) + self.dual_radius * float(radii.sum())
         return Point(
@@ -155,17 +165,21 @@ class Point:
     @cached_property
     def nu(self) -> FloatArray:
         """Minus the gradient of the loss, shape (n, C)."""
-        return -self.objective.fit.gradient(self.prediction)
+        return -self._loss_gradient
+
+    @cached_property
+    def _loss_gradient(self) -> FloatArray:
+        return self.objective.fit.gradient(self.prediction)
 
     @cached_property
     def slope(self) -> FloatArray:
-        """The gradient of the loss in the factors, shape (N, K)."""
+        """The gradient of the loss in the factors, shape (N, m)."""
         pulled = self.objective.data.exact.pull([(self.nu, self.image)], self.factors.mixing)
         return -2.0 * pulled
 
     @cached_property
     def z(self) -> FloatArray:
-        """Multipliers of the rows, shape (N, C); at the best radius they add up to the dual radius over the rows."""
+        """Multipliers of the rows, shape (N, K); at the best radius they add up to the dual radius over the rows."""
         return -0.5 * self.factors.dot(self.slope, self.factors.E) / self.radii
 
     @cached_property
@@ -179,12 +193,15 @@ class Point:
         size = 0.5 * np.sqrt(self.factors.dot(self.slope, self.slope) / self.radii)
         least = 1e-12 * size.mean(axis=0) + 1e-300
         stiffness: FloatArray = np.maximum(size, least)
+        if self._excess is not None:
+            stiffness += np.maximum(self._excess, 0.0) * (stiffness / stiffness.sum(axis=0))
         return stiffness
 
     @cached_property
     def gradient(self) -> FloatArray:
         """The gradient on the spheres."""
-        return self.slope + 2.0 * self._spread(self.z) * self.factors.E
+        z = self.z if self._excess is None else self.z + self._excess * self._shares
+        return self.slope + 2.0 * self._spread(z) * self.factors.E
 
     @cached_property
     def curvature(self) -> Curvature:
@@ -195,29 +212,66 @@ class Point:
     def _quick_image(self) -> Image:
         return self.objective.data.quick.cast(self.image)
 
+    @cached_property
+    def _excess(self) -> FloatArray | None:
+        """What the multipliers of each block lack to the dual radius, of shape (K,): the slope along its radius.
+
+        At the best scale of an output with one matrix it vanishes, and is not computed.
+        """
+        one = self.objective.data.map.n_blocks == 1
+        return None if one else self.objective.dual_radius - self.z.sum(axis=0)
+
+    @cached_property
+    def _shares(self) -> FloatArray:
+        """Shares of the rows in a gradient along a radius, such that the step of a diagonal metric is tangent."""
+        shares: FloatArray = self.stiffness / self.stiffness.sum(axis=0)
+        return shares
+
+    def moved(self, D: FloatArray) -> Point:
+        """Return the point that a step leads to."""
+        E, radii = self.factors.E + D, self.radii
+        if self._excess is not None:
+            # The radii of the blocks of an output change independently; none vanishes, since zero is stationary.
+            radii = self.factors.dot(E, E).mean(axis=0)
+            radii = np.maximum(radii, _LEAST_COST * radii.max())
+        return self.objective.at(self.factors.on_spheres(E, radii))
+
     def tangent(self, D: FloatArray) -> FloatArray:
         """Return the nearest direction that keeps the rows of each output on one sphere, of any radius."""
         along = self.factors.dot(D, self.factors.E) / self.radii
         return D - self._spread(along - along.mean(axis=0)) * self.factors.E
+
+    def _gradient_of(self, D: FloatArray) -> FloatArray:
+        """Return a vector with the same inner products with tangent directions."""
+        if self._excess is None:
+            return self.tangent(D)
+        along = self.factors.dot(D, self.factors.E) / self.radii
+        return D - self._spread(along - self._shares * along.sum(axis=0)) * self.factors.E
 
     def hessian(self, D: FloatArray) -> FloatArray:
         """Return the product of the Hessian, with `stiffness` in place of z, and a tangent direction."""
         quick, mixing = self.objective.data.quick, self.factors.mixing
         moved = quick.image(D)
         change = self.curvature.times(2.0 * quick.pair(self._quick_image, moved, mixing))
-        product = 2.0 * quick.pull([(change, self._quick_image), (-self.nu, moved)], mixing)
-        return self.tangent(product + 2.0 * self._spread(self.stiffness) * D)
+        product = 2.0 * quick.pull([(change, self._quick_image), (self._loss_gradient, moved)], mixing)
+        return self._gradient_of(product + 2.0 * self._spread(self.stiffness) * D)
 
     @cached_property
     def _modes(self) -> list[tuple[slice, FloatArray, FloatArray, FloatArray]]:
         modes = []
-        for block in range(self.factors.n_blocks):
-            own = self.factors.columns(block)
-            roots = 1.0 / np.sqrt(self.stiffness[:, block])
+        for k in range(self.factors.n_matrices):
+            own = self.factors.columns(k)
+            roots = 1.0 / np.sqrt(self.stiffness[:, k])
             data = self.objective.data
+            if isinstance(data.quick, PackedProducts):
+                # Without rows of columns, only the stiffness is used.
+                count = own.stop - own.start
+                modes.append((own, np.zeros((len(roots), 0)), np.zeros((0, count)), np.eye(count)))
+                continue
             values, vectors = data.modes(roots)
             used = np.abs(self.factors.signs[own])
-            gram = data.quick.gram(self._quick_image, own, self.curvature.diagonal[:, block]) * np.outer(used, used)
+            curvature = self.curvature.diagonal[:, k // data.map.n_blocks]
+            gram = data.quick.gram(self._quick_image, own, curvature) * np.outer(used, used)
             sizes, rotation = scipy.linalg.eigh(gram, check_finite=False)
             weights = 2.0 + 4.0 * np.outer(np.maximum(values, 0.0), np.maximum(sizes, 0.0))
             modes.append((own, roots[:, None] * vectors, weights, rotation))
@@ -236,8 +290,8 @@ class Point:
             if vectors.shape[1] == len(R):
                 result[:, own] = vectors @ (inner / weights) @ rotation.T
             else:
-                block = int(self.factors.owner[own.start])
-                rest = 0.5 * R[:, own] / self.stiffness[:, block, None]
+                k = int(self.factors.owner[own.start])
+                rest = 0.5 * R[:, own] / self.stiffness[:, k, None]
                 result[:, own] = rest + vectors @ (inner * (1.0 / weights - 0.5)) @ rotation.T
         return self.tangent(result)
 
@@ -246,8 +300,8 @@ class Point:
         total = 2.0 * float(np.sum(self.stiffness * self.radii))
         for own, vectors, weights, rotation in self._modes:
             # E = V Y R' with Y = V^-1 E R, and V'Diag(stiffness) V is the identity.
-            block = int(self.factors.owner[own.start])
-            Y = vectors.T @ (self.stiffness[:, block, None] * self.factors.E[:, own]) @ rotation
+            k = int(self.factors.owner[own.start])
+            Y = vectors.T @ (self.stiffness[:, k, None] * self.factors.E[:, own]) @ rotation
             total += float(np.sum((weights - 2.0) * Y**2))
         return float(np.sqrt(total))
 

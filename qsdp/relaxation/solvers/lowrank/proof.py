@@ -11,6 +11,7 @@ from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.products import Products
 from qsdp.relaxation.solvers.lowrank.factors import Directions
 from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 
@@ -44,14 +45,16 @@ class CachedEvaluation(DirectEvaluation):
         return self.adjoints(nu) if self._M is None else self._M
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of shape (C, N, N) of a dual vector of shape (n, C)."""
+        """Return the matrices of shape (K, N, N) of a dual vector of shape (n, C)."""
+        if not isinstance(self._data.exact, Products):
+            return super()._matrices(nu)
         # A single matrix is not copied, since it may fill the memory.
         matrices = [self._data.exact.adjoint(column) for column in nu.T]
         return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:
-    """Offer the point and its dual vector; return the eigenvectors that violate dual feasibility, for every output.
+    """Offer the point and its dual vector; return the eigenvectors that violate dual feasibility, for every matrix.
 
     If the gap exceeds `tol`, better weights are computed.
     """
@@ -61,14 +64,14 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     incumbent.offer_point(*point.factors.matrices())
     floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
     z, directions, data = np.empty((len(M), M.shape[1])), [], point.objective.data
-    for block, matrix in enumerate(M):
-        raised = _raised(matrix, np.maximum(point.z[:, block], 0.0), floor)
+    for k, matrix in enumerate(M):
+        raised = _raised(matrix, np.maximum(point.z[:, k], 0.0), floor)
         roots = np.sqrt(raised)
         if data.few_rows:
-            values, vectors = data.spectrum(nu[:, block], 1.0 / roots)
+            values, vectors = data.spectrum(nu[:, k], 1.0 / roots)
         else:
             values, vectors = scipy.linalg.eigh(matrix / np.outer(roots, roots), check_finite=False)
-        z[block], violating = _corrected(raised, values, vectors)
+        z[k], violating = _corrected(raised, values, vectors)
         directions.append(violating)
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())

@@ -8,6 +8,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
 from qsdp.relaxation.instance import Instance
@@ -35,7 +36,7 @@ _FEWEST_COLUMNS = 150
 
 def operations(instance: Instance, tol: float) -> float:
     """Return about how many floating-point operations a solve takes; infinity if the method is not meant for it."""
-    if instance.size < _FEWEST_COLUMNS or not instance.map.has_rows:
+    if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
@@ -66,7 +67,7 @@ def solve_low_rank(
 
     def prepare(small: Instance) -> SolvePart:
         deadline.check()
-        data = ObjectiveData(small.map.samples, small.fit.weights, device)
+        data = ObjectiveData(small.map, small.fit.weights, device)
 
         def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
             end = data.operations + min(1.0, 2.0 / (len(small.parts) - k)) * (effort - data.operations)
@@ -99,7 +100,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: 
 
 def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData) -> Factors:
     dual = evaluation.nu(evaluation.instance.zero_dual)
-    M, columns = evaluation.adjoints(dual), dual.T
+    M, columns = evaluation.adjoints(dual), np.repeat(dual, evaluation.instance.map.n_blocks, axis=1).T
 
     def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         return data.decomposed(M[k], columns[k], scales)

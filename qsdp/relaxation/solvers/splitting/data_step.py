@@ -1,7 +1,7 @@
 r"""The data step of operator splitting: three linear systems with the same solution, of which the cheapest is used.
 
-For targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, N, N) in scaled
-coordinates, each of them solves
+For targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, R, N, N) in scaled
+coordinates, R being the number of blocks, each of them solves
 
 .. math::
 
@@ -29,7 +29,17 @@ from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
 
-__all__ = ["DataStep", "GramStep", "IterativeStep", "KernelStep", "choose_step", "operations", "precision"]
+__all__ = [
+    "DataStep",
+    "GramStep",
+    "IterativeStep",
+    "KernelStep",
+    "choose_step",
+    "forward",
+    "operations",
+    "outer",
+    "precision",
+]
 
 #: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
 _MEMORY = 3 * 2**30
@@ -40,6 +50,9 @@ _LARGE, _LARGEST_SINGLE = 2000, 1e8
 #: Numbers of factorisations and iterations that a solve is expected to need: the numbers of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
 
+#: Smallest number of packed entries of a product that is added to a kernel; twice or half is as good.
+_FEWEST_ENTRIES = 256
+
 #: Most conjugate gradient iterations of a step, and the relative residual at which they stop.
 _PRODUCTS, _REDUCTION = 60, 0.02
 
@@ -48,11 +61,11 @@ Outputs = npt.NDArray[np.intp]
 
 
 class KernelStep:
-    r"""Step with the degree-two n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
+    r"""Step with the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
 
     def __init__(
         self,
-        data: QuadraticMap,
+        data: DataMap,
         weights: FloatArray | None = None,
         dtype: npt.DTypeLike = np.float64,
         device: str | None = None,
@@ -64,7 +77,7 @@ class KernelStep:
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
-        self._outer = np.outer(delta, delta)
+        self._outer = outer(delta)
         self._compliance = 0.5 / (w * self._weights)
         _fill_kernel(self._library, self._data, delta, self._kernel)
         self._library.add_to_diagonal(self._kernel, np.ravel(self._compliance))
@@ -74,7 +87,7 @@ class KernelStep:
         """Return T and its predictions."""
         missing = q - forward(self.passes, T0 / self._outer)
         a = self._library.solved(self._factor, missing)
-        T = T0 + adjoint(self.passes, a) / self._outer
+        T = T0 + self.passes.adjoints(a).reshape(T0.shape) / self._outer
         return T, q - self._compliance * a
 
 
@@ -103,8 +116,8 @@ class GramStep:
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
-        self._outer = np.outer(delta, delta)
-        self._scale = 1.0 / (delta[self._layout.first] * delta[self._layout.second])
+        block, first, second = self._layout.block, self._layout.first, self._layout.second
+        self._scale = 1.0 / (delta[block, first] * delta[block, second])
         self._ridge = 0.5 / w
         self.library.scale(self.gram, self._scale, self._scaled)
         self.library.add_to_diagonal(self._scaled, self._ridge)
@@ -113,11 +126,11 @@ class GramStep:
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and None in place of its predictions, which would take a pass over the data."""
         if self._products is None:
-            products = to_vectors(adjoint(self.passes, self._weights * q), self._layout)
+            products = to_vectors(self.passes.adjoints(self._weights * q), self._layout)
         else:
             products = self._products[:, outputs]
         right = products * self._scale[:, None] + self._ridge * to_vectors(T0, self._layout)
-        return to_matrices(self.library.solved(self._factor, right), self._layout), None
+        return to_matrices(self.library.solved(self._factor, right), self._layout).reshape(T0.shape), None
 
 
 class IterativeStep:
@@ -144,11 +157,11 @@ class IterativeStep:
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Diagonalise the scaled second moments."""
-        outer = np.outer(delta, delta)
+        matrix = outer(delta)[0]
         if self._last is not None:
-            self._last *= outer / self._outer
-        self._outer, self._ridge = outer, 0.5 / w
-        values, self._vectors = scipy.linalg.eigh(self._moments / outer, check_finite=False)
+            self._last *= matrix / self._outer
+        self._outer, self._ridge = matrix, 0.5 / w
+        values, self._vectors = scipy.linalg.eigh(self._moments / matrix, check_finite=False)
         values = np.maximum(values, 0.0)
         n = float(self._weights.sum())
         self._spectrum = 2.0 * n * np.outer(values, values) + self._ridge
@@ -164,7 +177,7 @@ class IterativeStep:
         T = self._last[outputs]
         predictions = forward(self.passes, T / self._outer)
         for k in range(len(T)):
-            T[k], predictions[:, k] = self._solve(T[k], predictions[:, k], T0[k], q[:, k])
+            T[k, 0], predictions[:, k] = self._solve(T[k, 0], predictions[:, k], T0[k, 0], q[:, k])
         self._last[outputs] = T
         return T, predictions
 
@@ -200,8 +213,8 @@ class IterativeStep:
 Passes = DataMap | Products
 
 #: Solver of the data step; `passes` computes its passes over the data. `prepare` sets the scales of the coordinates, of
-#: shape (N,), and the weight of the predictions, and factors a matrix of side `side` (0 if there is no matrix). `solve`
-#: returns T of shape (C, N, N), and its predictions of shape (n, C) if they are a by-product.
+#: shape (R, N), and the weight of the predictions, and factors a matrix of side `side` (0 if there is none). `solve`
+#: returns T of shape (C, R, N, N), and its predictions of shape (n, C) if they are a by-product.
 DataStep = KernelStep | GramStep | IterativeStep
 
 
@@ -225,17 +238,19 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     In the end, bounds and objectives are computed from the data in double precision.
     """
     data = instance.map
-    side = data.n_rows if step == "kernel" else instance.size * (instance.size + 1) // 2
+    side = data.n_rows if step == "kernel" else data.layout.n_entries
     if step == "iterative" or tol < COARSE or side < _LARGE or not data.has_rows:
         return np.float64
-    return np.float32 if largest_magnitude(data.samples.X) < _LARGEST_SINGLE else np.float64
+    largest = largest_magnitude(data.X) if isinstance(data, QuadraticMap) else data.largest_entry / data.scale
+    return np.float32 if largest < _LARGEST_SINGLE else np.float64
 
 
 def _costs(instance: Instance, tol: float) -> dict[str, float]:
     """Return the operations of each data step in a solve, at the rate of factorisations."""
-    n, N, C = instance.map.n_rows, instance.size, instance.n_matrices
-    p = N * (N + 1) // 2
-    pass_over = 4.0 * n * N * N * C
+    n, N, p = instance.map.n_rows, instance.size, instance.map.layout.n_entries
+    C = instance.n_matrices // instance.map.n_blocks
+    columns = isinstance(instance.map, QuadraticMap)
+    pass_over = 4.0 * n * C * (N * N if columns else p)
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
     def factored(step: str, side: float, once: float, again: float, passes: float) -> float:
@@ -249,34 +264,28 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
     gram = factored("gram", p, 0.5 * instance.map.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
     if not instance.map.has_rows:
         return {"gram": gram}
-    costs = {
-        "kernel": factored("kernel", n, 0.0, 2.0 * n * n * N, pass_over),
-        "gram": gram,
-        "iterative": _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C),
-    }
+    costs = {"kernel": factored("kernel", n, 0.0, 2.0 * n * n * (N if columns else p), pass_over), "gram": gram}
+    if columns:
+        costs["iterative"] = _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C)
     for step, side in (("kernel", n), ("gram", p)):
-        if 2 * bytes_of[step] * side * side > _MEMORY:
+        if 2 * bytes_of[step] * side * side > _MEMORY and len(costs) > 1:
             del costs[step]
     return costs
 
 
+def outer(delta: FloatArray) -> FloatArray:
+    """Return the factors of shape (R, N, N) of matrices in coordinates with scales of shape (R, N)."""
+    return delta[:, :, None] * delta[:, None, :]
+
+
 def _passes(data: DataMap, device: str | None) -> Passes:
-    # A FormMap has few rows, which stand for statistics; there are passes over them only at the ends of a solve.
-    return data if device is None or not data.has_rows else Products(data.samples, np.float64, device)
+    # Packed rows stay where they are: they may be mapped from a file, or stand for statistics.
+    return data if device is None or not isinstance(data, QuadraticMap) else Products(data, np.float64, device)
 
 
 def forward(data: Passes, T: FloatArray) -> FloatArray:
-    """Return the predictions of shape (n, C) of matrices of shape (C, N, N)."""
-    if isinstance(data, Products):
-        return data.forwards(T)
-    return np.stack([data.forward(matrix) for matrix in T], axis=1)
-
-
-def adjoint(data: Passes, nu: FloatArray) -> FloatArray:
-    """Return the matrices of shape (C, N, N) of vectors of shape (n, C)."""
-    if isinstance(data, Products):
-        return data.adjoints(nu)
-    return np.stack([data.adjoint(column) for column in nu.T])
+    """Return the predictions of shape (n, C) of matrices of shape (C, R, N, N)."""
+    return data.forwards(T.reshape(-1, *T.shape[-2:]))
 
 
 def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> FloatArray:
@@ -295,10 +304,20 @@ def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> Flo
     return full
 
 
-def _fill_kernel(library: ArrayLibrary, data: QuadraticMap, delta: FloatArray, K: Any) -> None:
+def _fill_kernel(library: ArrayLibrary, data: DataMap, delta: FloatArray, K: Any) -> None:
     """Write the kernel in the coordinates of the metric to an array of the library."""
+    if not isinstance(data, QuadraticMap):
+        block, first, second = data.layout.block, data.layout.first, data.layout.second
+        scales = 1.0 / (delta[block, first] * delta[block, second])
+        K[:] = 0.0
+        # The kernel may be much smaller than all rows in double precision.
+        step = max(data.n_rows, _FEWEST_ENTRIES)
+        for columns in (slice(start, start + step) for start in range(0, len(scales), step)):
+            features = library.take(data.features(columns) * scales[columns])
+            K += features @ features.T
+        return
     a, b, c = data.coefficients
-    d = data.X.shape[1]
+    d, delta = data.X.shape[1], delta[0]
     scaled = library.take(data.X / delta[:d])
     library.product(scaled, scaled.T, K)
     if not data.lifted:

@@ -48,6 +48,7 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     Outputs,
     choose_step,
     forward,
+    outer,
     precision,
 )
 from qsdp.relaxation.solvers.splitting.metric import first_scales, norm_ratio, shape_of
@@ -171,7 +172,7 @@ def _make_steps(
     data = instance.map
     weights = instance.fit.weights
     if step == "kernel":
-        return KernelStep(data.samples, weights, dtype, device), DirectEvaluation(instance)
+        return KernelStep(data, weights, dtype, device), DirectEvaluation(instance)
     if step == "iterative":
         return IterativeStep(data.samples, weights, device), DirectEvaluation(instance)
     gram, products = (shared or Gram).of(data, instance.target, weights, dtype, device).into_basis()
@@ -182,7 +183,7 @@ def _make_steps(
 
 
 class _Iteration:
-    """The iterates, in the coordinates of the metric."""
+    """The iterates, in the coordinates of the metric: stacks of shape (C, R, N, N)."""
 
     def __init__(
         self,
@@ -199,16 +200,20 @@ class _Iteration:
         self._weights = np.ones((1, 1)) if instance.fit.weights is None else instance.fit.weights[:, None]
         self._roots = np.sqrt(self._weights)
         self._predictions: FloatArray | None = None
-        self.begin(np.arange(instance.n_matrices), start)
+        layout = instance.map.layout
+        #: Mask of shape (R, N) of the coordinates, and whether each block is a vector.
+        self._used, self._linear = layout.used, np.array(layout.linear)
+        self._shape = (instance.target.shape[1], layout.n_blocks, instance.size, instance.size)
+        self.begin(np.arange(instance.target.shape[1]), start)
 
     # -- start ---------------------------------------------------------------------------------------
 
     def begin(self, outputs: Outputs, start: RawSolution | None = None) -> None:
         """Start these outputs, and no others, from zero or from a given solution."""
-        shape = (self._instance.n_matrices, self._instance.size, self._instance.size)
+        shape = self._shape
         self.A, self.B, self._T = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         # Scaled multipliers of A and B: the negatives of the dual matrices Diag(z) -+ M.
-        self._UA, self._UB, self._z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
+        self._UA, self._UB, self._z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:3])
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
         # Outputs that are not certified yet; the others are not updated.
         self._active = outputs
@@ -216,26 +221,27 @@ class _Iteration:
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(first_scales(z, r, _FIRST_FLOOR), w)
+        self._set_metric(first_scales(z[self._used], r, _FIRST_FLOOR), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
-        """Return typical weights of the diagonals, a typical r, and the weight of the predictions."""
+        """Return typical weights (R, N) of the diagonals, a typical r, and the weight of the predictions."""
         instance = self._instance
         own = self._active
         M = instance.adjoints(instance.zero_dual)
-        z = np.abs(M[own]).sum(axis=(0, 2))
-        z *= instance.dual_radius / (float(z.sum()) or 1.0)
-        radii = np.array([_radius(matrix) for matrix in M])
+        z = np.abs(M.reshape(self._shape)[own]).sum(axis=(0, 3))
+        sums = z.sum(axis=1, keepdims=True)
+        z *= instance.dual_radius / np.where(sums > 0.0, sums, 1.0)
+        radii = np.array([_radius(matrix) for matrix in M]).reshape(self._shape[:2])
         ray = self._evaluation.point(M)
         # Coupled outputs have one value together.
-        radius, mine = ([radii.sum()], [0]) if instance.loss.coupled else (radii, own)
+        radius, mine = ([radii.sum()], [0]) if instance.loss.coupled else (radii.sum(axis=1), own)
         costs = instance.dual_radius * np.asarray(radius)
         scales = ray.best(costs)
         if not self._squared:
             trials = 4.0 ** np.arange(-20, 8)
             values = np.array([ray.values(np.full(len(costs), s)) + s * costs for s in trials])
             scales = trials[values.argmin(axis=0)]
-        rs = scales * radii
+        rs = scales[:, None] * radii
         r = float(rs[own].mean())
         at_zero = float(ray.values(np.zeros(len(costs)))[mine].sum())
         along = float((ray.values(scales) + scales * costs)[mine].sum())
@@ -248,14 +254,16 @@ class _Iteration:
     def _start_from(self, start: RawSolution, z: FloatArray, r: float, w: float) -> tuple[FloatArray, float, float]:
         if start.V is None or start.Z is None:
             return z, r, w
-        self.A, self.B = start.V + start.Z, start.V - start.Z
-        self._T = 2.0 * start.Z
-        r = 2.0 * float(np.diagonal(start.V, axis1=1, axis2=2).mean())
+        V, Z = start.V.reshape(self._shape), start.Z.reshape(self._shape)
+        self.A, self.B = V + Z, V - Z
+        self._T = 2.0 * Z
+        r = 2.0 * float(np.diagonal(V, axis1=2, axis2=3)[:, self._used].mean())
         if start.nu is not None and start.z is not None:
             nu = start.nu
-            weights = start.z * (self._instance.dual_radius / np.maximum(start.z.sum(axis=1, keepdims=True), 1e-300))
-            M = np.stack([self._data.adjoint(column) for column in nu.T])
-            diagonal = np.stack([np.diag(row) for row in weights])
+            weights = start.z.reshape(self._shape[:3]) * self._used
+            weights *= self._instance.dual_radius / np.maximum(weights.sum(axis=2, keepdims=True), 1e-300)
+            M = self._data.adjoints(nu).reshape(self._shape)
+            diagonal = weights[..., None] * np.eye(self._shape[-1])
             self._UA, self._UB = M - diagonal, -M - diagonal
             z = weights.mean(axis=0)
             if not self._squared:
@@ -265,13 +273,16 @@ class _Iteration:
         return z, r, w
 
     def _set_metric(self, delta: FloatArray, w: float) -> None:
-        """Transform the iterates from unscaled coordinates to those of the metric."""
-        outer = np.outer(delta, delta)
-        self.A, self.B, self._T = self.A * outer, self.B * outer, self._T * outer
-        self._UA, self._UB = self._UA / outer, self._UB / outer
-        self._delta, self._outer, self._w = delta, outer, w
+        """Transform the iterates from unscaled coordinates to those of the metric, given for the used coordinates."""
+        scales = np.ones(self._used.shape)
+        scales[self._used] = delta
+        factors = outer(scales)
+        self.A, self.B, self._T = self.A * factors, self.B * factors, self._T * factors
+        self._UA, self._UB = self._UA / factors, self._UB / factors
+        self._delta, self._outer, self._w = delta, factors, w
+        self._squares = scales**2 * self._used
         self._acceleration = Anderson()
-        self._step.prepare(delta, w)
+        self._step.prepare(scales, w)
 
     # -- one iteration -------------------------------------------------------------------------------
 
@@ -279,17 +290,17 @@ class _Iteration:
         """Run one iteration."""
         self._count += 1
         own = self._active
-        squares = self._delta**2
+        squares = self._squares
         A, B, UA, UB = self.A[own], self.B[own], self._UA[own], self._UB[own]
         A0, B0 = A - UA, B - UB
         q = self._target[:, own] if self._squared else self._p[:, own] - self._u[:, own]
         T, predictions = self._step.solve(A0 - B0, q, own)
         S = A0 + B0
-        diagonals = np.diagonal(S, axis1=1, axis2=2)
-        r = (diagonals @ squares - 2.0 * self._instance.dual_radius) / float(squares @ squares)
-        self._z[own] = 0.5 * (diagonals - r[:, None] * squares) * squares
-        index = np.arange(len(squares))
-        S[:, index, index] = r[:, None] * squares
+        diagonals = np.diagonal(S, axis1=2, axis2=3)
+        r = ((diagonals * squares).sum(axis=2) - 2.0 * self._instance.dual_radius) / np.square(squares).sum(axis=1)
+        self._z[own] = 0.5 * (diagonals - r[:, :, None] * squares) * squares
+        index = np.arange(squares.shape[1])
+        S[:, :, index, index] = r[:, :, None] * squares
         # Over-relaxation, included in the multipliers.
         kept = 1.0 - _RELAXATION
         half = 0.5 * _RELAXATION
@@ -301,9 +312,9 @@ class _Iteration:
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
         # The threads of the factorisation and its solves slow down small decompositions.
-        with few_threads(small=len(squares) <= _ONE_THREAD and self._step.side >= _MANY_ROWS):
-            self.A[own], self._UA[own] = _split(moved_A)
-            self.B[own], self._UB[own] = _split(moved_B)
+        with few_threads(small=len(index) <= _ONE_THREAD and self._step.side >= _MANY_ROWS):
+            self.A[own], self._UA[own] = self._split(moved_A)
+            self.B[own], self._UB[own] = self._split(moved_B)
         if moved_p:
             self._p[:, own], self._u[:, own] = self._prox(moved_p[0] / self._roots)
         self._T[own] = T
@@ -317,6 +328,14 @@ class _Iteration:
         moved = self._acceleration.extrapolate(image, residual)
         ends = np.cumsum([array.size for array in images])
         return [part.reshape(array.shape) for part, array in zip(np.split(moved, ends[:-1]), images, strict=True)]
+
+    def _split(self, stack: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the positive and the negative semidefinite part of each matrix; they add up to the matrix."""
+        # The matrices of linear blocks are diagonal.
+        positive = np.maximum(stack, 0.0)
+        curved = ~self._linear
+        positive[:, curved] = _positive_parts(stack[:, curved])
+        return positive, stack - positive
 
     def _prox(self, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the copy of the predictions and its multiplier; the weights of loss and penalty cancel."""
@@ -335,13 +354,15 @@ class _Iteration:
 
     def offer(self, incumbent: Incumbent) -> None:
         """Offer the point in the cones, and the dual vector of the data step."""
-        incumbent.offer_point(self.A / self._outer, self.B / self._outer)
+        A, B, T = ((M / self._outer).reshape(-1, *self._shape[2:]) for M in (self.A, self.B, self._T))
+        incumbent.offer_point(A, B)
+        z = self._z.reshape(len(A), -1)
         if not self._squared:
-            incumbent.offer_dual(-self._w * self._weights * self._u, self._z)
+            incumbent.offer_dual(-self._w * self._weights * self._u, z)
         elif self._predictions is not None:
-            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions), self._z)
+            incumbent.offer_dual(-self._instance.fit.gradient(self._predictions), z)
         elif isinstance(self._evaluation, GramEvaluation):
-            incumbent.offer_dual(self._T / self._outer, self._z)
+            incumbent.offer_dual(T, z)
 
     # -- the metric ----------------------------------------------------------------------------------
 
@@ -366,8 +387,8 @@ class _Iteration:
         own = self._active
         level = norm_ratio([self._UA[own], self._UB[own]], [self.A[own], self.B[own]])
         # The diagonals of the dual matrices estimate z, and they are never negative.
-        duals = np.diagonal(self._UA[own] + self._UB[own], axis1=1, axis2=2)
-        z = -0.5 * duals.mean(axis=0) * self._delta**2
+        duals = np.diagonal(self._UA[own] + self._UB[own], axis1=2, axis2=3)
+        z = -0.5 * duals.mean(axis=0)[self._used] * self._delta**2
         w = self._w
         if not self._squared:
             w *= np.clip(norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1e-2, 1e2)
@@ -387,21 +408,25 @@ class _Iteration:
         self._set_metric(delta, w)
 
 
-def _split(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the positive and the negative semidefinite part of each matrix; they add up to the matrix."""
-    positive = np.empty_like(matrices)
-    for k, matrix in enumerate(matrices):
+def _positive_parts(stack: FloatArray) -> FloatArray:
+    """Return the positive semidefinite part of each matrix of a stack of shape (C, R, N, N)."""
+    if stack.shape[1] != 1:
+        values, vectors = np.linalg.eigh(stack)
+        parts: FloatArray = (vectors * np.maximum(values, 0.0)[..., None, :]) @ vectors.swapaxes(-1, -2)
+        return parts
+    positive = np.empty_like(stack)
+    for k, matrix in enumerate(stack[:, 0]):
         # For all eigenvectors, divide and conquer takes an eighth less time than SciPy's default driver.
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False, driver="evd")
         first = int(np.searchsorted(values, 0.0))
         # Compute the smaller of the two products.
         if 2 * first > len(values):
             root = vectors[:, first:] * np.sqrt(values[first:])
-            positive[k] = root @ root.T
+            positive[k, 0] = root @ root.T
         else:
             root = vectors[:, :first] * np.sqrt(-values[:first])
-            positive[k] = matrix + root @ root.T
-    return positive, matrices - positive
+            positive[k, 0] = matrix + root @ root.T
+    return positive
 
 
 def _radius(M: FloatArray) -> float:

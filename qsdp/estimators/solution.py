@@ -12,18 +12,33 @@ import scipy.linalg
 import scipy.optimize
 
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.stored import checked
+from qsdp._utils.stored import Checks, checked, is_activation, is_number, is_text
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
 from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation import best_dual_bound
-from qsdp.shaping import SignCovariance, shape_matrix
-from qsdp.tabular._checks import SOLUTION_CHECKS
+from qsdp.shaping import SHAPINGS, SignCovariance, shape_matrix
+
+__all__ = ["TOLERANCE", "Solution"]
 
 #: Largest relative violation of feasibility or of a bound by rounding in a stored solution.
 TOLERANCE = 1e-6
+
+
+def _is_magnitude(value: Any) -> bool:
+    return is_number(value) and value >= 0.0
+
+
+_CHECKS: Checks = {
+    "levels": lambda value: type(value) is int and 2 <= value <= 128,
+    "activation": is_activation,
+    "lower_bound": _is_magnitude,
+    "improved_bound": lambda value: value is None or _is_magnitude(value),
+    "regularization": lambda value: is_text(value) and value in REGULARIZATIONS,
+    "shaping": lambda value: is_text(value) and value in SHAPINGS,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,7 +199,7 @@ class Solution(ReadOnlyArrays):
     @classmethod
     def from_state(cls, state: Any, arrays: Mapping[str, Any], n_outputs: int, size: int) -> Solution:
         """Return the solution with C outputs and N x N matrices, or raise StorageError if it is invalid."""
-        fields = checked("relaxation", state, SOLUTION_CHECKS)
+        fields = checked("relaxation", state, _CHECKS)
         shapes = {"Z": (size, size), "V": (size, size), "rho": (), "weights": (size,)}
         found: dict[str, Any] = {}
         for name in ARRAYS:

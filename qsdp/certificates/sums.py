@@ -1,0 +1,171 @@
+r"""Proofs for the squared loss on blocks from sums over the samples, whose size does not depend on their number.
+
+With packed entries :math:`x_i`, :math:`G = \sum_i w_i x_i x_i^T`, :math:`h = \sum_i w_i y_i x_i` and
+:math:`q = \sum_i w_i y_i^2` give the loss :math:`q - 2 s^T h + s^T G s` of every network with entries s. A vector t
+stands for the dual vector :math:`\nu_i = 2 w_i (y_i - x_i^T t)`. With :math:`g = h - G t`, the entries of
+:math:`M_\nu` are :math:`2 g`, and the dual value is :math:`(q - t^T h) + t^T g`. These differences cancel, so g is
+computed in twice the precision.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.numeric import EPS
+from qsdp._utils.parallel import chunks
+from qsdp._utils.validation import FloatArray
+from qsdp.blocks import Layout
+from qsdp.certificates.proof import Proof, tree_bound
+from qsdp.exceptions import InvalidInputError
+from qsdp.forms import FormMap, exact_sums
+from qsdp.gram import GramFactor
+from qsdp.networks import BlockNetwork
+from qsdp.problem import TrainingProblem
+
+__all__ = ["Sums", "SumsProof"]
+
+#: Factor that splits a float into two halves, whose products are exact.
+_SPLITTER = 2.0**27 + 1.0
+
+#: Corrections of a vector that a factor of a singular matrix determines; two reach the limits of doubles.
+_CORRECTIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over the samples of a problem on blocks: G of shape (P, P), h of shape (P, C) and q of shape (C,)."""
+
+    layout: Layout
+    gram: FloatArray
+    products: FloatArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, problem: TrainingProblem) -> Sums:
+        """Return the sums of a problem with the squared loss on blocks; raise `InvalidInputError` for others."""
+        if problem.blocks is None or not problem.loss.quadratic or problem.beta == 0.0:
+            raise InvalidInputError(
+                "include_data can be 'sums' only for the squared loss on blocks with a positive beta; use True"
+            )
+        rows, factor = _rows_of(problem)
+        gram = exact_sums(rows, problem.sample_weight) * factor**2
+        y = problem.targets
+        weighted = problem.data_fit.weighted(y)
+        return cls(problem.blocks, gram, factor * _products(rows, weighted), (weighted * y).sum(axis=0))
+
+    def agrees(self, other: Sums, n: int) -> bool:
+        """Return whether the other sums, of the same n samples, differ by no more than their rounding."""
+        roots = np.sqrt(np.maximum(self.gram.diagonal(), 0.0))
+        targets, allowance = np.sqrt(np.maximum(self.squares, 0.0)), 4.0 * (n + 16) * EPS
+        pairs = (
+            (self.gram, other.gram, np.outer(roots, roots)),
+            (self.products, other.products, np.outer(roots, targets)),
+            (self.squares, other.squares, self.squares),
+        )
+        return self.layout == other.layout and all(
+            a.shape == b.shape and bool(np.all(np.abs(a - b) <= allowance * size)) for a, b, size in pairs
+        )
+
+    def residuals(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return h - G t for vectors t of shape (P, C) as sums of two floats, and bounds on their errors."""
+        high, low = self.products.copy(), np.zeros_like(self.products)
+        for column, t in zip(self.gram.T, vectors, strict=True):
+            product, error = exact_product(column[:, None], -t)
+            total = high + product
+            moved = total - high
+            low += ((high - (total - moved)) + (product - moved)) + error
+            high = total
+        sizes = np.abs(self.products) + np.abs(self.gram) @ np.abs(vectors)
+        return high, low, ((len(vectors) + 8) * EPS) ** 2 * sizes
+
+    def values(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return q - t'h and t'(h - G t) for vectors t of shape (P, C), and bounds on the errors of both."""
+        high, low, errors = self.residuals(vectors)
+        first = [
+            math.fsum([q, *_terms(-t, h)]) for q, t, h in zip(self.squares, vectors.T, self.products.T, strict=True)
+        ]
+        columns = zip(vectors.T, high.T, low.T, strict=True)
+        second = [math.fsum([*_terms(t, g), *(t * rest)]) for t, g, rest in columns]
+        slack = 4.0 * EPS * (np.abs(first) + np.abs(second)) + 2.0 * (np.abs(vectors) * errors).sum(axis=0)
+        return np.array(first), np.array(second), slack
+
+
+@dataclass(frozen=True, eq=False)
+class SumsProof:
+    """Objective and bound from sums, and the vectors t of shape (P, C) that prove the bound."""
+
+    sums: Sums
+    vectors: FloatArray
+    objective: float
+    lower_bound: float
+
+    @classmethod
+    def of(cls, proof: Proof) -> SumsProof:
+        r"""Return the proof that needs the sums only.
+
+        Every dual vector has the same matrices as one of the form :math:`2 w_i (y_i - x_i^T t)`, which proves no less.
+        """
+        problem, network = proof.problem, proof.network
+        sums = Sums.of(problem)
+        assert isinstance(network, BlockNetwork)
+        rows, factor = _rows_of(problem)
+        wanted = 0.5 * factor * _products(rows, proof.nu)
+        pivoted = GramFactor(sums.gram.copy())
+        # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
+        vectors = network.entries.T.copy()
+        for _ in range(_CORRECTIONS):
+            high, low, _errors = sums.residuals(vectors)
+            images = pivoted.targets((high - wanted) + low)
+            vectors[pivoted.order] += np.stack([pivoted.preimage(column) for column in images.T], axis=1)
+        fit, correction, _ = sums.values(network.entries.T)
+        objective = float((fit - correction).sum()) + problem.penalty(network)
+        return cls(sums, vectors, objective, _bound(proof, sums, vectors))
+
+
+def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
+    """Return the bound that the vectors prove with the trees, less twice what rounding can change."""
+    layout, beta = sums.layout, proof.problem.beta
+    high, low, errors = sums.residuals(vectors)
+    errors += EPS * np.abs(high)
+    units = 2.0 / layout.prices[layout.block]
+    matrices = layout.matrices((units[:, None] * (high + low)).T)
+    starts = layout.starts[:-1]
+    roundings = np.add.reduceat(((units * layout.counts)[:, None] * errors), starts, axis=0).T.ravel()
+    tau = max(
+        tree_bound(M, tree) + 4.0 * rounding
+        for M, tree, rounding in zip(matrices, proof.trees, roundings.tolist(), strict=True)
+    )
+    s = min(1.0, beta / tau) if tau > 0.0 else 1.0
+    first, second, slack = sums.values(vectors)
+    return float((s * (2.0 - s) * first + s * s * second - 4.0 * slack).sum())
+
+
+def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the products as sums of two floats, without an error unless they overflow or underflow (Dekker)."""
+    product = a * b
+    a_high, b_high = (_SPLITTER * x - (_SPLITTER * x - x) for x in (a, b))
+    a_low, b_low = a - a_high, b - b_high
+    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def _terms(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return floats whose sum is the inner product."""
+    return np.concatenate(exact_product(a, b))
+
+
+def _rows_of(problem: TrainingProblem) -> tuple[npt.NDArray[np.generic], float]:
+    data = problem.weight_map
+    assert isinstance(data, FormMap)
+    return data.rows, data.factor
+
+
+def _products(rows: npt.NDArray[np.generic], nu: FloatArray) -> FloatArray:
+    """Return the products (P, C) of rows and the columns of `nu`, exact where all are integers of moderate size."""
+    sums = np.zeros((rows.shape[1], nu.shape[1]))
+    for some in chunks(*rows.shape):
+        sums += rows[some].astype(np.float64).T @ nu[some]
+    return sums

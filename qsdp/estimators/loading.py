@@ -1,0 +1,253 @@
+"""Loading of fitted estimators, with every value in the file checked."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
+from qsdp.certificates import Certificate
+from qsdp.certificates.certificate import BOUND_TYPES
+from qsdp.encoding import Encoding, TableEncoder
+from qsdp.estimators.calibration import Calibration, Lines
+from qsdp.estimators.classifier import QuantizedNetworkClassifier
+from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+from qsdp.estimators.network import QuantizedNetworkRegressor
+from qsdp.estimators.saving import CV_NUMBERS, KIND, LABELS
+from qsdp.estimators.solution import Solution
+from qsdp.estimators.targets import TargetScaling
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.losses import LOSSES
+from qsdp.networks import NETWORK_KINDS, load_network, network_from_archive
+from qsdp.networks.storage import MODEL_KIND, read_archive
+
+__all__ = ["load"]
+
+_CLASSES: dict[str, Any] = {
+    one.__name__: one
+    for one in (
+        QuantizedNetworkClassifier,
+        QuantizedNetworkClassifierCV,
+        QuantizedNetworkRegressor,
+        QuantizedNetworkRegressorCV,
+    )
+}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load an estimator that its `save` wrote, or a network.
+
+    Nothing in the file is executed. Predictions of a loaded estimator equal those of the saved one bit for bit.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    QuantizedNetworkClassifier, QuantizedNetworkRegressor, one of their ``CV`` versions, or a network
+        See also `load_network` and `load_certificate`.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged or holds neither an estimator nor a network.
+
+    Examples
+    --------
+    >>> import os, tempfile, qsdp
+    >>> X, y = qsdp.datasets.load_bundled("diabetes")
+    >>> model = qsdp.QuantizedNetworkRegressor(beta="5%", random_state=0).fit(X[:200], y[:200])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.qsdp")
+    >>> model.save(path)
+    >>> bool((qsdp.load(path).predict(X) == model.predict(X)).all())
+    True
+    """
+    kind, header, arrays = read_archive(path, KIND, MODEL_KIND, *NETWORK_KINDS)
+    if kind in NETWORK_KINDS:
+        return load_network(path)
+    if kind == MODEL_KIND:
+        raise StorageError(
+            f"{os.fspath(path)!r} is a model of the command line: `qsdp predict` and the other commands take it, and "
+            "qsdp.load_network reads its network"
+        )
+    try:
+        return _estimator(header, dict(arrays))
+    except (KeyError, TypeError, ValueError, IndexError, InvalidInputError, StorageError) as error:
+        raise StorageError(f"{os.fspath(path)!r} is not a valid estimator: {error}") from None
+
+
+def _parameter(state: Any) -> Any:
+    """Return the parameter of JSON values."""
+    if isinstance(state, list):
+        return tuple(_parameter(one) for one in state)
+    if not isinstance(state, dict):
+        return state
+    if state.keys() == {"float"} and state["float"] in {"inf", "-inf", "nan"}:
+        return float(state["float"])
+    if state.keys() == {"loss", "parameters"}:
+        return LOSSES[state["loss"]](*state["parameters"])
+    if state.keys() == {"pairs"}:
+        return {_parameter(key): _parameter(value) for key, value in state["pairs"]}
+    raise StorageError(f"parameter cannot be {state!r:.60}")
+
+
+def _is_mapping(value: Any) -> bool:
+    return type(value) is dict
+
+
+def _is_optional(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+_HEADER: Checks = {
+    "estimator": is_text,
+    "parameters": _is_mapping,
+    "encoder": _is_optional(_is_mapping),
+    "labels": _is_optional(_is_mapping),
+    "several": lambda value: type(value) is bool,
+    "n_features": lambda value: type(value) is int and value > 0,
+    "feature_names": _is_optional(lambda value: is_list(value) and all(map(is_text, value))),
+    "constant": is_positive,
+    "network": _is_mapping,
+    "relaxation": _is_optional(_is_mapping),
+    "certificate": _is_mapping,
+    "cv": lambda value: type(value) is dict and all(map(is_number, value.values())),
+    "provenance": lambda value: type(value) is dict and all(map(is_text, [*value, *value.values()])),
+}
+_CERTIFICATE: Checks = {
+    "bound_type": lambda value: is_text(value) and value in BOUND_TYPES,
+    "arithmetic": lambda value: is_text(value) and value in {"float", "verified"},
+    "lower_bound": lambda value: is_number(value) and value >= 0.0,
+    "objective": _is_optional(lambda value: is_number(value) and value >= 0.0),
+}
+_ENCODER: Checks = {
+    "parameters": _is_mapping,
+    "encoding": _is_mapping,
+    "dropped": lambda value: type(value) is dict and all(map(is_text, [*value, *value.values()])),
+}
+_LABEL_CHECKS: Checks = {"type": is_text, "labels": lambda value: is_list(value) and len(value) >= 2}
+
+
+def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    state = checked("header", header, _HEADER)
+    if state["estimator"] not in _CLASSES:
+        raise StorageError(f"there is no estimator {state['estimator']!r:.60}")
+    parameters = {name: _parameter(value) for name, value in state["parameters"].items()}
+    model: Any = _CLASSES[state["estimator"]](**parameters)
+    model._options()
+    model.n_features_in_ = state["n_features"]
+    names = state["feature_names"]
+    if names is not None:
+        if len(names) != model.n_features_in_:
+            raise StorageError(f"there are {len(names)} names of {model.n_features_in_} columns")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    model.encoder_ = _encoder(state["encoder"], model)
+    model.constant_ = state["constant"]
+    own = {name.removeprefix("network."): arrays.pop(name) for name in list(arrays) if name.startswith("network.")}
+    model.network_ = network_from_archive(state["network"], own)
+    width = model.n_features_in_ if model.encoder_ is None else model.encoder_.encoding_.width
+    if model.network_.n_inputs != width + model._appends_constant:
+        raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
+    model.certificate_ = _certificate(state["certificate"])
+    _read_targets(model, state, arrays)
+    model._solution = None
+    if state["relaxation"] is not None:
+        size = model.network_.n_inputs + model.network_.lifted
+        beta = state["relaxation"].pop("beta", None)
+        if not is_number(beta) or beta < 0.0:
+            raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
+        solution = Solution.from_state(state["relaxation"], arrays, model.network_.n_outputs, size)
+        model._solution = solution, beta
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("relaxation.")}
+    model._input_ranges = tuple(_array(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
+    if "importances" in arrays:
+        model._importances = _array(arrays, "importances", (model.n_features_in_,))
+    _read_scores(model, state["cv"], arrays)
+    if arrays:
+        raise StorageError(f"there is no place for the arrays {sorted(arrays)}")
+    return model
+
+
+def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Set labels, scaling and calibration of targets, and check that they fit the network's outputs."""
+    classifier = hasattr(model, "predict_proba")
+    if classifier != (state["labels"] is not None):
+        raise StorageError("labels belong to classifiers only")
+    shape, one = model.network_.output_shape, model.network_.n_outputs
+    offset, scale = (_array(arrays, f"scaling.{name}", (one,)).reshape(shape) for name in ("offset", "scale"))
+    if not np.all(scale > 0.0):
+        raise StorageError("scales of targets must be positive")
+    model.target_scaling_ = TargetScaling(offset, scale)
+    if not classifier:
+        return
+    model.classes_, model._several, model._class_factors = _labels(state["labels"]), state["several"], None
+    outputs = len(model.classes_) if model._several or len(model.classes_) > 2 else one
+    if one != outputs or one > 2 * len(model.classes_):
+        raise StorageError(f"the network has {one} outputs for {len(model.classes_)} labels")
+    model.calibration_ = None
+    if "calibration.slopes" in arrays:
+        lines = Lines(*(np.squeeze(_array(arrays, f"calibration.{name}", None)) for name in Lines._fields))
+        if any(line.shape not in {(), shape} for line in lines):
+            raise StorageError("a calibration has a line for every output, or one for all")
+        model.calibration_ = Calibration.of_lines(lines, model.target_scaling_, len(model.classes_) > 2)
+
+
+def _read_scores(model: Any, numbers: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    expected = set(CV_NUMBERS) if hasattr(model, "betas") else set()
+    if set(numbers) != expected:
+        raise StorageError("a cross-validated estimator has a beta and a score")
+    for name, value in numbers.items():
+        setattr(model, name, value)
+    if expected:
+        model.betas_, model.scores_ = _array(arrays, "cv.betas_", None), arrays.pop("cv.scores_")
+        # A beta that was not reached in some fold has no score.
+        if model.scores_.dtype != np.float64 or len(model.scores_) != len(model.betas_):
+            raise StorageError("there must be scores for every beta")
+
+
+def _encoder(state: Any, model: Any) -> TableEncoder | None:
+    if state is None:
+        return None
+    state = checked("encoder", state, _ENCODER)
+    encoder = TableEncoder(**{name: _parameter(value) for name, value in state["parameters"].items()})
+    encoder._rule()
+    encoder.encoding_, encoder.dropped_ = Encoding.from_state(state["encoding"]), state["dropped"]
+    if len(encoder.encoding_.columns) != model.n_features_in_:
+        raise StorageError(f"the encoding has {len(encoder.encoding_.columns)} columns")
+    encoder.n_features_in_ = model.n_features_in_
+    if hasattr(model, "feature_names_in_"):
+        encoder.feature_names_in_ = model.feature_names_in_
+    return encoder
+
+
+def _labels(state: Any) -> npt.NDArray[Any]:
+    state = checked("labels", state, _LABEL_CHECKS)
+    kind = np.dtype(state["type"])
+    expected = str if kind.kind == "O" else LABELS[kind.kind]
+    labels = state["labels"]
+    if any(type(label) is not expected for label in labels) or labels != sorted(set(labels)):
+        raise StorageError(f"labels must be distinct, sorted and of the type {expected.__name__}")
+    classes = np.array(labels, dtype=kind)
+    if classes.tolist() != labels:
+        raise StorageError(f"labels do not fit the type {kind}")
+    return classes
+
+
+def _certificate(state: Any) -> Certificate:
+    state = checked("certificate", state, _CERTIFICATE)
+    objective = math.nan if state["objective"] is None else state["objective"]
+    return Certificate(state["lower_bound"], objective, state["bound_type"], state["arithmetic"])
+
+
+def _array(arrays: dict[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...] | None) -> npt.NDArray[np.float64]:
+    """Take a finite array of floats out of the arrays of a file."""
+    array = arrays.pop(name)
+    if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.all(np.isfinite(array)):
+        raise StorageError(f"{name} must be finite numbers of shape {shape}; got {array.dtype} of shape {array.shape}")
+    return array

@@ -1,0 +1,134 @@
+"""Writing of fitted estimators: all that predictions, and networks of other sizes, need; never code, never the data."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.validation import warn
+from qsdp.activations import PolynomialActivation
+from qsdp.certificates import Certificate
+from qsdp.estimators.provenance import versions
+from qsdp.exceptions import InvalidInputError
+from qsdp.losses import LOSSES, Loss
+from qsdp.networks import network_archive
+from qsdp.networks.storage import write_archive
+
+__all__ = ["CV_ARRAYS", "CV_NUMBERS", "KIND", "LABELS", "save"]
+
+KIND = "estimator"
+
+#: Types of labels: text, booleans, integers and floats; other objects have no form in a file.
+LABELS: dict[str, type] = {"U": str, "b": bool, "i": int, "u": int, "f": float}
+
+#: Attributes of a cross-validated estimator that are numbers, and those that are arrays.
+CV_NUMBERS, CV_ARRAYS = ("beta_", "best_score_"), ("betas_", "scores_")
+
+_INSTEAD = "; use joblib.dump for the whole estimator, or model.network_.save for its network"
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator, see `QuantizedNetworkRegressor.save`."""
+    network, arrays = network_archive(model.network_)
+    arrays = {f"network.{name}": array for name, array in arrays.items()}
+    solution, beta = model._solution_of_relaxation() or (None, None)
+    arrays |= {} if solution is None else solution.arrays()
+    arrays |= {"scaling.offset": np.atleast_1d(model.target_scaling_.offset)}
+    arrays |= {"scaling.scale": np.atleast_1d(model.target_scaling_.scale)}
+    arrays |= dict(zip(("ranges.low", "ranges.high"), model._input_ranges, strict=True))
+    calibration = getattr(model, "calibration_", None)
+    if calibration is not None:
+        arrays |= {f"calibration.{name}": np.atleast_1d(line) for name, line in calibration.lines._asdict().items()}
+    importances = getattr(model, "feature_importances_", None)
+    arrays |= {} if importances is None else {"importances": importances}
+    arrays |= {f"cv.{name}": getattr(model, name) for name in CV_ARRAYS if hasattr(model, name)}
+    names = getattr(model, "feature_names_in_", None)
+    header = {
+        "estimator": type(model).__name__,
+        "parameters": _parameters_state(model),
+        "encoder": _encoder_state(model.encoder_),
+        "labels": _labels_state(getattr(model, "classes_", None)),
+        "several": bool(getattr(model, "_several", False)),
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else names.tolist(),
+        "constant": float(model.constant_),
+        "network": network,
+        "relaxation": None if solution is None else {**solution.state(), "beta": beta},
+        "certificate": _certificate_state(model.certificate_),
+        "cv": {name: float(getattr(model, name)) for name in CV_NUMBERS if hasattr(model, name)},
+        "provenance": versions(),
+    }
+    write_archive(path, KIND, header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+def _parameters_state(model: Any) -> dict[str, Any]:
+    """Return the parameters as JSON values; those that have none are replaced by defaults, with a warning."""
+    defaults, state, lost = type(model)().get_params(deep=False), {}, []
+    for name, value in model.get_params(deep=False).items():
+        if name == "encoding" and value is not None and not isinstance(value, str):
+            raise InvalidInputError(f"encoding={type(value).__name__}(...) cannot be saved{_INSTEAD}")
+        try:
+            state[name] = _plain(value)
+        except TypeError:
+            if isinstance(value, Loss):
+                raise InvalidInputError(f"loss={value!r:.60} cannot be saved{_INSTEAD}") from None
+            state[name] = _plain(defaults[name])
+            lost.append(name)
+    if lost := [name for name in lost if name != "random_state"]:
+        warn(f"the saved estimator has the defaults of {', '.join(lost)}, whose values have no form in a file")
+    return state
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON values, or raise TypeError if it has none."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": repr(value)}
+        return value
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, PolynomialActivation):
+        return list(value.coefficients)
+    if isinstance(value, Loss) and type(value) in LOSSES.values():
+        return {"loss": value.name, "parameters": [getattr(value, one.name) for one in fields(value)]}  # type: ignore[arg-type]
+    if isinstance(value, dict):
+        return {"pairs": [[_plain(key), _plain(one)] for key, one in value.items()]}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(one) for one in value]
+    raise TypeError
+
+
+def _encoder_state(encoder: Any) -> dict[str, Any] | None:
+    if encoder is None:
+        return None
+    parameters = {name: value for name, value in encoder.get_params(deep=False).items() if name != "dtype"}
+    return {
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "encoding": encoder.encoding_.to_state(),
+        "dropped": dict(encoder.dropped_),
+    }
+
+
+def _labels_state(classes: Any) -> dict[str, Any] | None:
+    if classes is None:
+        return None
+    labels = classes.tolist()
+    if classes.dtype.kind in LABELS and all(type(label) is LABELS[classes.dtype.kind] for label in labels):
+        return {"type": classes.dtype.str, "labels": labels}
+    if all(type(label) is str for label in labels):
+        return {"type": "|O", "labels": labels}
+    kinds = sorted({type(label).__name__ for label in labels})
+    raise InvalidInputError(f"labels of the type {', '.join(kinds)} cannot be saved{_INSTEAD}")
+
+
+def _certificate_state(certificate: Certificate) -> dict[str, Any]:
+    state: dict[str, Any] = {name: getattr(certificate, name) for name in ("bound_type", "arithmetic")}
+    # The objective of a network that was sampled without the data is not known.
+    known = math.isfinite(certificate.objective)
+    state |= {"lower_bound": float(certificate.lower_bound)}
+    state |= {"objective": float(certificate.objective) if known else None}
+    return state

@@ -1,0 +1,129 @@
+"""Data of a descent in blocks, and outputs of neurons on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
+from qsdp._utils.parallel import chunks
+from qsdp._utils.validation import FloatArray
+from qsdp.blocks import Layout
+from qsdp.forms import FormMap
+from qsdp.lifting import power_of_two
+from qsdp.problem import TrainingProblem
+from qsdp.refinement._descent import DescentData
+from qsdp.refinement._samples import MODERATE, suits_single
+
+__all__ = ["BlockImages", "BlockSamples"]
+
+
+class BlockSamples(DescentData):
+    """Data of a descent in blocks, in units of the data and shared by the descents for several outputs of one problem.
+
+    Rows of any type are converted in chunks, and only those of the blocks that a product needs.
+    """
+
+    map: FormMap
+
+    #: Factor of the root mean square of `BlockImages.squares`, which are those of the images themselves.
+    width = 1.0
+
+    def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
+        data: Any = problem.weight_map
+        layout, (n, P) = data.layout, data.rows.shape
+        unit = power_of_two(data.largest_entry)
+        # Rows of moderate size are not multiplied, which takes a copy of each chunk.
+        self.unit = 1.0 if 1.0 / MODERATE <= unit <= MODERATE else unit
+        self.map = replace(data, units=None).scaled(1.0 / self.unit)
+        self.large = len(list(chunks(n, P))) > 1
+        self.weights = problem.sample_weight
+        # Second-layer weights that are multiplied by the prices of their blocks bound the predictions of all blocks.
+        self.largest_image = float((self.map.absolute_sums / layout.prices).max())
+        single = suits_single(problem, n * P, self.map.absolute_sums.sum(axis=1))
+        self.library = library_of(device, np.float32 if single else np.float64)
+        self._layouts = [Layout((N,), (flat,), (1.0,)) for N, flat in zip(layout.sizes, layout.linear, strict=True)]
+
+    @property
+    def held(self) -> int:
+        """Number of arrays of one float for each sample that the images of a side take."""
+        return self.map.size
+
+    def predictions(self, network: Any) -> FloatArray:
+        return self.map.values_of(network.entries)
+
+    def images(self, other: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> BlockImages:
+        """Return the images of all entries of sides in these blocks, given the other sides as the rows of `other`."""
+        N = self.map.size
+        sides = np.tile(np.eye(N), (len(other), 1))
+        values = self._products(self.library, sides, np.repeat(other, N, axis=0), np.repeat(block, N))
+        return BlockImages(self, values.reshape(len(other), N, -1))
+
+    def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
+        """Return the outputs (B, n) of neurons in these blocks, in double precision."""
+        values: FloatArray = self._products(ON_PROCESSOR, U, V, block)
+        return values
+
+    def _products(
+        self, library: ArrayLibrary, U: npt.NDArray[Any], V: npt.NDArray[Any], block: npt.NDArray[np.intp]
+    ) -> Any:
+        layout, rows, factor = self.map.layout, self.map.rows, self.map.factor
+        values = library.empty((len(U), len(rows)))
+        for r in np.unique(block).tolist():
+            one, mine = self._layouts[r], np.flatnonzero(block == r)
+            entries = slice(layout.starts[r], layout.starts[r + 1])
+            vectors = library.take(one.products(*(side[mine].astype(np.float64) for side in (U, V))))
+            for some in library.chunks(len(rows), max(one.n_entries, len(mine))):
+                x = rows[some, entries]
+                x = library.take(x if factor == 1.0 else x * factor)
+                values[mine, some] = vectors @ x.T
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class BlockImages:
+    r"""Derivatives of the outputs of neurons in the entries of their sides: entries of :math:`\mathcal{X}_{ir} v`.
+
+    Attributes
+    ----------
+    samples : BlockSamples
+    values : array of shape (B, N, n)
+        Array of the library of the samples. Entries beyond the side of a block are zero. Those of v in a linear block
+        have no meaning: these weights are zero, so they do not move.
+    """
+
+    samples: BlockSamples
+    values: Any
+
+    def __getitem__(self, rows: Any) -> BlockImages:
+        return BlockImages(self.samples, self.values[rows])
+
+    @cached_property
+    def squares(self) -> tuple[Any]:
+        """Squares of the images."""
+        return (self.values * self.values,)
+
+    def of(self, entries: npt.NDArray[np.intp]) -> Any:
+        """Return the images (k, n) of one entry of each side, or of several entries of a single side."""
+        return self.values[np.arange(len(self.values)), entries]
+
+    def combined(self, sides: npt.NDArray[Any]) -> Any:
+        """Return the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
+        return (self.samples.library.take(sides)[:, None] @ self.values)[:, 0]
+
+    def products(self, weights: Any) -> FloatArray:
+        """Return the sums (B, N) over samples of weights (B, n) times images."""
+        return self.samples.library.give((self.values @ weights[:, :, None])[:, :, 0])
+
+    def square_products(self, weights: Any) -> FloatArray:
+        """Return the sums (B, N) over samples of weights (B, n) times squared images."""
+        return self.samples.library.give((self.squares[0] @ weights[:, :, None])[:, :, 0])
+
+    @property
+    def largest(self) -> float:
+        """Largest magnitude of an image."""
+        return float(abs(self.values).max())

@@ -1,0 +1,234 @@
+"""Every solver on blocks: against enumeration, and against programs written from the raw matrices."""
+
+import functools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from block_problems import LOSSES, enumerated_optimum, random_blocks, random_problem, random_targets
+
+import qsdp
+from qsdp.exceptions import InvalidInputError
+from qsdp.relaxation.incumbent import Limits
+from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.joining import better_of, point_of, with_network
+from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.scaled import ScaledProblem
+from qsdp.relaxation.selection import choose_beta
+from qsdp.relaxation.solution import finish
+from qsdp.relaxation.solvers.splitting import solve_splitting
+
+pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate", "ignore::qsdp.exceptions.QSDPWarning")
+
+ACCURATE = {"solver": "CLARABEL", "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+
+#: Losses with kinks, for which low rank is not meant, and losses with exponential cones, which CVXOPT lacks.
+KINKED, EXPONENTIAL = {"hinge", "absolute"}, {"logistic", "cross_entropy"}
+
+#: Seed, number of samples, outputs and whether samples are weighted: fewer and more samples than packed entries.
+CASES = [(0, 12, 1, True), (1, 36, 2, False), (2, 10, 2, True)]
+
+
+def raw_matrices(blocks):
+    """Return for every block the matrices of all samples, of shape (n, N, N), entry by entry."""
+    start, matrices = 0, []
+    for N, kind in zip(blocks.sizes, blocks.kinds, strict=True):
+        X = np.zeros((len(blocks), N, N))
+        places = [(a, a) for a in range(N)] if kind == "linear" else [(a, b) for a in range(N) for b in range(a, N)]
+        for place, (a, b) in enumerate(places):
+            X[:, a, b] = X[:, b, a] = blocks.rows[:, start + place]
+        matrices.append(X)
+        start += len(places)
+    return matrices
+
+
+def conic_value(problem, *, shared=False):
+    """Return the value of the relaxation with a rho for every output and block, or with a shared one per output."""
+    blocks, constraints, predictions, penalty = problem.X, [], [], 0.0
+    matrices = raw_matrices(blocks)
+    for _ in range(problem.n_outputs):
+        value, common = 0.0, cp.Variable()
+        for X, N, omega in zip(matrices, blocks.sizes, blocks.omega, strict=True):
+            rho = common if shared else cp.Variable()
+            A, B = cp.Variable((N, N), PSD=True), cp.Variable((N, N), PSD=True)
+            constraints.append(cp.diag(A + B) == 2.0 * rho)
+            value = value + X.reshape(len(X), -1) @ cp.vec(A - B, order="C")
+            penalty = penalty + 2.0 * problem.beta * omega * N * rho
+        predictions.append(cp.reshape(value, (len(blocks), 1), order="C"))
+    objective = problem.data_fit.expression(cp.hstack(predictions)) + penalty
+    return float(cp.Problem(cp.Minimize(objective), constraints).solve(**ACCURATE))
+
+
+@functools.cache
+def case(loss, seed, n, outputs, weighted):
+    weights = np.random.default_rng(seed).uniform(0.2, 3.0, size=n) if weighted else None
+    problem = random_problem(seed, loss, n, outputs, sample_weight=weights)
+    return problem, conic_value(problem), enumerated_optimum(problem)
+
+
+def check(relaxation, value, optimum, rel):
+    problem = relaxation.problem
+    assert relaxation.lower_bound <= optimum * (1.0 + 1e-7)
+    assert relaxation.lower_bound <= value * (1.0 + 1e-7)
+    assert relaxation.objective == pytest.approx(value, rel=rel)
+    assert relaxation.lower_bound == pytest.approx(value, rel=rel)
+    recomputed = problem.relaxed_objective(relaxation.Z, relaxation.rho)
+    assert recomputed == pytest.approx(relaxation.objective, rel=1e-9)
+    A, B = relaxation.V_stack + relaxation.Z_stack, relaxation.V_stack - relaxation.Z_stack
+    assert min(np.linalg.eigvalsh(A).min(), np.linalg.eigvalsh(B).min()) >= -1e-12 * np.abs(A).max()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("values", CASES)
+@pytest.mark.parametrize("solver", ["splitting", "low-rank", "clarabel", "scs", "cvxopt"])
+def test_every_solver_agrees_with_the_program_of_raw_matrices(solver, values, loss):
+    if (solver == "low-rank" and loss in KINKED) or (solver == "cvxopt" and loss in EXPONENTIAL):
+        pytest.skip("the solver cannot express the loss")
+    problem, value, optimum = case(loss, *values)
+    tol = 1e-6 if solver in {"splitting", "low-rank"} else 1e-8
+    check(qsdp.solve_relaxation(problem, solver, tol), value, optimum, 1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+def test_full_form_agrees(loss):
+    problem, value, optimum = case(loss, *CASES[0])
+    check(qsdp.solve_relaxation(problem, "clarabel", 1e-8, form="full"), value, optimum, 1e-6)
+    built = qsdp.build_full(problem)
+    assert built.problem.solve(**ACCURATE) == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("step", ["kernel", "gram"])
+@pytest.mark.parametrize("loss", ["squared", "huber", "cross_entropy"])
+def test_every_step_of_splitting_reaches_the_gap(loss, step):
+    for values in CASES:
+        problem, value, optimum = case(loss, *values)
+        raw = solve_splitting(Instance.of(problem).normalised()[0], Limits(1e-6, 5000), step=step)
+        assert raw.status == "optimal"
+        check(finish(ScaledProblem.of(problem), raw, solver="", tol=1e-6), value, optimum, 1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_shared_rho_is_not_a_bound_and_is_not_what_is_built(seed):
+    problem = random_problem(seed)
+    optimum, shared = enumerated_optimum(problem), conic_value(problem, shared=True)
+    assert shared > (1.0 + 1e-3) * optimum
+    built = qsdp.build_two_block(problem)
+    assert built.problem.solve(**ACCURATE) <= (1.0 + 1e-7) * optimum
+    assert qsdp.solve_relaxation(problem, "splitting").objective <= (1.0 + 1e-5) * optimum
+
+
+def test_names_of_the_programs():
+    rng = np.random.default_rng(0)
+    blocks = qsdp.Blocks(rng.standard_normal((6, 6)), [2, 3], ["quadratic", "linear"])
+    one = qsdp.build_two_block(qsdp.TrainingProblem(blocks, rng.standard_normal(6), beta=0.1))
+    assert sorted(one.variables) == ["V_0", "Z_0", "Z_1", "rho", "yhat"]
+    two = qsdp.TrainingProblem(blocks, rng.standard_normal((6, 2)), beta=0.1)
+    assert sorted(qsdp.build_full(two).variables) == ["Q0_0", "Q1_0", "Z0_1", "Z1_1", "rho", "yhat"]
+    built = qsdp.build_two_block(two)
+    assert built.variables["rho"].shape == (2, 2)
+    assert "2 x 2 positive semidefinite" in str(built)
+    # A linear block adds no cone of matrices, and its matrices are diagonal.
+    built.problem.solve(**ACCURATE)
+    Z, V, _ = built.matrices()
+    assert Z.shape == V.shape == (4, 3, 3)
+    assert not np.any(Z[1::2] * (1.0 - np.eye(3)))
+    assert not np.any(Z[::2, 2])
+    assert not np.any(V[::2, 2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_rows_of_other_types_give_the_same_relaxation(dtype, tmp_path):
+    rng = np.random.default_rng(3)
+    rows = rng.integers(-9, 10, size=(40, 9)).astype(dtype)
+    stored = np.memmap(tmp_path / "rows", dtype=dtype, mode="w+", shape=rows.shape)
+    stored[:] = rows
+    y = random_targets(rng, 40, "logistic")
+    values = []
+    for kept in (stored, rows.astype(float)):
+        problem = qsdp.TrainingProblem(qsdp.Blocks(kept, [3, 2]), y, beta=2.0, loss="logistic")
+        values += [qsdp.solve_relaxation(problem, name, 1e-6).objective for name in ("splitting", "low-rank", "scs")]
+    np.testing.assert_allclose(values, values[0], rtol=3e-6)
+
+
+# -- paths, starts, and the choice of beta ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
+@pytest.mark.parametrize("solver", ["splitting", "low-rank"])
+def test_path_agrees_with_single_solves(solver, loss):
+    problem = random_problem(3, loss, 30, 2 if loss != "cross_entropy" else 1)
+    path = qsdp.relaxation_path(problem, 5, fraction=0.1, solver=solver, tol=1e-5)
+    assert not np.any(path[0].rho)
+    assert np.all(np.diff(path.objective) <= 0.0)
+    for relaxation in path:
+        value = conic_value(relaxation.problem)
+        assert relaxation.lower_bound <= value * (1.0 + 1e-7)
+        assert relaxation.objective == pytest.approx(value, rel=2e-5)
+    assert path.predict(problem.X).shape == (5, *problem.targets.shape)
+
+
+def test_starts_from_other_blocks_are_refused():
+    problem = random_problem(0)
+    blocks = problem.X
+    other = qsdp.TrainingProblem(qsdp.Blocks(blocks.rows, blocks.sizes, blocks.kinds), problem.y, beta=problem.beta)
+    start = qsdp.solve_relaxation(other, "splitting", 1e-2)
+    with pytest.raises(InvalidInputError, match="start must be of the blocks of the problem"):
+        qsdp.solve_relaxation(problem, "splitting", start=start)
+    again = qsdp.solve_relaxation(other, "splitting", 1e-2, start=start)
+    assert again.iterations == 0 or again.relative_gap <= 1e-2
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+def test_network_gives_a_point(loss):
+    problem = random_problem(5, loss, 15, 2 if loss == "squared" else 1)
+    layout, rng = problem.blocks, np.random.default_rng(0)
+    block = rng.integers(0, layout.n_blocks, size=12)
+    U, V = rng.choice([-1, 1], size=(2, 12, layout.side))
+    network = qsdp.BlockNetwork.of(layout, U, V, 0.01 * rng.standard_normal((12, problem.n_outputs)), block)
+    Z, V = point_of(network, problem)
+    np.testing.assert_allclose(2.0 * problem.map.forwards(Z), network.outputs(problem.X), atol=1e-12)
+    assert 2.0 * problem.beta * V.diagonal(0, 1, 2).max(axis=1).sum() == pytest.approx(problem.penalty(network))
+    assert min(np.linalg.eigvalsh(V + Z).min(), np.linalg.eigvalsh(V - Z).min()) >= -1e-12
+    early = qsdp.solve_relaxation(problem, "splitting", max_iter=1)
+    joined = with_network(early, network)
+    assert joined.objective <= min(early.objective, problem.objective(network) * (1.0 + 1e-12))
+    assert joined.lower_bound >= early.lower_bound
+    later = better_of(joined, qsdp.solve_relaxation(problem, "splitting", max_iter=20))
+    assert later.relative_gap <= joined.relative_gap
+    assert problem.relaxed_objective(later.Z, later.rho) == pytest.approx(later.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+def test_beta_is_chosen_on_held_out_samples(loss):
+    rng = np.random.default_rng(0)
+    blocks = random_blocks(rng, 80, 3)
+    signal = blocks.rows[:, 0] + blocks.rows[:, -1]
+    y = np.digitize(signal, [-1.0, 1.0]) if loss == "cross_entropy" else signal + 0.1 * rng.standard_normal(80)
+    problem = qsdp.TrainingProblem(blocks, y, beta=1.0, loss=loss)
+    beta = choose_beta(problem)
+    # The targets depend on the inputs, so that a small share is better than the largest.
+    assert 0.0 < beta < 0.15 * qsdp.beta_max(problem)
+    order = rng.permutation(80)
+    assert choose_beta(qsdp.TrainingProblem(blocks[order], y[order], beta=1.0, loss=loss)) == pytest.approx(beta)
+
+
+def test_equal_samples_are_one_row():
+    blocks = random_blocks(np.random.default_rng(0), 9)
+    again = qsdp.Blocks(-np.abs(blocks.rows) * (np.arange(9) > 0)[:, None], blocks.sizes, blocks.kinds)
+    rows = DistinctRows.of(again[[0, 1, 2, 3, 4, 5, 6, 7, 8, 3, 3, 5]])
+    assert rows.count == 9
+    assert rows.group[9] == rows.group[10] == rows.group[3]
+    zeros = qsdp.Blocks(np.array([[0.0, 1.0], [-0.0, 1.0]]), [2], ["linear"])
+    assert DistinctRows.of(zeros).count == 1
+
+
+def test_beta_max_is_the_largest_over_the_blocks():
+    problem = random_problem(7, "squared", 20, 2)
+    largest = qsdp.beta_max(problem)
+    for share, moved in ((0.99, True), (1.001, False)):
+        assert (conic_value(problem.with_beta(share * largest)) < problem.data_fit.value_at_zero * (1 - 1e-9)) == moved
+
+
+def test_polynomial_relaxation_is_refused():
+    with pytest.raises(InvalidInputError, match="data of columns for the polynomial relaxation; got blocks"):
+        qsdp.solve_polynomial_relaxation(random_problem(0))
