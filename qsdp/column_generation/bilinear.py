@@ -121,7 +121,7 @@ def bilinear_part(
     loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
-        if packed is not None and outcome.status == "optimal" and not packed.agrees():
+        if packed is not None and outcome.status in {"optimal", "stalled"} and not packed.agrees():
             outcome = loop(master, pricing)
         atoms, weights = master.support(outcome.accuracy)
     return _part(problem, atoms, weights, outcome, floor, pricing, packed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
@@ -25,7 +27,7 @@ __all__ = ["PackedMaster"]
 #: Maximum numbers of steps of a solve, most of which take two to ten, and of steps in a row that lower it by rounding.
 _STEPS, _IDLE = 100, 5
 
-#: Share of the open gap below which a step's decrease ends a solve: other atoms are worth more. A third costs little.
+#: Share of the open gap below which a step's decrease ends a solve, because new atoms lower the objective more.
 _WORTH = 0.01
 
 #: Number of atoms above which those of weight zero and of the largest reduced costs are dropped, down to half of it.
@@ -34,9 +36,9 @@ _MAX_ATOMS = 4000
 #: Relative difference of losses above which sums are too inaccurate.
 _LOST = 1e-8
 
-#: Samples for second derivatives: a multiple of the number of atoms, and the least number. With half as many, steps are
-#: worse; with twice as many, they take longer.
-_PER_ATOM, _LEAST = 8, 4000
+#: Samples for second derivatives, a multiple of the number of atoms and a least number, and steps for which they are
+#: used. Fewer samples make more steps; more samples make longer ones.
+_PER_ATOM, _LEAST, _KEPT = 8, 4000, 5
 
 #: Share of the decrease predicted by the slope that a step must reach, and largest number of its halvings.
 _DECREASE, _HALVINGS = 1e-4, 30
@@ -117,7 +119,7 @@ class _SquaredLoss:
 class _SampledLoss:
     """A smooth loss by passes over the samples, with second derivatives from some of them."""
 
-    kept = 5
+    kept = _KEPT
 
     def __init__(self, normal: Instance) -> None:
         assert isinstance(normal.map, FormMap)
@@ -181,12 +183,11 @@ class PackedMaster:
     def __init__(self, instance: Instance, targets: FloatArray, output: int, shared: SharedGram) -> None:
         self.instance = instance
         self.normal, self.units = normal, units = instance.normalised()
+        self._loss: _Loss = _SampledLoss(normal)
         if normal.fit.quadratic:
-            gram = shared.of(normal.map, targets, normal.fit.weights, np.float64, None)
-            products = gram.products[:, output] / units.prediction
-            self._loss: _Loss = _SquaredLoss(normal, gram.matrix, products)
-        else:
-            self._loss = _SampledLoss(normal)
+            with suppress(TimeOver):
+                gram = shared.of(normal.map, targets, normal.fit.weights, np.float64, None)
+                self._loss = _SquaredLoss(normal, gram.matrix, gram.products[:, output] / units.prediction)
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)
         self._vectors = np.zeros((0, instance.map.layout.n_entries))
