@@ -87,7 +87,7 @@ def bilinear_part(
     problem: TrainingProblem,
     k: int | None,
     relaxation: Relaxation | None,
-    start: BilinearNetwork | None,
+    start: Any,
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
@@ -109,7 +109,7 @@ def bilinear_part(
     floor = Floor(master.instance, dual, rng)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
-    seeds = [start] if start is not None else []
+    seeds: list[Any] = [start] if start is not None else []
     if relaxation is not None and relaxation.status != "failed" and not deadline.over():
         seeds.append(_sampled(relaxation, k, rng))
     if seeds and problem.blocks is not None:

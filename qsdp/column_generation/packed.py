@@ -15,15 +15,18 @@ from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.master import Atoms, DualProof
 from qsdp.column_generation.restricted import curvature_matrix, nonnegative_minimum, sparsify
+from qsdp.forms import FormMap
 from qsdp.gram import SharedGram
 from qsdp.losses import PiecewiseQuadratic
-from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["PackedMaster"]
 
 #: Maximum number of steps of a solve; most take two to ten.
-_STEPS = 50
+_STEPS = 100
+
+#: Share of the open gap below which a step's decrease ends a solve: other atoms are worth more. A third costs little.
+_WORTH = 0.01
 
 #: Number of atoms above which those of weight zero and of the largest reduced costs are dropped, down to half of it.
 _MAX_ATOMS = 4000
@@ -66,17 +69,20 @@ class _Loss(Protocol):
     def bound(self, point: _Point, largest: float) -> tuple[float, float]:
         """Return the best dual value of multiples up to `largest` of minus the gradient, and the multiple."""
 
+    #: Number of steps for which second derivatives are used.
+    kept: int
+
     def images(self, vectors: FloatArray) -> FloatArray:
         """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
 
-    def hessian(
-        self, point: _Point, vectors: FloatArray, images: FloatArray, outputs: npt.NDArray[np.intp]
-    ) -> FloatArray:
-        """Return the second derivatives (k, k), or an approximation, along vectors (k, P) of some outputs."""
+    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+        """Return the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
 
 
 class _SquaredLoss:
     r"""The squared loss of one output from sums: :math:`x^T G x - 2 h^T x + \sum_i w_i y_i^2`."""
+
+    kept = 1
 
     def __init__(self, normal: Instance, matrix: FloatArray, products: FloatArray) -> None:
         self._matrix, self._products = matrix, products
@@ -95,19 +101,20 @@ class _SquaredLoss:
     def images(self, vectors: FloatArray) -> FloatArray:
         return 2.0 * (vectors @ self._matrix)
 
-    def hessian(
-        self, point: _Point, vectors: FloatArray, images: FloatArray, outputs: npt.NDArray[np.intp]
-    ) -> FloatArray:
+    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
         return vectors @ images.T
 
 
 class _SampledLoss:
     """A smooth loss by passes over the samples, with second derivatives from some of them."""
 
+    kept = 5
+
     def __init__(self, normal: Instance) -> None:
+        assert isinstance(normal.map, FormMap)
         self._map, self._fit = normal.map, normal.fit
         self._order = np.random.default_rng(0).permutation(normal.map.n_rows)
-        self._some = normal.map, normal.fit
+        self._some = normal.map.take(self._order[:0]), normal.fit
 
     def at(self, x: FloatArray) -> _Point:
         prediction = self._map.values_of(x)
@@ -116,25 +123,23 @@ class _SampledLoss:
 
     def bound(self, point: _Point, largest: float) -> tuple[float, float]:
         assert point.nu is not None
-        scale = best_scale(self._fit, point.nu, largest)
+        # Near the optimum, the best multiple is one or the largest feasible one.
+        scale = min(1.0, largest)
         return self._fit.dual_value(scale * point.nu), scale
 
     def images(self, vectors: FloatArray) -> FloatArray:
         return np.zeros((len(vectors), 0))
 
-    def hessian(
-        self, point: _Point, vectors: FloatArray, images: FloatArray, outputs: npt.NDArray[np.intp]
-    ) -> FloatArray:
+    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
         n, wanted = len(self._order), max(_LEAST, _PER_ATOM * len(vectors))
-        if wanted > self._some[0].n_rows or self._some[0].n_rows == n > wanted:
-            chosen = self._order[: 2 * wanted] if 2 * wanted < n else slice(None)
+        if self._some[0].n_rows < min(n, wanted):
+            chosen = self._order[: 2 * wanted]
             self._some = self._map.take(chosen), self._fit.rows(chosen)
-        rows, fit = self._some
-        curvature = fit.curvature(rows.values_of(point.x))
-        coupled = outputs if fit.loss.coupled else None
-        return (self._fit.total_weight / fit.total_weight) * curvature_matrix(
-            rows.values_of(vectors), curvature, coupled
-        )
+        some, fit = self._some
+        columns = some.values_in_blocks(vectors, atoms.block)
+        outputs = atoms.outputs if fit.loss.coupled else None
+        ratio = self._fit.total_weight / fit.total_weight
+        return ratio * curvature_matrix(columns, fit.curvature(some.values_of(point.x)), outputs)
 
 
 class PackedMaster:
@@ -173,7 +178,11 @@ class PackedMaster:
         self._vectors = np.zeros((0, instance.map.layout.n_entries))
         self._images = self._loss.images(self._vectors)
         self._known: set[bytes] = set()
-        self._point = self._centre = self._loss.at(np.zeros((instance.target.shape[1], self._vectors.shape[1])))
+        #: Best dual value of a proof, in normalised units.
+        self._best = 0.0
+        self._own = self._point = self._centre = self._loss.at(
+            np.zeros((instance.target.shape[1], self._vectors.shape[1]))
+        )
         self.objective = self._point.loss * units.value
 
     @staticmethod
@@ -203,47 +212,55 @@ class PackedMaster:
         return len(atoms)
 
     def solve(self, tol: float) -> None:
-        """Solve to a relative duality gap `tol`, or until rounding or a time limit stops progress."""
-        a, radius = self.weights, self.normal.dual_radius
-        point = self._loss.at(self._entries(a))
+        """Solve to a relative duality gap `tol`, or until steps are not worth it or a time limit passes."""
+        a, point, model, age = self.weights, self._own, None, 0
         for _ in range(_STEPS):
-            slopes = self._slopes(point)
-            value = point.loss + radius * float(a.sum())
+            slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
             largest = radius / max(radius, float((radius - slopes).max(initial=0.0)))
             if relative(value - self._loss.bound(point, largest)[0], value) <= tol or deadline.over():
                 break
-            moved = self._step(a, point, slopes, value)
-            if moved is None:
+            if model is None or age == self._loss.kept:
+                chosen = np.flatnonzero((a > 0.0) | (slopes < 0.0))
+                vectors, images = self._vectors[chosen], self._images[chosen]
+                model, age = (chosen, self._loss.hessian(point, vectors, images, self.atoms[chosen])), 0
+            moved = self._step(model, a, point, slopes)
+            if moved is None and age == 0:
                 break
-            a, point = moved
-        self._settle(a, point)
+            model, age = (None, 0) if moved is None else (model, age + 1)
+            a, point = moved or (a, point)
+            now = self._total(a, point)
+            if moved and value - now < _WORTH * (now - self._best):
+                break
+        self.weights, self._own, self._point = a, point, point
+        self.objective = self._total(a, point) * self.units.value
 
-    def _step(self, a: FloatArray, point: _Point, slopes: FloatArray, value: float) -> tuple[FloatArray, _Point] | None:
-        """Return better weights and their point, or None if there are none but for rounding."""
-        radius = self.normal.dual_radius
-        chosen = np.flatnonzero((a > 0.0) | (slopes < 0.0))
-        H = self._loss.hessian(point, self._vectors[chosen], self._images[chosen], self.atoms.outputs[chosen])
+    def _step(
+        self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: _Point, slopes: FloatArray
+    ) -> tuple[FloatArray, _Point] | None:
+        """Return better weights of the model's atoms and their point, or None if there are none but for rounding."""
+        (chosen, H), value = model, self._total(a, point)
+        own, small = a[chosen], ROUNDING * self.normal.dual_radius
         change = np.zeros_like(a)
-        change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ a[chosen], a[chosen], EPS * radius) - a[chosen]
+        change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ own, own, small) - own
         slope, length = float(slopes @ change), 1.0
+        if not slope < -EPS * value:
+            return None
         for _ in range(_HALVINGS):
-            if not slope < -EPS * value:
-                return None
             moved = np.maximum(a + length * change, 0.0)
             found = self._loss.at(self._entries(moved))
-            if found.loss + radius * float(moved.sum()) <= value + _DECREASE * length * slope:
+            if self._total(moved, found) <= value + _DECREASE * length * slope:
                 return moved, found
             length *= 0.5
         return None
 
-    def _settle(self, weights: FloatArray, point: _Point) -> None:
-        self.weights, self._point = weights, point
-        self.objective = (point.loss + self.normal.dual_radius * float(weights.sum())) * self.units.value
+    def _total(self, weights: FloatArray, point: _Point) -> float:
+        return point.loss + self.normal.dual_radius * float(weights.sum())
 
     def _entries(self, weights: FloatArray) -> FloatArray:
         used = np.flatnonzero(weights)
         owners = np.arange(len(self._point.x))[:, None] == self.atoms.outputs[used]
-        return (owners * weights[used]) @ self._vectors[used]
+        entries: FloatArray = (owners * weights[used]) @ self._vectors[used]
+        return entries
 
     def _slopes(self, point: _Point) -> FloatArray:
         """Return the rates at which weights change the objective."""
@@ -272,6 +289,7 @@ class PackedMaster:
         """Return the best bound of multiples of the dual vector, which is represented by packed entries."""
         largest = self.instance.dual_radius / upper if upper > 0.0 else math.inf
         value, scale = self._loss.bound(self._point, largest)
+        self._best = max(self._best, value)
         return DualProof(max(0.0, value * self.units.value), self._point.x, scale, 0.0)
 
     def lifted(self, proof: DualProof) -> FloatArray:

@@ -6,7 +6,7 @@ from qsdp.export import _c_templates as templates
 from qsdp.export._c_encoding import encoding_functions
 from qsdp.export._c_text import Tables, class_type, counter_type, literal, signed, unsigned_literal
 from qsdp.export._integer_model import IntegerModel
-from qsdp.export._layout import Layout, type_width
+from qsdp.export._layout import NetworkLayout, type_width
 
 __all__ = ["c_source", "column_type", "entry_points", "output_type"]
 
@@ -150,7 +150,7 @@ def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
     )
 
 
-def _is_shifted(layout: Layout) -> bool:
+def _is_shifted(layout: NetworkLayout) -> bool:
     """Return whether weights are single bits that are read one after another."""
     return layout.name == "neurons" and layout.n_bits == 1
 

@@ -28,7 +28,7 @@ from qsdp.export._fixed_point import (
     numbers,
 )
 from qsdp.export._integer_network import IntegerNetwork, integer_network
-from qsdp.export._layout import LAYOUTS, Layout, layouts
+from qsdp.export._layout import LAYOUTS, NetworkLayout, layouts
 from qsdp.export._model import ModelDescription, describe
 
 __all__ = ["DIGITS", "INPUT_RANGE", "IntegerModel", "checked_range", "integer_model"]
@@ -111,14 +111,14 @@ class IntegerModel:
     input_range : tuple of int
         Smallest and largest entry that the model takes.
     network : IntegerNetwork
-    layout : Layout
+    layout : NetworkLayout
     """
 
     description: ModelDescription
     inputs: Inputs | None
     input_range: tuple[int, int]
     network: IntegerNetwork
-    layout: Layout
+    layout: NetworkLayout
 
     def columns(self, X: Any) -> IntArray:
         """Convert an array or a data frame to the argument of `outputs`: fixed-point numbers and category codes.

@@ -13,7 +13,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.export._integer_network import IntegerNetwork
 from qsdp.networks.storage import bits_of_integers
 
-__all__ = ["LAYOUTS", "Layout", "layouts", "type_width"]
+__all__ = ["LAYOUTS", "NetworkLayout", "layouts", "type_width"]
 
 ByteArray = npt.NDArray[np.uint8]
 
@@ -24,7 +24,7 @@ _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class NetworkLayout:
     """A way to store and evaluate a network.
 
     Attributes
@@ -75,7 +75,7 @@ class Layout:
         return max(type_width(self.sum_bound), self.projection_width)
 
 
-def layouts(network: IntegerNetwork) -> list[Layout]:
+def layouts(network: IntegerNetwork) -> list[NetworkLayout]:
     """Return the layouts of a network, the smaller one first."""
     found = [_form(network)]
     if network.is_product:
@@ -88,7 +88,7 @@ def type_width(bound: int) -> int:
     return next((width for width in _WIDTHS if bound < 2 ** (width - 1)), 128)
 
 
-def _neurons(network: IntegerNetwork) -> Layout:
+def _neurons(network: IntegerNetwork) -> NetworkLayout:
     both = np.stack([network.left] if network.is_square else [network.left, network.right], axis=1)
     main, last = both[..., : network.n_inputs], both[..., network.n_inputs :]
     # In a network of squares kappa is always added.
@@ -103,10 +103,10 @@ def _neurons(network: IntegerNetwork) -> Layout:
     size = main.size * n_bits + signs * last.size + (0 if shared else weights.size * type_width(int(weights.max())))
     sums = [products.sum() if shared else products.max(), (products @ weights + _magnitudes(network.bias)).max()]
     bounds = _upper(projections.max()), _upper(max(sums))
-    return Layout("neurons", -top, step, n_bits, signs, size, *bounds, both if signs else main)
+    return NetworkLayout("neurons", -top, step, n_bits, signs, size, *bounds, both if signs else main)
 
 
-def _form(network: IntegerNetwork) -> Layout:
+def _form(network: IntegerNetwork) -> NetworkLayout:
     form = network.form
     entries = form[(slice(None), *np.triu_indices(form.shape[1]))]
     low, high = int(entries.min()), int(entries.max())
@@ -116,7 +116,7 @@ def _form(network: IntegerNetwork) -> Layout:
     sums = upper @ network.coordinates
     totals = sums * np.abs(network.factors) + _magnitudes(network.bias)
     bounds = _upper(network.coordinates.max()), _upper(max(upper.max(), sums.max(), totals.max(), abs(low), high))
-    return Layout("form", low, 1, n_bits, 0, entries.size * n_bits, *bounds, entries)
+    return NetworkLayout("form", low, 1, n_bits, 0, entries.size * n_bits, *bounds, entries)
 
 
 def _magnitudes(values: tuple[int, ...]) -> FloatArray:

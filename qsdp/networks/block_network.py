@@ -20,7 +20,16 @@ from qsdp.blocks import Layout, check_blocks, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import NeuronFunction
 from qsdp.networks.storage import Arrays, bits_of_integers, write_archive
-from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_integers, shared_columns
+from qsdp.networks.weights import (
+    FLOAT_BITS,
+    bits_of,
+    check_alpha,
+    check_integers,
+    count_floats,
+    pack_alpha,
+    shared_columns,
+    unpack_alpha,
+)
 from qsdp.problem import TrainingProblem
 
 __all__ = ["KIND", "BlockNetwork", "blocks_from_archive"]
@@ -35,7 +44,7 @@ _HEADER: Checks = {
     "sizes": lambda value: is_list(value) and all(map(is_count, value)),
     "kinds": lambda value: is_list(value) and all(map(is_text, value)),
     "n_outputs": lambda value: value is None or is_count(value),
-    "single_output": lambda value: type(value) is bool,
+    "second_layer": lambda value: value in {"shared", "single", "free"},
 }
 
 
@@ -124,9 +133,11 @@ class BlockNetwork(NeuronFunction):
         return _signed(self.layout, self.block)
 
     @cached_property
-    def single_output(self) -> bool:
-        """Whether every neuron serves at most one output."""
-        return not np.any((self.output_weights != 0.0).sum(axis=1) > 1)
+    def _second_layer(self) -> str:
+        """Form in a file: one weight an output, one a neuron with the number of its output, or one for each of both."""
+        if self.shared_alpha:
+            return "shared"
+        return "free" if np.any((self.output_weights != 0.0).sum(axis=1) > 1) else "single"
 
     @property
     def shared_alpha(self) -> bool:
@@ -139,12 +150,16 @@ class BlockNetwork(NeuronFunction):
 
     @property
     def n_bits(self) -> int:
-        """Storage: one bit a sign, the number of its block and output for each neuron, and 64 bits for each weight."""
+        """Storage: one bit a sign, the number of its block for each neuron, and 64 bits for each second-layer weight.
+
+        Weights that an output's neurons share are one, and their number. If every neuron serves one output, the number
+        of that output is stored instead of zeros.
+        """
         sides = np.array(self.layout.sizes) * np.where(self.layout.linear, 1, 2)
-        signs = int(sides[self.block].sum())
-        numbers = bits_of(self.layout.n_blocks) + (bits_of(self.n_outputs) if self.single_output else 0)
-        floats = self.n_neurons * (1 if self.single_output else self.n_outputs)
-        return signs + self.n_neurons * numbers + FLOAT_BITS * floats
+        single = self._second_layer == "single"
+        numbers = bits_of(self.layout.n_blocks) + (bits_of(self.n_outputs) if single else 0)
+        floats = self.n_neurons if single else count_floats(self.alpha)
+        return int(sides[self.block].sum()) + self.n_neurons * numbers + FLOAT_BITS * floats
 
     @cached_property
     def entries(self) -> FloatArray:
@@ -171,17 +186,17 @@ class BlockNetwork(NeuronFunction):
             "sizes": list(self.layout.sizes),
             "kinds": list(self.layout.kinds),
             "n_outputs": self.n_outputs if self.output_shape else None,
-            "single_output": self.single_output,
+            "second_layer": self._second_layer,
         }
-        numbers, alpha = [(self.block, bits_of(self.layout.n_blocks))], self.alpha
-        if self.single_output:
+        numbers, arrays = [(self.block, bits_of(self.layout.n_blocks))], pack_alpha(self.alpha)
+        if self._second_layer == "single":
             owners = np.argmax(self.output_weights != 0.0, axis=1)
             numbers.append((owners, bits_of(self.n_outputs)))
-            alpha = self.output_weights[np.arange(self.n_neurons), owners]
+            arrays = {"alpha": self.output_weights[np.arange(self.n_neurons), owners]}
         inside, quadratic = self.signed
         parts = [bits_of_integers(values, width).ravel() for values, width in numbers]
         parts += [(self.U[inside] > 0).astype(np.uint8), (self.V[quadratic] > 0).astype(np.uint8)]
-        write_archive(path, KIND, header, {"neurons": np.packbits(np.concatenate(parts)), "alpha": alpha})
+        write_archive(path, KIND, header, {"neurons": np.packbits(np.concatenate(parts)), **arrays})
 
     def to_quadratic_form(self) -> NoReturn:
         """Raise `InvalidInputError`: a network on blocks is no function of columns."""
@@ -223,13 +238,12 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
     """Return the network described by a header and arrays; any mismatch is an error."""
     fields = checked("header", header, _HEADER)
     layout, m, C = check_layout(fields["sizes"], fields["kinds"]), fields["n_neurons"], fields["n_outputs"] or 1
-    if set(arrays) != {"neurons", "alpha"} or (fields["n_outputs"] is None and not fields["single_output"]):
-        raise StorageError(f"arrays {sorted(arrays)} are not those of a network on blocks")
-    packed, alpha, single = arrays["neurons"], arrays["alpha"], fields["single_output"]
-    if alpha.dtype != np.float64 or alpha.shape != ((m,) if single else (m, C)):
-        raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons")
-    if max((m + layout.n_blocks) * layout.side, layout.n_entries, m * C) > max(_ALWAYS_HELD, 64 * alpha.size):
+    packed, single = arrays["neurons"], fields["second_layer"] == "single"
+    if max((m + layout.n_blocks) * layout.side, layout.n_entries, m * C) > max(_ALWAYS_HELD, 64 * packed.size):
         raise StorageError(f"{m} neurons on {layout.n_blocks} blocks are more than a file of this size holds")
+    alpha = unpack_alpha(arrays, m, {"neurons"})
+    if alpha.shape[1:] != (() if single or fields["n_outputs"] is None else (C,)):
+        raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons and {C} outputs")
     reader = _Bits(packed)
     block = reader.numbers(m, bits_of(layout.n_blocks))
     owners = reader.numbers(m, bits_of(C) if single else 0)
@@ -244,7 +258,7 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
         full[np.arange(m), owners] = alpha
         alpha = full
     network = BlockNetwork(U, V, alpha, block, layout.sizes, layout.kinds)
-    if network.single_output != single:
+    if network._second_layer != fields["second_layer"]:
         raise StorageError("its neurons are not stored as they would be written")
     return network
 

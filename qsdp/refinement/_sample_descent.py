@@ -59,7 +59,7 @@ class SampleDescent(CoordinateDescent):
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
-        return self.samples.library.give(self.samples.outputs(self.U[rows], self.V[rows], self.block[rows])).T
+        return self.samples.outputs(self.U[rows], self.V[rows], self.block[rows]).T
 
     @property
     def batch_size(self) -> int:

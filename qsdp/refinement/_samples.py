@@ -121,9 +121,9 @@ class Samples(DescentData):
         last = self.library.take(other[:, d:])
         return Images(self, a * hidden + 0.5 * b * last, 0.5 * b * hidden + c * last)
 
-    def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> Any:
+    def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
         """Return the outputs (B, n) of neurons."""
-        return self.images(V).combined(U)
+        return self.library.give(self.images(V).combined(U))
 
 
 @dataclass(frozen=True, eq=False)

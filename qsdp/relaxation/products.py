@@ -206,11 +206,11 @@ class PackedProducts:
         products = (first.x[:, None] * second.x[None]).reshape(N * N, -1) @ mixing
         T = products.T.reshape(-1, N, N)
         self._count(len(T))
-        return self._data.forwards(np.asarray(0.5 * (T + T.swapaxes(1, 2))))
+        return self._data.forwards(0.5 * (T + T.swapaxes(1, 2)))
 
     def pull(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
         """Return the adjoint at weights of shape (n, C), applied to the columns of an image, summed over the terms."""
-        pulled = np.zeros_like(terms[0][1].x)
+        pulled: FloatArray = np.zeros_like(terms[0][1].x)
         for nu, image in terms:
             M = self._adjoints(nu)
             own = (mixing @ M.reshape(len(M), -1)).reshape(-1, *M.shape[1:])

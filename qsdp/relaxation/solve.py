@@ -109,7 +109,8 @@ def solve_relaxation(
     device : str, optional
         Torch device for the large matrix products, such as "cuda"; None means NumPy on the CPU. Used by "low-rank" and
         "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
-        data; the cones stay on the CPU). Every other solver rejects a device.
+        data; the cones stay on the CPU). Passes over the rows of blocks stay on the CPU, too, and so does all of
+        "low-rank" on blocks. Every other solver rejects a device.
 
     Returns
     -------

@@ -213,7 +213,7 @@ class SufficientStatistics:
 
     def _add_blocks(self, rows: npt.NDArray[Any], target: FloatArray, weights: FloatArray | None) -> None:
         """Add packed rows and targets to the sums, in chunks of rows."""
-        for some in chunks(*rows.shape, minimum=_MIN_ROWS):
+        for some in chunks(len(rows), rows.shape[1], minimum=_MIN_ROWS):
             table = np.hstack([rows[some], target[some]], dtype=np.float64)
             table, own = _counting(table, None if weights is None else weights[some])
             self._keep(table, own)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from block_problems import random_network
+from block_problems import random_network, random_problem
 
 import qsdp
 from qsdp.exceptions import StorageError
@@ -48,6 +48,15 @@ def test_round_trips_take_the_promised_bits(seed: int, tmp_path: Path) -> None:
     assert sum(array.nbytes for array in arrays.values()) == -(-network.n_bits // 8)
 
 
+def test_shared_weights_are_stored_once(tmp_path: Path) -> None:
+    problem = random_problem(0, n=30, n_outputs=2)
+    network = qsdp.sample_network(qsdp.shape_covariance(qsdp.solve_relaxation(problem)), 40)
+    signs = sum(problem.blocks.sizes[r] * (1 if problem.blocks.linear[r] else 2) for r in network.block)
+    assert network.n_bits == signs + 40 * (problem.blocks.n_blocks - 1).bit_length() + 4 * 64
+    network.save(tmp_path / "n")
+    assert_same(network, qsdp.load_network(tmp_path / "n"))
+
+
 def test_neurons_of_weight_zero(tmp_path: Path) -> None:
     network = qsdp.BlockNetwork([[1, 1]] * 2, [[1, 1]] * 2, [[0.0, 0.0], [0.0, 2.0]], [0, 0], [2])
     network.save(tmp_path / "n")
@@ -71,9 +80,11 @@ CHANGES: dict[str, Change] = {
     "fewer kinds": lambda h, a: h.update(kinds=h["kinds"][1:]),
     "other outputs": lambda h, a: h.update(n_outputs=900),
     "many outputs": lambda h, a: h.update(n_outputs=2**62),
-    "scalar of several outputs": lambda h, a: h.update(n_outputs=None, single_output=False),
-    "not of single outputs": lambda h, a: h.update(single_output=not h["single_output"]),
-    "a number as truth": lambda h, a: h.update(single_output=1),
+    "scalar of several outputs": lambda h, a: h.update(n_outputs=None, second_layer="free"),
+    "not of single outputs": lambda h, a: h.update(
+        second_layer={"free": "single", "single": "free", "shared": "single"}[h["second_layer"]]
+    ),
+    "a number as a text": lambda h, a: h.update(second_layer=1),
     "another field": lambda h, a: h.update(levels=2),
     "a missing field": lambda h, a: h.pop("kinds"),
     "another array": lambda h, a: a.update(U=np.zeros(3)),

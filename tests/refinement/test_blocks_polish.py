@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from block_problems import LOSSES, enumerated_optimum, random_blocks, random_problem, random_targets
+from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp._utils import parallel
@@ -272,6 +273,17 @@ def test_threads_do_not_change_the_network() -> None:
         np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
 
 
+@needs_torch
+@pytest.mark.parametrize("loss", ["logistic", "squared", "cross_entropy"])
+def test_a_device_finds_the_same_network(loss: str, large: None) -> None:
+    problem = random_problem(3, loss, n=30, n_outputs=1 if loss == "logistic" else 3)
+    network = random_network(problem, 12, 0, free=True)
+    alone, there = (polish(network, problem, random_state=0, device=device) for device in (None, DEVICE))
+    np.testing.assert_array_equal(there.U, alone.U)
+    np.testing.assert_array_equal(there.V, alone.V)
+    np.testing.assert_allclose(there.alpha, alone.alpha, rtol=1e-7, atol=1e-9 * np.abs(alone.alpha).max())
+
+
 def test_interrupts_and_time_limits() -> None:
     problem = random_problem(12, n=60)
     network = random_network(problem, 50, 0)
@@ -304,7 +316,7 @@ def test_statistics_of_blocks_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="polish on blocks needs the rows"):
         polish(random_network(problem, 3, 0), summary)
     assert not suits_statistics(problem)
-    with pytest.raises(InvalidInputError, match="problem must not have blocks for train_fixed_width"):
+    with pytest.raises(InvalidInputError, match="train_fixed_width needs data of columns"):
         qsdp.train_fixed_width(problem, 3)
 
 

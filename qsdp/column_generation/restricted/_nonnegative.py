@@ -1,4 +1,4 @@
-"""Convex quadratic programs over non-negative weights, by Newton's method on the weights that are not zero."""
+"""Convex quadratic programs over non-negative weights, by exchanging many weights at once."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dposv
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["nonnegative_minimum"]
 
-#: Maximum number of Newton steps; most programs take about ten.
-_STEPS = 200
+#: Maximum number of exchanges; most programs take about ten.
+_EXCHANGES = 300
 
-#: Share of the diagonal that is added to it, so that dependent columns leave a definite matrix.
-_RIDGE = 64.0 * EPS
+#: Number of exchanges of all wrong weights that may fail to lower their number, before single ones guarantee an end.
+_PATIENCE = 3
+
+#: Multiples of the diagonal that are added to it in turn until an attempt succeeds: dependent columns need one.
+_RIDGES = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 
 
 def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: float = 0.0) -> FloatArray:
@@ -25,59 +27,44 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     Parameters
     ----------
     H : ndarray of shape (k, k)
-        Positive semidefinite.
+        Positive semidefinite, with a positive diagonal.
     g, start : ndarray of shape (k,)
+        The start is returned if no attempt succeeds.
     tol : float, default=0.0
-        Largest violation of the conditions of optimality, in units of g.
+        Largest negative slope at a weight of zero.
 
     Notes
     -----
-    An active-set method. Every step solves for the weights that are positive or want to grow; those at zero that the
-    solution makes negative are left out. The step goes to the solution with negative weights set to zero if that is
-    better than the first point where a weight becomes zero. The objective falls, so no set of weights occurs twice.
+    Block principal pivoting (Júdice and Pires 1994; Kim and Park 2011): the weights of a set solve the equations of
+    optimality, the others are zero; all weights of the wrong sign and all wrong slopes change sides, and a single one
+    if that does not help. The distance to the start is penalised a little, so dependent columns do no harm.
     """
-    a = np.maximum(start, 0.0)
-    slope = H @ a + g
-    for _ in range(_STEPS):
-        grow = (a == 0.0) & (slope < -tol)
-        if (not np.any(grow) and np.abs(slope[a > 0.0]).max(initial=0.0) <= tol) or deadline.over():
-            break
-        free, step = _direction(H, a, slope, grow)
-        if not len(free):
-            break
-        falling = step < 0.0
-        reach = min(1.0, float((a[free] / -step)[falling].min(initial=1.0)))
-        straight = np.zeros_like(a)
-        straight[free] = reach * step
-        blocked = free[falling & (a[free] + reach * step <= EPS * a[free])]
-        straight[blocked] = -a[blocked]
-        bent = np.zeros_like(a)
-        bent[free] = np.maximum(step, -a[free])
-        rates = H @ np.stack([straight, bent], axis=1)
-        changes = np.stack([straight, bent], axis=1)
-        values = slope @ changes + 0.5 * np.einsum("kj,kj->j", changes, rates)
-        best = int(np.argmin(values))
-        if not values[best] < 0.0:
-            break
-        a = np.maximum(a + changes[:, best], 0.0)
-        slope = slope + rates[:, best]
-    return a
+    for ridge in _RIDGES:
+        shift = ridge * H.diagonal()
+        found = _exchanged(H + np.diag(shift), g - shift * start, start > 0.0, tol)
+        if found is not None:
+            return found
+    return start
 
 
-def _direction(
-    H: FloatArray, a: FloatArray, slope: FloatArray, grow: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """Return the weights that move, and the Newton step of these that makes no weight at zero negative."""
-    positive = a > 0.0
-    while True:
-        free = np.flatnonzero(positive | grow)
-        K = H[np.ix_(free, free)]
-        K[np.diag_indices(len(free))] += _RIDGE * K.diagonal() + np.finfo(np.float64).tiny
-        _, step, info = dposv(K, -slope[free], lower=True)
-        if info != 0 or not len(free):
-            return free[:0], step[:0]
-        wrong = free[(step < 0.0) & ~positive[free]]
-        if not len(wrong):
-            return free, step
-        grow = grow.copy()
-        grow[wrong] = False
+def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
+    """Return the minimiser, or None if it was not found; `inside` is a first set of positive weights."""
+    fewest, patience = len(g) + 1, _PATIENCE
+    for _ in range(_EXCHANGES):
+        own = np.flatnonzero(inside)
+        a = np.zeros_like(g)
+        if len(own):
+            _, a[own], info = dposv(H[np.ix_(own, own)], -g[own], lower=True)
+            if info != 0 or deadline.over():
+                return None
+        slope = H[:, own] @ a[own] + g
+        wrong = np.where(inside, a < 0.0, slope < -tol)
+        count = int(np.count_nonzero(wrong))
+        if count == 0:
+            return a
+        patience = _PATIENCE if count < fewest else patience - 1
+        fewest = min(fewest, count)
+        if patience < 0:
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        inside = inside ^ wrong
+    return None
