@@ -22,14 +22,17 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["PackedMaster"]
 
-#: Maximum number of steps of a solve; most take two to ten.
-_STEPS = 100
+#: Maximum numbers of steps of a solve, most of which take two to ten, and of steps in a row that lower it by rounding.
+_STEPS, _IDLE = 100, 5
 
 #: Share of the open gap below which a step's decrease ends a solve: other atoms are worth more. A third costs little.
 _WORTH = 0.01
 
 #: Number of atoms above which those of weight zero and of the largest reduced costs are dropped, down to half of it.
 _MAX_ATOMS = 4000
+
+#: Relative difference of losses above which sums are too inaccurate.
+_LOST = 1e-8
 
 #: Samples for second derivatives: a multiple of the number of atoms, and the least number. With half as many, steps are
 #: worse; with twice as many, they take longer.
@@ -75,6 +78,9 @@ class _Loss(Protocol):
     def images(self, vectors: FloatArray) -> FloatArray:
         """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
 
+    def refine(self) -> bool:
+        """Make second derivatives more accurate; return whether that is possible."""
+
     def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
         """Return the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
 
@@ -98,6 +104,9 @@ class _SquaredLoss:
         scale = min(largest, max(0.0, product / point.loss)) if point.loss > 0.0 else 0.0
         return scale * (2.0 * product - scale * point.loss), scale
 
+    def refine(self) -> bool:
+        return False
+
     def images(self, vectors: FloatArray) -> FloatArray:
         return 2.0 * (vectors @ self._matrix)
 
@@ -113,6 +122,7 @@ class _SampledLoss:
     def __init__(self, normal: Instance) -> None:
         assert isinstance(normal.map, FormMap)
         self._map, self._fit = normal.map, normal.fit
+        self._least = _LEAST
         self._order = np.random.default_rng(0).permutation(normal.map.n_rows)
         self._some = normal.map.take(self._order[:0]), normal.fit
 
@@ -130,8 +140,12 @@ class _SampledLoss:
     def images(self, vectors: FloatArray) -> FloatArray:
         return np.zeros((len(vectors), 0))
 
+    def refine(self) -> bool:
+        self._least = self._some[0].n_rows + 1
+        return self._least <= len(self._order)
+
     def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        n, wanted = len(self._order), max(_LEAST, _PER_ATOM * len(vectors))
+        n, wanted = len(self._order), max(self._least, _PER_ATOM * len(vectors))
         if self._some[0].n_rows < min(n, wanted):
             chosen = self._order[: 2 * wanted]
             self._some = self._map.take(chosen), self._fit.rows(chosen)
@@ -180,6 +194,8 @@ class PackedMaster:
         self._known: set[bytes] = set()
         #: Best dual value of a proof, in normalised units.
         self._best = 0.0
+        #: Whether atoms were added since the last solve.
+        self._grown = False
         self._own = self._point = self._centre = self._loss.at(
             np.zeros((instance.target.shape[1], self._vectors.shape[1]))
         )
@@ -209,11 +225,12 @@ class PackedMaster:
         self.atoms, self._vectors = self.atoms + atoms, np.vstack([self._vectors, vectors])
         self._images = np.vstack([self._images, self._loss.images(vectors)])
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
+        self._grown = len(atoms) > 0
         return len(atoms)
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`, or until steps are not worth it or a time limit passes."""
-        a, point, model, age = self.weights, self._own, None, 0
+        a, point, model, age, idle = self.weights, self._own, None, 0, 0
         for _ in range(_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
             largest = radius / max(radius, float((radius - slopes).max(initial=0.0)))
@@ -224,13 +241,22 @@ class PackedMaster:
                 vectors, images = self._vectors[chosen], self._images[chosen]
                 model, age = (chosen, self._loss.hessian(point, vectors, images, self.atoms[chosen])), 0
             moved = self._step(model, a, point, slopes)
-            if moved is None and age == 0:
+            if moved is None:
+                if age == 0 and not self._loss.refine():
+                    break
+                model = None
+                continue
+            (a, point), age = moved, age + 1
+            fall = value - self._total(a, point)
+            # Where the objective no longer falls but for rounding, steps may still improve the dual vector.
+            idle = idle + 1 if fall <= EPS * value else 0
+            if idle > _IDLE:
+                if not self._loss.refine():
+                    break
+                model, idle = None, 0
+            if self._grown and fall < _WORTH * (value - self._best):
                 break
-            model, age = (None, 0) if moved is None else (model, age + 1)
-            a, point = moved or (a, point)
-            now = self._total(a, point)
-            if moved and value - now < _WORTH * (now - self._best):
-                break
+        self._grown = False
         self.weights, self._own, self._point = a, point, point
         self.objective = self._total(a, point) * self.units.value
 
@@ -243,12 +269,12 @@ class PackedMaster:
         change = np.zeros_like(a)
         change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ own, own, small) - own
         slope, length = float(slopes @ change), 1.0
-        if not slope < -EPS * value:
+        if not slope < 0.0:
             return None
         for _ in range(_HALVINGS):
             moved = np.maximum(a + length * change, 0.0)
             found = self._loss.at(self._entries(moved))
-            if self._total(moved, found) <= value + _DECREASE * length * slope:
+            if self._total(moved, found) <= value + _DECREASE * length * slope + EPS * value:
                 return moved, found
             length *= 0.5
         return None
@@ -259,8 +285,8 @@ class PackedMaster:
     def _entries(self, weights: FloatArray) -> FloatArray:
         used = np.flatnonzero(weights)
         owners = np.arange(len(self._point.x))[:, None] == self.atoms.outputs[used]
-        entries: FloatArray = (owners * weights[used]) @ self._vectors[used]
-        return entries
+        x: FloatArray = (owners * weights[used]) @ self._vectors[used]
+        return x
 
     def _slopes(self, point: _Point) -> FloatArray:
         """Return the rates at which weights change the objective."""
@@ -292,17 +318,30 @@ class PackedMaster:
         self._best = max(self._best, value)
         return DualProof(max(0.0, value * self.units.value), self._point.x, scale, 0.0)
 
+    def agrees(self) -> bool:
+        """Return whether sums give the loss of the samples; if they are too inaccurate, samples replace them."""
+        if isinstance(self._loss, _SampledLoss):
+            return True
+        exact, x = _SampledLoss(self.normal), self._own.x
+        if abs(self.normal.fit.value(self.normal.map.values_of(x)) - self._own.loss) <= _LOST * self._own.loss:
+            return True
+        self._loss, self._images = exact, exact.images(self._vectors)
+        self._own = self._point = self._centre = exact.at(x)
+        self._best = 0.0
+        return False
+
     def lifted(self, proof: DualProof) -> FloatArray:
         """Return the dual vector (n, C) of a proof, not scaled, in units of the instance."""
         nu = -self.normal.fit.gradient(self.normal.map.values_of(proof.nu))
-        return nu * (self.units.value / self.units.prediction)
+        lifted: FloatArray = nu * (self.units.value / self.units.prediction)
+        return lifted
 
     def prune(self) -> None:
         """Drop the atoms of largest reduced costs if there are too many."""
         if len(self.atoms) <= _MAX_ATOMS:
             return
         costs = np.where(self.weights > 0.0, -np.inf, self._slopes(self._point))
-        rows = np.sort(np.argsort(costs)[: _MAX_ATOMS // 2])
+        rows = np.sort(np.argsort(costs)[: max(_MAX_ATOMS // 2, self.n_neurons)])
         self.atoms, self.weights = self.atoms[rows], self.weights[rows]
         self._vectors, self._images = self._vectors[rows], self._images[rows]
         self._known = set(self.atoms.keys())

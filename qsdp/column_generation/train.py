@@ -95,6 +95,10 @@ def column_generation(
     finds the maximum. Enumeration, or branch and bound beyond about 33 columns, proves it (`qsdp.pricing`). If no such
     proof is in reach, cutting planes raise the bound of the relaxation instead.
 
+    With data in blocks, every block has its own pricing problem, and small ones are enumerated together. A smooth loss
+    with more samples than packed entries is minimised in these entries: the squared loss through their Gram matrix,
+    computed once for all outputs, others in passes over the samples.
+
     Examples
     --------
     >>> import qsdp
