@@ -213,7 +213,8 @@ def resolve(descent: CoordinateDescent) -> bool:
     solved = [solve_restricted(columns, one, penalties, outputs=which).weights for one in fit.parts]
     weights = np.concatenate(solved).reshape(outputs, 2, m)
     alpha = (weights[:, 0] - weights[:, 1]).T
-    f = images @ alpha
+    # The images may be in single precision, whose errors would count as a fall in every other sweep.
+    f = descent.predictions(alpha)
     value = fit.value(f)
     objective = value + descent.cost(alpha)
     if not descent.objective - objective > ROUNDING * abs(descent.objective):

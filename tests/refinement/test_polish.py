@@ -707,3 +707,18 @@ def test_neurons_that_cancel_up_to_rounding_are_polished():
     polished = polish(network, problem, random_state=0)
     mean = problem.y.mean()
     assert problem.objective(polished) == pytest.approx(float(np.square(problem.y - mean).sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["huber", "logistic", "absolute"])
+def test_free_weights_settle_in_single_precision(monkeypatch, loss):
+    # Weights that are best for rounded outputs must not count as a fall in every other sweep.
+    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0)
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((120, 6))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(120)
+    problem = qsdp.TrainingProblem(X, np.sign(y) if loss == "logistic" else y, beta=0.2, loss=loss)
+    U, V = rng.choice([-1, 1], size=(2, 12, 6))
+    objectives = []
+    network = qsdp.BilinearNetwork(U, V, rng.standard_normal(12))
+    polish(network, problem, random_state=0, callback=lambda sweep, value: objectives.append(value))
+    assert len(objectives) < 50
