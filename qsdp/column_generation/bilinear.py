@@ -16,9 +16,8 @@ from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.master import Atoms, Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
-from qsdp.gram import SharedGram
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
 from qsdp.problem import TrainingProblem
@@ -91,16 +90,16 @@ def bilinear_part(
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
-    shared: SharedGram,
+    shared: SharedSums,
 ) -> Part:
     """Train output `k` of a bilinear problem, or all outputs together if `k` is None.
 
-    `shared` holds the Gram matrix of all outputs.
+    `shared` holds sums of all outputs.
     """
-    targets, problem = problem.targets, problem if k is None else problem.output(k)
+    problem = problem if k is None else problem.output(k)
     instance = Instance.of(problem)
-    packed = PackedMaster(instance, targets, k or 0, shared) if PackedMaster.suits(instance) else None
-    master = packed or Master(instance)
+    packed = PackedMaster(instance, shared, k or 0) if PackedMaster.suits(instance) else None
+    master = packed or Master(instance, shared, k or 0)
     dual = None
     if relaxation is not None:
         mine = slice(None) if k is None else slice(k, k + 1)

@@ -15,10 +15,9 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.master import Atoms, DualProof
+from qsdp.column_generation.master import Atoms, DualProof, SharedSums
 from qsdp.column_generation.restricted import curvature_matrix, nonnegative_minimum, sparsify
 from qsdp.forms import FormMap
-from qsdp.gram import SharedGram
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
 
@@ -169,24 +168,22 @@ class PackedMaster:
     ----------
     instance : Instance
         Instance of one output, or of all outputs that a loss couples.
-    targets : ndarray of shape (n, C)
-        Targets of all outputs, whose products with the samples are computed once.
-    output : int
+    shared : SharedSums
+        Gram matrix of all outputs of the problem.
+    output : int, default=0
         Number of the instance's output among them.
-    shared : SharedGram
-        Gram matrix of all outputs.
     """
 
     #: Products are too large for one thread to be as fast as several.
     small = False
 
-    def __init__(self, instance: Instance, targets: FloatArray, output: int, shared: SharedGram) -> None:
+    def __init__(self, instance: Instance, shared: SharedSums, output: int = 0) -> None:
         self.instance = instance
         self.normal, self.units = normal, units = instance.normalised()
         self._loss: _Loss = _SampledLoss(normal)
         if normal.fit.quadratic:
             with suppress(TimeOver):
-                gram = shared.of(normal.map, targets, normal.fit.weights, np.float64, None)
+                gram = shared.gram(normal)
                 self._loss = _SquaredLoss(normal, gram.matrix, gram.products[:, output] / units.prediction)
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)

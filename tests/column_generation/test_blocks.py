@@ -14,11 +14,11 @@ from brute_force import sign_vectors
 import qsdp
 from qsdp.certificates.proof import tree_bound
 from qsdp.column_generation import packed
+from qsdp.column_generation.master import SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import nonnegative_minimum
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
-from qsdp.gram import SharedGram
 from qsdp.pricing import price_stack
 from qsdp.relaxation.instance import Instance
 
@@ -216,7 +216,7 @@ def test_samples_replace_sums_that_are_too_inaccurate(monkeypatch: pytest.Monkey
 def test_points_have_the_loss_and_slopes_of_the_samples(loss: str) -> None:
     problem = random_problem(2, loss, n=80, sample_weight=np.random.default_rng(2).uniform(0.5, 2.0, 80))
     instance = Instance.of(problem)
-    master = PackedMaster(instance, problem.targets, 0, SharedGram())
+    master = PackedMaster(instance, SharedSums(problem.targets))
     x = 0.1 * np.random.default_rng(3).standard_normal((problem.n_outputs, problem.blocks.n_entries))
     point, step = master._loss.at(x), 1e-6 * np.random.default_rng(4).standard_normal(x.shape)
     prediction = master.normal.map.values_of(x)
