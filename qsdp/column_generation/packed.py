@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,7 @@ _DECREASE, _HALVINGS = 1e-4, 30
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _Evaluated:
     r"""The loss at a network.
 
     Attributes
@@ -64,59 +63,43 @@ class _Point:
     nu: FloatArray | None = None
 
 
-class _Loss(Protocol):
-    """The loss as a function of the packed entries of a network."""
-
-    def at(self, x: FloatArray) -> _Point:
-        """Evaluate the loss."""
-
-    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
-        """Return the best dual value of multiples up to `largest` of minus the gradient, and the multiple."""
-
-    #: Number of steps for which second derivatives are used.
-    kept: int
-
-    def images(self, vectors: FloatArray) -> FloatArray:
-        """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
-
-    def refine(self) -> bool:
-        """Make second derivatives more accurate; return whether that is possible."""
-
-    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        """Return the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
-
-
 class _SquaredLoss:
     r"""The squared loss of one output from sums: :math:`x^T G x - 2 h^T x + \sum_i w_i y_i^2`."""
 
+    #: Number of steps for which second derivatives are used.
     kept = 1
 
     def __init__(self, normal: Instance, matrix: FloatArray, products: FloatArray) -> None:
         self._matrix, self._products = matrix, products
         self._zero = normal.fit.value_at_zero
 
-    def at(self, x: FloatArray) -> _Point:
+    def at(self, x: FloatArray) -> _Evaluated:
+        """Evaluate the loss at the packed entries of a network."""
         image = self._matrix @ x[0]
         loss = self._zero - 2.0 * float(self._products @ x[0]) + float(x[0] @ image)
-        return _Point(x, max(0.0, loss), 2.0 * (image - self._products)[None])
+        return _Evaluated(x, max(0.0, loss), 2.0 * (image - self._products)[None])
 
-    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
+    def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
+        """Return the best dual value of multiples up to `largest` of minus the gradient, and the multiple."""
         product = self._zero - float(self._products @ point.x[0])
         scale = min(largest, max(0.0, product / point.loss)) if point.loss > 0.0 else 0.0
         return scale * (2.0 * product - scale * point.loss), scale
 
     def refine(self) -> bool:
+        """Make second derivatives more accurate; return whether that is possible."""
         return False
 
     def images(self, vectors: FloatArray) -> FloatArray:
+        """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
         return 2.0 * (vectors @ self._matrix)
 
-    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+    def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+        """Return the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
         return vectors @ images.T
 
 
 class _SampledLoss:
-    """A smooth loss by passes over the samples, with second derivatives from some of them."""
+    """A smooth loss by passes over the samples, with second derivatives from some of them; see `_SquaredLoss`."""
 
     kept = _KEPT
 
@@ -127,12 +110,12 @@ class _SampledLoss:
         self._order = np.random.default_rng(0).permutation(normal.map.n_rows)
         self._some = normal.map.take(self._order[:0]), normal.fit
 
-    def at(self, x: FloatArray) -> _Point:
+    def at(self, x: FloatArray) -> _Evaluated:
         prediction = self._map.values_of(x)
         nu = -self._fit.gradient(prediction)
-        return _Point(x, self._fit.value(prediction), -self._map.sums(nu).T, nu)
+        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu).T, nu)
 
-    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
+    def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
         assert point.nu is not None
         # Near the optimum, the best multiple is one or the largest feasible one.
         scale = min(1.0, largest)
@@ -145,7 +128,7 @@ class _SampledLoss:
         self._least = self._some[0].n_rows + 1
         return self._least <= len(self._order)
 
-    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+    def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
         n, wanted = len(self._order), max(self._least, _PER_ATOM * len(vectors))
         if self._some[0].n_rows < min(n, wanted):
             chosen = self._order[: 2 * wanted]
@@ -180,7 +163,7 @@ class PackedMaster:
     def __init__(self, instance: Instance, shared: SharedSums, output: int = 0) -> None:
         self.instance = instance
         self.normal, self.units = normal, units = instance.normalised()
-        self._loss: _Loss = _SampledLoss(normal)
+        self._loss: _SquaredLoss | _SampledLoss = _SampledLoss(normal)
         if normal.fit.quadratic:
             with suppress(TimeOver):
                 gram = shared.gram(normal)
@@ -259,8 +242,8 @@ class PackedMaster:
         self.objective = self._total(a, point) * self.units.value
 
     def _step(
-        self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: _Point, slopes: FloatArray
-    ) -> tuple[FloatArray, _Point] | None:
+        self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: _Evaluated, slopes: FloatArray
+    ) -> tuple[FloatArray, _Evaluated] | None:
         """Return better weights of the model's atoms and their point, or None if there are none but for rounding."""
         (chosen, H), value = model, self._total(a, point)
         own, small = a[chosen], ROUNDING * self.normal.dual_radius
@@ -277,7 +260,7 @@ class PackedMaster:
             length *= 0.5
         return None
 
-    def _total(self, weights: FloatArray, point: _Point) -> float:
+    def _total(self, weights: FloatArray, point: _Evaluated) -> float:
         return point.loss + self.normal.dual_radius * float(weights.sum())
 
     def _entries(self, weights: FloatArray) -> FloatArray:
@@ -286,7 +269,7 @@ class PackedMaster:
         x: FloatArray = (owners * weights[used]) @ self._vectors[used]
         return x
 
-    def _slopes(self, point: _Point) -> FloatArray:
+    def _slopes(self, point: _Evaluated) -> FloatArray:
         """Return the rates at which weights change the objective."""
         every = self._vectors @ point.gradient.T
         return self.normal.dual_radius + every[np.arange(len(every)), self.atoms.outputs]
@@ -295,13 +278,13 @@ class PackedMaster:
         """Make the network of a proof the centre of `pull`."""
         self._centre = self._point
 
-    def pull(self, share: float) -> _Point:
+    def pull(self, share: float) -> _Evaluated:
         """Move the network of the dual vector a share of the way to the centre, and return it for `release`."""
         own = self._point
         self._point = self._loss.at(share * self._centre.x + (1.0 - share) * own.x)
         return own
 
-    def release(self, own: _Point) -> None:
+    def release(self, own: _Evaluated) -> None:
         """Undo `pull`."""
         self._point = own
 
