@@ -408,8 +408,8 @@ def smaller_shifts(f: dict[str, Any]) -> None:
 FORGERIES: list[Callable[[dict[str, Any]], None]] = [
     halved, exchanged, exchanged_numbers, exchanged_trees, lower_omega, larger_omega, all_quadratic, all_linear,
     linear_of_six, one_tree_an_output, fewer_blocks, no_blocks, negative_omega, infinite_omega, extreme_omega, no_omega,
-    outside, zero_weight, zero_alpha_of_large_neurons, sign_in_a_linear_block, no_block, negative_block, raised, lowered,
-    other_beta, more_levels, an_activation, larger_dual, no_dual, huge_dual, smaller_shifts,
+    outside, zero_weight, zero_alpha_of_large_neurons, sign_in_a_linear_block, no_block, negative_block, raised,
+    lowered, other_beta, more_levels, an_activation, larger_dual, no_dual, huge_dual, smaller_shifts,
 ]  # fmt: skip
 
 
