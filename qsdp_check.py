@@ -162,6 +162,8 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
         for name in set(fields.split()) & set(f):
             need(f[name].dtype.kind in kinds, f"the entries of {name} are of a wrong kind")
     need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
+    # What is said of the data given must not come from the file.
+    f = {name: array for name, array in f.items() if name not in ("given", "images")}
     if data_path is not None:
         f.update(data_of(f, data_path), given=np.array(True))
         f = {name: array for name, array in f.items() if name not in ("gram", "products", "squares")}
@@ -445,8 +447,8 @@ class Blocks:
 
     def __init__(self, sizes: Array, linear: Array, factors: list[Array]) -> None:
         self.sizes, self.linear, self.factors = sizes.tolist(), linear.tolist(), factors
-        pairs = [np.triu_indices(N) for N in self.sizes]
-        self.pairs = [(np.arange(N),) * 2 if flat else pair for N, flat, pair in zip(self.sizes, self.linear, pairs)]  # noqa: B905
+        kinds = zip(self.sizes, self.linear)  # noqa: B905
+        self.pairs = [(np.arange(N),) * 2 if flat else np.triu_indices(N) for N, flat in kinds]
         self.ends = np.cumsum([0] + [len(first) for first, _ in self.pairs]).tolist()
         self.side = max(self.sizes)
 
@@ -457,7 +459,8 @@ class Blocks:
         need(sizes.ndim == 1 and sizes.shape == linear.shape == omega.shape, "the blocks do not fit together")
         counts = [N if flat else N * (N + 1) // 2 for N, flat in zip(sizes.tolist(), linear.tolist())]  # noqa: B905
         need(min(sizes.tolist(), default=0) > 0 and sum(counts) == P, "the blocks do not fit their rows")
-        need(np.all((omega > 0) & (omega < np.inf)), "a factor of a penalty is not positive")
+        # Within these limits, dividing by a price neither overflows nor loses digits.
+        need(np.all((omega >= 1e-100) & (omega <= 1e100)), "a factor of a penalty is not positive, or extreme")
         return cls(sizes, linear, [1 / np.asarray(cost) for cost in (omega * sizes).tolist()])
 
     def entries(self, U: Array, V: Array, alpha: Array, block: Array) -> Array:

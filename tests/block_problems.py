@@ -67,8 +67,11 @@ def all_neurons(layout: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.array(U), np.array(V), np.array(block)
 
 
-def enumerated_optimum(problem: Any) -> float:
-    """Return the optimal value over all networks, by a convex program with a weight for every neuron."""
+def enumerated_optimum(problem: Any, **settings: float) -> float:
+    """Return the optimal value over all networks, by a convex program with a weight for every neuron.
+
+    Settings are those of Clarabel, such as its tolerances.
+    """
     import cvxpy as cp
 
     layout = problem.blocks
@@ -78,5 +81,5 @@ def enumerated_optimum(problem: Any) -> float:
     fit = problem.data_fit.expression(columns.T @ alpha)
     penalty = problem.beta * cp.sum(cp.multiply(layout.prices[block][:, None], cp.abs(alpha)))
     program = cp.Problem(cp.Minimize(fit + penalty))
-    program.solve(solver="CLARABEL")
+    program.solve(solver="CLARABEL", **settings)
     return float(program.value)

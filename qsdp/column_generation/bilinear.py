@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +15,9 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation.floor import Floor
-from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
+from qsdp.column_generation.master import Atoms, Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
-from qsdp.gram import SharedGram
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
 from qsdp.problem import TrainingProblem
@@ -27,8 +28,6 @@ from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
 __all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
-
-AnyNetwork = TypeVar("AnyNetwork", BilinearNetwork, BlockNetwork)
 
 #: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
 _CHEAP = 28
@@ -87,26 +86,26 @@ def bilinear_part(
     problem: TrainingProblem,
     k: int | None,
     relaxation: Relaxation | None,
-    start: Any,
+    start: BilinearNetwork | BlockNetwork | None,
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
-    shared: SharedGram,
+    shared: SharedSums,
 ) -> Part:
     """Train output `k` of a bilinear problem, or all outputs together if `k` is None.
 
-    `shared` holds the Gram matrix of all outputs.
+    `shared` holds sums of all outputs.
     """
-    targets, problem = problem.targets, problem if k is None else problem.output(k)
+    problem = problem if k is None else problem.output(k)
     instance = Instance.of(problem)
-    packed = PackedMaster(instance, targets, k or 0, shared) if PackedMaster.suits(instance) else None
-    master = packed or Master(instance)
+    packed = PackedMaster(instance, shared, k or 0) if PackedMaster.suits(instance) else None
+    master = packed or Master(instance, shared, k or 0)
     dual = None
     if relaxation is not None:
         mine = slice(None) if k is None else slice(k, k + 1)
-        z = relaxation.bound.z[master.instance.matrices_of(mine)]
-        dual = instance_bound(master.instance, [relaxation.bound.nu[:, mine]], [z])
-    floor = Floor(master.instance, dual, rng)
+        z = relaxation.bound.z[instance.matrices_of(mine)]
+        dual = instance_bound(instance, [relaxation.bound.nu[:, mine]], [z])
+    floor = Floor(instance, dual, rng)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
     seeds: list[Any] = [start] if start is not None else []
@@ -118,33 +117,43 @@ def bilinear_part(
     elif seeds:
         nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
         master.add(pricing.seeds(nu, seeds))
+    loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
-        outcome = generate(
-            master,
-            pricing,
-            tol=tol,
-            floor=lambda: floor.value,
-            raise_floor=floor.improve,
-            report=report,
-        )
+        outcome = loop(master, pricing)
+        if packed is not None and outcome.status in {"optimal", "stalled"} and not packed.agrees():
+            outcome = loop(master, pricing)
         atoms, weights = master.support(outcome.accuracy)
+    return _part(problem, atoms, weights, outcome, floor, pricing, packed)
+
+
+def _part(
+    problem: TrainingProblem,
+    atoms: Atoms,
+    weights: FloatArray,
+    outcome: Outcome,
+    floor: Floor,
+    pricing: _BilinearPricing,
+    packed: PackedMaster | None,
+) -> Part:
+    """Return atoms of true levels with the better proof, that of the rounds or that of the floor."""
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
     atoms = replace(atoms, U=U, V=V)
     proof, priced = outcome.proof, outcome.priced
-    if proof is not None and priced is not None and proof.value >= floor.value:
-        if packed is not None:
-            # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
-            nu = packed.lifted(proof)
-            priced = pricing.prove(packed, instance.adjoints(nu))
-            return Part(atoms, weights, nu, priced.trees, priced.uppers, priced.exact, outcome.status)
-        trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
-        uppers = tuple(proof.largest(upper) for upper in priced.uppers)
-        return Part(atoms, weights, proof.nu, trees, uppers, priced.exact, outcome.status)
-    nu, trees = floor.proof()
-    return Part(atoms, weights, nu, trees, (None,) * len(trees), False, outcome.status)
+    if proof is None or priced is None or proof.value < floor.value:
+        nu, trees = floor.proof()
+        return Part(atoms, weights, nu, trees, (None,) * len(trees), False, outcome.status)
+    if packed is not None:
+        # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
+        nu = packed.lifted(proof)
+        with deadline.unlimited() if is_cheap(problem) else nullcontext():
+            priced = pricing.prove(packed, packed.instance.adjoints(nu))
+        return Part(atoms, weights, nu, priced.trees, priced.uppers, priced.exact, outcome.status)
+    trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
+    uppers = tuple(proof.largest(upper) for upper in priced.uppers)
+    return Part(atoms, weights, proof.nu, trees, uppers, priced.exact, outcome.status)
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
@@ -152,7 +161,7 @@ def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) ->
     return -problem.data_fit.gradient(problem.outputs(_of_output(network, k)))
 
 
-def _of_output(network: AnyNetwork, k: int | None) -> AnyNetwork:
+def _of_output(network: Any, k: int | None) -> Any:
     """Return the network of output `k`, or of all if None."""
     return network if k is None else replace(network, alpha=network.output_weights[:, k])
 

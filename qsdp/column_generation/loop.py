@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp.blocks import Layout
-from qsdp.column_generation.master import Atoms, DualProof
+from qsdp.column_generation.master import Atoms, DualProof, Master
+from qsdp.column_generation.packed import PackedMaster
 from qsdp.pricing import BoundTree, OracleResult
 
-__all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Restricted", "Round", "generate"]
+__all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
 
 #: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
 ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
@@ -102,43 +103,8 @@ class Outcome:
         return _FINEST if self.gap <= _CLOSED else min(1e-6, 0.01 * self.gap)
 
 
-class Restricted(Protocol):
-    """Interface of the restricted problem, see `Master` and `PackedMaster`."""
-
-    atoms: Atoms
-    objective: float
-
-    @property
-    def n_neurons(self) -> int:
-        """Number of atoms that are used."""
-
-    def add(self, atoms: Atoms) -> int:
-        """Add the new atoms, and return their number."""
-
-    def solve(self, tol: float) -> None:
-        """Solve to a relative duality gap `tol`."""
-
-    def prune(self) -> None:
-        """Drop atoms if there are too many."""
-
-    def pull(self, share: float) -> Any:
-        """Move the dual vector a share of the way to the centre, and return the old one."""
-
-    def release(self, own: Any) -> None:
-        """Undo `pull`."""
-
-    def centre_on(self, best: DualProof) -> None:
-        """Make the dual vector of a proof the centre of `pull`."""
-
-    def gap(self, upper: float) -> float:
-        """Return the relative gap if no pricing value exceeds `upper`."""
-
-    def proof(self, upper: float) -> DualProof:
-        """Return the best bound that the dual vector proves if no pricing value exceeds `upper`."""
-
-
 def generate(
-    master: Restricted,
+    master: Master | PackedMaster,
     pricing: Callable[[Any, float], PricingResult],
     *,
     tol: float,
@@ -166,7 +132,7 @@ class _Rounds:
 
     def __init__(
         self,
-        master: Restricted,
+        master: Master | PackedMaster,
         pricing: Callable[[Any, float], PricingResult],
         tol: float,
         floor: Callable[[], float],
@@ -184,7 +150,7 @@ class _Rounds:
         least, since, proven = np.inf, 0, False
         while since < _PATIENCE:
             master.solve(accuracy)
-            unpulled = master.pull(_PULL) if since and proven else None
+            unpulled: Any = master.pull(_PULL) if since and proven else None
             found = self._price()
             proven = bool(np.isfinite(found.upper))
             # This would be the gap if no pricing value exceeded those found; a search alone proves nothing.

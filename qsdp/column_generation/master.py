@@ -25,11 +25,12 @@ from qsdp.column_generation.restricted import (
     solve_restricted,
     sparsify,
 )
+from qsdp.gram import Gram, SharedGram
 from qsdp.networks import BlockNetwork
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction
 
-__all__ = ["Atoms", "DualProof", "Master"]
+__all__ = ["Atoms", "DualProof", "Master", "SharedSums"]
 
 #: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
 _LARGEST_GRAM = 2500
@@ -196,6 +197,30 @@ class _Residual:
         return (radius + self.upper) / total if total > 0.0 else math.inf
 
 
+class SharedSums:
+    """Sums over the samples that the restricted problems of all outputs share, computed at first need.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n, C)
+        Targets of all outputs.
+    """
+
+    def __init__(self, targets: FloatArray) -> None:
+        self._targets, self._gram = targets, SharedGram()
+        self._reduction: Reduction | None = None
+
+    def gram(self, normal: Instance) -> Gram:
+        """Return the Gram matrix and the products with all targets in the units of a normalised instance's map."""
+        return self._gram.of(normal.map, self._targets, normal.fit.weights, np.float64, None)
+
+    def reduction(self, normal: Instance) -> Reduction:
+        """Return the reduction of all outputs; it belongs to the normalised instance of the first that needs it."""
+        if self._reduction is None:
+            self._reduction = Reduction(normal, self._targets)
+        return self._reduction
+
+
 class Master:
     r"""Minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the current atoms.
 
@@ -204,6 +229,10 @@ class Master:
     instance : Instance
         Instance of one output, or of all outputs that a loss couples, in its own units. Its dual radius w is the
         penalty of a weight of one.
+    shared : SharedSums, optional
+        Sums of all outputs of the problem; None if the instance is alone.
+    output : int, default=0
+        Number of the instance's output among them.
 
     Attributes
     ----------
@@ -213,7 +242,7 @@ class Master:
         Objective of the last solution, in units of the instance like `nu`.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, shared: SharedSums | None = None, output: int = 0) -> None:
         self.instance = instance
         self.normal, self.units = instance.normalised()
         self._working: LinearInstance = self.normal
@@ -223,7 +252,7 @@ class Master:
         p = instance.map.layout.n_entries
         if Reduction.pays(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
-                self._reduce()
+                self._reduce(shared or SharedSums(instance.target), output)
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
@@ -234,9 +263,9 @@ class Master:
         self._dual = self._lifted(self._working.fit.zero_dual)
         self._centre = self._dual
 
-    def _reduce(self) -> None:
-        reduction = Reduction(self.normal, self.instance.target)
-        self._working = reduced = reduction.reduced(self.normal, self.units, 0)
+    def _reduce(self, shared: SharedSums, output: int) -> None:
+        reduction = shared.reduction(self.normal)
+        self._working = reduced = reduction.reduced(self.normal, self.units, output)
         self._reduction = reduction, reduced
         self._constant = max(0.0, self.normal.fit.value_at_zero - self._working.fit.value_at_zero)
         self._residual = self._left_out()

@@ -3,44 +3,47 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.master import Atoms, DualProof
+from qsdp.column_generation.master import Atoms, DualProof, SharedSums
 from qsdp.column_generation.restricted import curvature_matrix, nonnegative_minimum, sparsify
 from qsdp.forms import FormMap
-from qsdp.gram import SharedGram
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["PackedMaster"]
 
-#: Maximum number of steps of a solve; most take two to ten.
-_STEPS = 100
+#: Maximum numbers of steps of a solve, most of which take two to ten, and of steps in a row that lower it by rounding.
+_STEPS, _IDLE = 100, 5
 
-#: Share of the open gap below which a step's decrease ends a solve: other atoms are worth more. A third costs little.
+#: Share of the open gap below which a step's decrease ends a solve, because new atoms lower the objective more.
 _WORTH = 0.01
 
 #: Number of atoms above which those of weight zero and of the largest reduced costs are dropped, down to half of it.
 _MAX_ATOMS = 4000
 
-#: Samples for second derivatives: a multiple of the number of atoms, and the least number. With half as many, steps are
-#: worse; with twice as many, they take longer.
-_PER_ATOM, _LEAST = 8, 4000
+#: Relative difference of losses above which sums are too inaccurate.
+_LOST = 1e-8
+
+#: Samples for second derivatives, a multiple of the number of atoms and a least number, and steps for which they are
+#: used. Fewer samples make more steps; more samples make longer ones.
+_PER_ATOM, _LEAST, _KEPT = 8, 4000, 5
 
 #: Share of the decrease predicted by the slope that a step must reach, and largest number of its halvings.
 _DECREASE, _HALVINGS = 1e-4, 30
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _Evaluated:
     r"""The loss at a network.
 
     Attributes
@@ -60,68 +63,59 @@ class _Point:
     nu: FloatArray | None = None
 
 
-class _Loss(Protocol):
-    """The loss as a function of the packed entries of a network."""
-
-    def at(self, x: FloatArray) -> _Point:
-        """Evaluate the loss."""
-
-    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
-        """Return the best dual value of multiples up to `largest` of minus the gradient, and the multiple."""
-
-    #: Number of steps for which second derivatives are used.
-    kept: int
-
-    def images(self, vectors: FloatArray) -> FloatArray:
-        """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
-
-    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        """Return the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
-
-
 class _SquaredLoss:
     r"""The squared loss of one output from sums: :math:`x^T G x - 2 h^T x + \sum_i w_i y_i^2`."""
 
+    #: Number of steps for which second derivatives are used.
     kept = 1
 
     def __init__(self, normal: Instance, matrix: FloatArray, products: FloatArray) -> None:
         self._matrix, self._products = matrix, products
         self._zero = normal.fit.value_at_zero
 
-    def at(self, x: FloatArray) -> _Point:
+    def at(self, x: FloatArray) -> _Evaluated:
+        """Evaluate the loss at the packed entries of a network."""
         image = self._matrix @ x[0]
         loss = self._zero - 2.0 * float(self._products @ x[0]) + float(x[0] @ image)
-        return _Point(x, max(0.0, loss), 2.0 * (image - self._products)[None])
+        return _Evaluated(x, max(0.0, loss), 2.0 * (image - self._products)[None])
 
-    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
+    def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
+        """Return the best dual value of multiples up to `largest` of minus the gradient, and the multiple."""
         product = self._zero - float(self._products @ point.x[0])
         scale = min(largest, max(0.0, product / point.loss)) if point.loss > 0.0 else 0.0
         return scale * (2.0 * product - scale * point.loss), scale
 
+    def refine(self) -> bool:
+        """Make second derivatives more accurate; return whether that is possible."""
+        return False
+
     def images(self, vectors: FloatArray) -> FloatArray:
+        """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
         return 2.0 * (vectors @ self._matrix)
 
-    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+    def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+        """Return the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
         return vectors @ images.T
 
 
 class _SampledLoss:
-    """A smooth loss by passes over the samples, with second derivatives from some of them."""
+    """A smooth loss by passes over the samples, with second derivatives from some of them; see `_SquaredLoss`."""
 
-    kept = 5
+    kept = _KEPT
 
     def __init__(self, normal: Instance) -> None:
         assert isinstance(normal.map, FormMap)
         self._map, self._fit = normal.map, normal.fit
+        self._least = _LEAST
         self._order = np.random.default_rng(0).permutation(normal.map.n_rows)
         self._some = normal.map.take(self._order[:0]), normal.fit
 
-    def at(self, x: FloatArray) -> _Point:
+    def at(self, x: FloatArray) -> _Evaluated:
         prediction = self._map.values_of(x)
         nu = -self._fit.gradient(prediction)
-        return _Point(x, self._fit.value(prediction), -self._map.sums(nu).T, nu)
+        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu).T, nu)
 
-    def bound(self, point: _Point, largest: float) -> tuple[float, float]:
+    def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
         assert point.nu is not None
         # Near the optimum, the best multiple is one or the largest feasible one.
         scale = min(1.0, largest)
@@ -130,8 +124,12 @@ class _SampledLoss:
     def images(self, vectors: FloatArray) -> FloatArray:
         return np.zeros((len(vectors), 0))
 
-    def hessian(self, point: _Point, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        n, wanted = len(self._order), max(_LEAST, _PER_ATOM * len(vectors))
+    def refine(self) -> bool:
+        self._least = self._some[0].n_rows + 1
+        return self._least <= len(self._order)
+
+    def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+        n, wanted = len(self._order), max(self._least, _PER_ATOM * len(vectors))
         if self._some[0].n_rows < min(n, wanted):
             chosen = self._order[: 2 * wanted]
             self._some = self._map.take(chosen), self._fit.rows(chosen)
@@ -153,26 +151,23 @@ class PackedMaster:
     ----------
     instance : Instance
         Instance of one output, or of all outputs that a loss couples.
-    targets : ndarray of shape (n, C)
-        Targets of all outputs, whose products with the samples are computed once.
-    output : int
+    shared : SharedSums
+        Gram matrix of all outputs of the problem.
+    output : int, default=0
         Number of the instance's output among them.
-    shared : SharedGram
-        Gram matrix of all outputs.
     """
 
     #: Products are too large for one thread to be as fast as several.
     small = False
 
-    def __init__(self, instance: Instance, targets: FloatArray, output: int, shared: SharedGram) -> None:
+    def __init__(self, instance: Instance, shared: SharedSums, output: int = 0) -> None:
         self.instance = instance
         self.normal, self.units = normal, units = instance.normalised()
+        self._loss: _SquaredLoss | _SampledLoss = _SampledLoss(normal)
         if normal.fit.quadratic:
-            gram = shared.of(normal.map, targets, normal.fit.weights, np.float64, None)
-            products = gram.products[:, output] / units.prediction
-            self._loss: _Loss = _SquaredLoss(normal, gram.matrix, products)
-        else:
-            self._loss = _SampledLoss(normal)
+            with suppress(TimeOver):
+                gram = shared.gram(normal)
+                self._loss = _SquaredLoss(normal, gram.matrix, gram.products[:, output] / units.prediction)
         empty = np.zeros((0, instance.size), dtype=np.int8)
         self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)
         self._vectors = np.zeros((0, instance.map.layout.n_entries))
@@ -180,6 +175,8 @@ class PackedMaster:
         self._known: set[bytes] = set()
         #: Best dual value of a proof, in normalised units.
         self._best = 0.0
+        #: Whether atoms were added since the last solve.
+        self._grown = False
         self._own = self._point = self._centre = self._loss.at(
             np.zeros((instance.target.shape[1], self._vectors.shape[1]))
         )
@@ -209,11 +206,12 @@ class PackedMaster:
         self.atoms, self._vectors = self.atoms + atoms, np.vstack([self._vectors, vectors])
         self._images = np.vstack([self._images, self._loss.images(vectors)])
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
+        self._grown = len(atoms) > 0
         return len(atoms)
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`, or until steps are not worth it or a time limit passes."""
-        a, point, model, age = self.weights, self._own, None, 0
+        a, point, model, age, idle = self.weights, self._own, None, 0, 0
         for _ in range(_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
             largest = radius / max(radius, float((radius - slopes).max(initial=0.0)))
@@ -224,45 +222,54 @@ class PackedMaster:
                 vectors, images = self._vectors[chosen], self._images[chosen]
                 model, age = (chosen, self._loss.hessian(point, vectors, images, self.atoms[chosen])), 0
             moved = self._step(model, a, point, slopes)
-            if moved is None and age == 0:
+            if moved is None:
+                if age == 0 and not self._loss.refine():
+                    break
+                model = None
+                continue
+            (a, point), age = moved, age + 1
+            fall = value - self._total(a, point)
+            # Where the objective no longer falls but for rounding, steps may still improve the dual vector.
+            idle = idle + 1 if fall <= EPS * value else 0
+            if idle > _IDLE:
+                if not self._loss.refine():
+                    break
+                model, idle = None, 0
+            if self._grown and fall < _WORTH * (value - self._best):
                 break
-            model, age = (None, 0) if moved is None else (model, age + 1)
-            a, point = moved or (a, point)
-            now = self._total(a, point)
-            if moved and value - now < _WORTH * (now - self._best):
-                break
+        self._grown = False
         self.weights, self._own, self._point = a, point, point
         self.objective = self._total(a, point) * self.units.value
 
     def _step(
-        self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: _Point, slopes: FloatArray
-    ) -> tuple[FloatArray, _Point] | None:
+        self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: _Evaluated, slopes: FloatArray
+    ) -> tuple[FloatArray, _Evaluated] | None:
         """Return better weights of the model's atoms and their point, or None if there are none but for rounding."""
         (chosen, H), value = model, self._total(a, point)
         own, small = a[chosen], ROUNDING * self.normal.dual_radius
         change = np.zeros_like(a)
         change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ own, own, small) - own
         slope, length = float(slopes @ change), 1.0
-        if not slope < -EPS * value:
+        if not slope < 0.0:
             return None
         for _ in range(_HALVINGS):
             moved = np.maximum(a + length * change, 0.0)
             found = self._loss.at(self._entries(moved))
-            if self._total(moved, found) <= value + _DECREASE * length * slope:
+            if self._total(moved, found) <= value + _DECREASE * length * slope + EPS * value:
                 return moved, found
             length *= 0.5
         return None
 
-    def _total(self, weights: FloatArray, point: _Point) -> float:
+    def _total(self, weights: FloatArray, point: _Evaluated) -> float:
         return point.loss + self.normal.dual_radius * float(weights.sum())
 
     def _entries(self, weights: FloatArray) -> FloatArray:
         used = np.flatnonzero(weights)
         owners = np.arange(len(self._point.x))[:, None] == self.atoms.outputs[used]
-        entries: FloatArray = (owners * weights[used]) @ self._vectors[used]
-        return entries
+        x: FloatArray = (owners * weights[used]) @ self._vectors[used]
+        return x
 
-    def _slopes(self, point: _Point) -> FloatArray:
+    def _slopes(self, point: _Evaluated) -> FloatArray:
         """Return the rates at which weights change the objective."""
         every = self._vectors @ point.gradient.T
         return self.normal.dual_radius + every[np.arange(len(every)), self.atoms.outputs]
@@ -271,13 +278,13 @@ class PackedMaster:
         """Make the network of a proof the centre of `pull`."""
         self._centre = self._point
 
-    def pull(self, share: float) -> _Point:
+    def pull(self, share: float) -> _Evaluated:
         """Move the network of the dual vector a share of the way to the centre, and return it for `release`."""
         own = self._point
         self._point = self._loss.at(share * self._centre.x + (1.0 - share) * own.x)
         return own
 
-    def release(self, own: _Point) -> None:
+    def release(self, own: _Evaluated) -> None:
         """Undo `pull`."""
         self._point = own
 
@@ -292,17 +299,30 @@ class PackedMaster:
         self._best = max(self._best, value)
         return DualProof(max(0.0, value * self.units.value), self._point.x, scale, 0.0)
 
+    def agrees(self) -> bool:
+        """Return whether sums give the loss of the samples; if they are too inaccurate, samples replace them."""
+        if isinstance(self._loss, _SampledLoss):
+            return True
+        exact, x = _SampledLoss(self.normal), self._own.x
+        if abs(self.normal.fit.value(self.normal.map.values_of(x)) - self._own.loss) <= _LOST * self._own.loss:
+            return True
+        self._loss, self._images = exact, exact.images(self._vectors)
+        self._own = self._point = self._centre = exact.at(x)
+        self._best = 0.0
+        return False
+
     def lifted(self, proof: DualProof) -> FloatArray:
         """Return the dual vector (n, C) of a proof, not scaled, in units of the instance."""
         nu = -self.normal.fit.gradient(self.normal.map.values_of(proof.nu))
-        return nu * (self.units.value / self.units.prediction)
+        lifted: FloatArray = nu * (self.units.value / self.units.prediction)
+        return lifted
 
     def prune(self) -> None:
         """Drop the atoms of largest reduced costs if there are too many."""
         if len(self.atoms) <= _MAX_ATOMS:
             return
         costs = np.where(self.weights > 0.0, -np.inf, self._slopes(self._point))
-        rows = np.sort(np.argsort(costs)[: _MAX_ATOMS // 2])
+        rows = np.sort(np.argsort(costs)[: max(_MAX_ATOMS // 2, self.n_neurons)])
         self.atoms, self.weights = self.atoms[rows], self.weights[rows]
         self._vectors, self._images = self._vectors[rows], self._images[rows]
         self._known = set(self.atoms.keys())

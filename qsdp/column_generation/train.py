@@ -15,12 +15,11 @@ from qsdp._utils.validation import RandomState, check_choice, check_random_state
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
 from qsdp.column_generation.loop import Round
-from qsdp.column_generation.master import Atoms
+from qsdp.column_generation.master import Atoms, SharedSums
 from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.gram import SharedGram
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -95,6 +94,10 @@ def column_generation(
     finds the maximum. Enumeration, or branch and bound beyond about 33 columns, proves it (`qsdp.pricing`). If no such
     proof is in reach, cutting planes raise the bound of the relaxation instead.
 
+    With data in blocks, every block has its own pricing problem, and small ones are enumerated together. A smooth loss
+    with more samples than packed entries is minimised in these entries: the squared loss through their Gram matrix,
+    computed once for all outputs, others in passes over the samples.
+
     Examples
     --------
     >>> import qsdp
@@ -124,7 +127,7 @@ def column_generation(
 
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, rng, history, partial(report, part=0))
-            shared = SharedGram()
+            shared = SharedSums(problem.targets)
             for number in range(len(ones)):
                 k = number if len(ones) > 1 else None
                 with deadline.fraction(1.0 / (len(ones) - number)):

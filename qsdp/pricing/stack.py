@@ -2,7 +2,7 @@ r"""Largest pricing values of many small matrices in one product, and of diagona
 
 from __future__ import annotations
 
-import itertools
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ def _enumerated(stack: FloatArray, n: int, threshold: float, max_atoms: int) -> 
     uppers = best + np.ldexp([rounding(matrix) for matrix in M], exponents)
     tree = BoundTree(np.arange(N), (Leaf(np.zeros(0, dtype=np.int8), None),))
     starts = np.searchsorted(owner, np.arange(K + 1))
-    parts = [slice(a, min(a + max_atoms, b)) for a, b in itertools.pairwise(starts)]
+    parts = [slice(a, min(a + max_atoms, b)) for a, b in pairwise(starts.tolist())]
     return [
         _result(U[part], V[part], own[part], value, upper, tree)
         for part, value, upper in zip(parts, best.tolist(), uppers.tolist(), strict=True)

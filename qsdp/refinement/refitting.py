@@ -20,11 +20,10 @@ from qsdp._utils.validation import FloatArray, check_choice, check_real, check_v
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.master import Atoms, Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
-from qsdp.gram import SharedGram
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -143,13 +142,13 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
             factor = _triangular_factor(network, problem)
         if factor is not None:
             return network_of(problem, *_compressed(network, problem, factor))
-    ones, shared = problem.parts, SharedGram()
+    ones, shared = problem.parts, SharedSums(problem.targets)
     parts = []
     for k, one in enumerate(ones):
         with deadline.fraction(1.0 / (len(ones) - k)):
             instance, report = _instance(one), functools.partial(bar.gap, part=k, parts=len(ones))
             suits = PackedMaster.suits(instance)
-            master = PackedMaster(instance, problem.targets, k, shared) if suits else Master(instance)
+            master = PackedMaster(instance, shared, k) if suits else Master(instance, shared, k)
             parts.append(_support(network, master, tol, report))
     atoms = parts[0][0] if len(parts) == 1 else Atoms.of_outputs([part for part, _ in parts])
     return network_of(problem, atoms, np.concatenate([weight for _, weight in parts]))

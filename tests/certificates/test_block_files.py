@@ -329,6 +329,11 @@ def infinite_omega(f: dict[str, Any]) -> None:
     f["omega"] = f["omega"] * np.inf
 
 
+def extreme_omega(f: dict[str, Any]) -> None:
+    """Divide matrices by so much that digits are lost."""
+    f["omega"], f["beta"] = f["omega"] * 1e300, f["beta"] * 1e-300
+
+
 def no_omega(f: dict[str, Any]) -> None:
     f["omega"] = f["omega"] * np.nan
 
@@ -402,9 +407,9 @@ def smaller_shifts(f: dict[str, Any]) -> None:
 
 FORGERIES: list[Callable[[dict[str, Any]], None]] = [
     halved, exchanged, exchanged_numbers, exchanged_trees, lower_omega, larger_omega, all_quadratic, all_linear,
-    linear_of_six, one_tree_an_output, fewer_blocks, no_blocks, negative_omega, infinite_omega, no_omega, outside,
-    zero_weight, zero_alpha_of_large_neurons, sign_in_a_linear_block, no_block, negative_block, raised, lowered,
-    other_beta, more_levels, an_activation, larger_dual, no_dual, huge_dual, smaller_shifts,
+    linear_of_six, one_tree_an_output, fewer_blocks, no_blocks, negative_omega, infinite_omega, extreme_omega, no_omega,
+    outside, zero_weight, zero_alpha_of_large_neurons, sign_in_a_linear_block, no_block, negative_block, raised,
+    lowered, other_beta, more_levels, an_activation, larger_dual, no_dual, huge_dual, smaller_shifts,
 ]  # fmt: skip
 
 
@@ -424,6 +429,15 @@ def test_forgeries_with_a_right_digest(
     code, said = answer(tmp_path / "c", capsys)
     assert code == 1, said
     assert answer(tmp_path / "c", capsys, "--data", str(data))[0] == 1
+
+
+def test_what_is_believed_is_not_read_from_the_file(
+    saved: tuple[Path, Path, str, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewritten(tmp_path / "c", contents_of(saved[0]) | {"images": np.zeros((1, 2, 2)), "given": np.array(True)})
+    code, said = answer(tmp_path / "c", capsys)
+    assert code == 0
+    assert "given" not in said
 
 
 def doubled_targets(f: dict[str, Any]) -> None:

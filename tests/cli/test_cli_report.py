@@ -164,7 +164,7 @@ def plain_files(folder: Path) -> dict[str, tuple[Path, list[str]]]:
     network, certificate = result.network, result.certificate
     saved = {
         "network": (network.save, [f"{network.n_bits:,} bits", "20 neurons", "x0 * x1"]),
-        "polynomial": (network.to_polynomial().save, ["quantized network of", "x0^2"]),
+        "polynomial": (network.to_polynomial().save, ["quantized network of", "x1^2"]),
         "integers": (partial(network.save, form="integers"), ["integer coefficients"]),
         "certificate": (certificate.save, [f"{certificate.objective:.6g}", "squared", "40", "20 neurons"]),
         "hidden": (partial(certificate.save, include_data=False), ["saved without its data"]),

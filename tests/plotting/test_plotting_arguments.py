@@ -119,7 +119,10 @@ def test_covariance_takes_two_axes():
         (lambda: LevelsDisplay.from_result(1), "result must be a QSDPResult"),
         (lambda: InteractionDisplay.from_effects(MODEL), "effects must be a Effects; got QuantizedNetworkRegressor"),
         (lambda: InteractionDisplay.from_estimator(RESULT), "estimator must be a quantized network estimator"),
-        (lambda: LevelsDisplay.from_network(RESULT), "network must be a BilinearNetwork or a PolynomialNetwork"),
+        (
+            lambda: LevelsDisplay.from_network(RESULT),
+            "network must be a BilinearNetwork, PolynomialNetwork or BlockNetwork",
+        ),
         (lambda: GapDisplay.from_result(RESULT), "result must be a ColumnGenerationResult; got QSDPResult"),
         (
             lambda: BitsDisplay.from_estimator(RESULT.network, X, Y),

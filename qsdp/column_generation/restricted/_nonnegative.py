@@ -27,7 +27,7 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     Parameters
     ----------
     H : ndarray of shape (k, k)
-        Positive semidefinite, with a positive diagonal.
+        Positive semidefinite.
     g, start : ndarray of shape (k,)
         The start is returned if no attempt succeeds.
     tol : float, default=0.0
@@ -39,8 +39,11 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     optimality, the others are zero; all weights of the wrong sign and all wrong slopes change sides, and a single one
     if that does not help. The distance to the start is penalised a little, so dependent columns do no harm.
     """
+    diagonal = H.diagonal()
+    # Where a loss is flat, a column may have no curvature.
+    diagonal = np.where(diagonal > 0.0, diagonal, diagonal.max(initial=0.0) or 1.0)
     for ridge in _RIDGES:
-        shift = ridge * H.diagonal()
+        shift = ridge * diagonal
         found = _exchanged(H + np.diag(shift), g - shift * start, start > 0.0, tol)
         if found is not None:
             return found
