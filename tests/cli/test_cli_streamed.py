@@ -83,10 +83,10 @@ def test_a_killed_pass_goes_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert run(*command, "--output", "whole.qsdp").exit_code == 0
     passes = 0
 
-    def killed(path: Path, rows: int) -> Iterator[Any]:
+    def killed(path: Path, rows: int, missing: frozenset[str]) -> Iterator[Any]:
         nonlocal passes
         passes += 1
-        for k, table in enumerate(table_batches(path, rows)):
+        for k, table in enumerate(table_batches(path, rows, missing)):
             if passes == 2 and k == 5:
                 raise KeyboardInterrupt
             yield table
@@ -135,8 +135,10 @@ def test_a_device_that_is_not_there_is_refused_before_the_file_is_read(
 def test_parquet_is_streamed_alike(data: Path) -> None:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = read_table(data)
-    columns = {name: table.numbers(name) for name in table.columns}
-    arrays = {n: pa.array(table.column(n)) if c is None else pa.array(c) for n, c in columns.items()}
+    arrays = {}
+    for name in table.columns:
+        notation = table.notation(name)
+        arrays[name] = pa.array(table.column(name) if notation is None else table.numbers(name, notation))
     parquet.write_table(pa.table(arrays), data.with_suffix(".parquet"), row_group_size=64)
     models = []
     for suffix in (".csv", ".parquet"):
@@ -203,5 +205,7 @@ def test_what_cannot_be_streamed(data: Path) -> None:
 def test_text_among_numbers_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qsdp.cli._fit_streamed.SAMPLE", 50)
     data.write_text(text_of() + "1,oops,red,1,1,no\n")
-    message = refused("fit", data, "--target", "y", "--drop", "label", *STREAMED)
-    assert f"line {N_ROWS + 2}, column 'b': expected a number; got 'oops'" in message
+    result = run("fit", data, "--target", "y", "--drop", "label", *STREAMED)
+    assert result.exit_code == 0
+    assert "column 'b': 1 of " in result.stderr
+    assert f"entries are no numbers and count as missing, such as 'oops' in line {N_ROWS + 2}" in result.stderr
