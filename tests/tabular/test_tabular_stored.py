@@ -55,7 +55,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
             except StorageError as error:
                 messages.add(str(error).split(":", 1)[0])
             else:
-                accepted.append((place[-1], value))
+                accepted.append(("markers" if "markers" in place else place[-1], value))
     assert messages == {f"{str(path)!r} is not a valid model"}
     # What remains are other texts where any text is right, and other numbers where any number is.
     texts, any_number = {"name", "column", "digest", "random_state", 0, 1, 2, None}, {"fill", "center", "low", "high"}
@@ -73,7 +73,7 @@ def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Pat
             or (value == {} and field in {"dropped", "provenance"})
             # Any numbers, and none for zeros.
             or (value in ([], [1.0]) and field == "offset")
-            or (value in ([], ["a"]) and field == "markers")
+            or (field == "markers" and (isinstance(value, str) or value in ([], ["a"])))
             or (type(value) is float and field in {0, 1, 2})
         )
         assert allowed, (field, value)
