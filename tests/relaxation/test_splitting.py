@@ -56,6 +56,8 @@ def raw_solution(
 @settings(max_examples=40, deadline=None)
 # Rounding makes directions of conjugate gradients unsymmetric, which products must not amplify.
 @example(seed=0, n=4, d=1, outputs=1, w=30.0, activation="relu_like")
+# Predictions of large rows.
+@example(seed=321288194, n=18, d=2, outputs=1, w=1.0, activation=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 20),
@@ -99,7 +101,8 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
             T, predictions = step.solve(T0[:, None], q, own)
         np.testing.assert_allclose(T[:, 0], expected, atol=1e-8 * size)
         if predictions is not None:
-            np.testing.assert_allclose(predictions, scaled @ T.reshape(outputs, -1).T, atol=1e-8 * size)
+            amplified = size * max(1.0, np.abs(scaled).sum(axis=1).max())
+            np.testing.assert_allclose(predictions, scaled @ T.reshape(outputs, -1).T, atol=1e-8 * amplified)
 
 
 def test_smallest_system_is_chosen():
