@@ -38,6 +38,9 @@ _ENUMERATED = 35
 #: Atoms of blocks added in a round if there are few matrices, and of each matrix if there are many.
 _SOME, _FEW = 48, 2
 
+#: Number of samples up to which a problem that packed entries do not solve is tried with columns of values on them.
+_COLUMNS = 20_000
+
 #: Neurons sampled from a relaxation, to start from.
 _SAMPLED = 500
 
@@ -99,7 +102,7 @@ def bilinear_part(
     problem = problem if k is None else problem.output(k)
     instance = Instance.of(problem)
     packed = PackedMaster(instance, shared, k or 0) if PackedMaster.suits(instance) else None
-    master = packed or Master(instance, shared, k or 0)
+    master: Master | PackedMaster = packed or Master(instance, shared, k or 0)
     dual = None
     if relaxation is not None:
         mine = slice(None) if k is None else slice(k, k + 1)
@@ -120,8 +123,14 @@ def bilinear_part(
     loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
-        if packed is not None and outcome.status in {"optimal", "stalled"} and not packed.agrees():
-            outcome = loop(master, pricing)
+        if packed is not None and instance.map.n_rows <= _COLUMNS:
+            agrees = packed.agrees()
+            if outcome.status == "stalled" or not agrees:
+                columns = Master(instance, shared, k or 0)
+                columns.add(packed.atoms)
+                again = loop(columns, pricing)
+                if again.gap < outcome.gap or not agrees:
+                    master, packed, outcome = columns, None, again
         atoms, weights = master.support(outcome.accuracy)
     return _part(problem, atoms, weights, outcome, floor, pricing, packed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from block_problems import LOSSES, all_neurons, enumerated_optimum, random_probl
 from brute_force import sign_vectors
 
 import qsdp
+from qsdp._utils.deadline import TimeOver
 from qsdp.certificates.proof import tree_bound
 from qsdp.column_generation import packed
 from qsdp.column_generation.master import SharedSums
@@ -207,8 +209,21 @@ def test_the_gram_matrix_is_computed_once_for_all_outputs(monkeypatch: pytest.Mo
     assert len(calls) == 1
 
 
-def test_samples_replace_sums_that_are_too_inaccurate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_replace_sums_that_are_too_inaccurate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_LOST", -math.inf)
+    check(random_problem(3, n=100))
+
+
+def test_columns_are_tried_where_packed_entries_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "nonnegative_minimum", lambda H, g, start, tol: start)
+    check(random_problem(3, "cross_entropy", n=100))
+
+
+def test_the_squared_loss_needs_no_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(self: SharedSums, normal: Instance) -> None:
+        raise TimeOver
+
+    monkeypatch.setattr(SharedSums, "gram", late)
     check(random_problem(3, n=100))
 
 
@@ -240,9 +255,11 @@ def test_pruning_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     check(problem.with_beta(0.05 * qsdp.beta_max(problem)))
 
 
+@pytest.mark.parametrize("exchanges", [0, 100])
 @pytest.mark.parametrize("seed", range(5))
-def test_nonnegative_minima(seed: int) -> None:
+def test_nonnegative_minima(seed: int, exchanges: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all sets of positive weights, one gives the minimum; some columns are equal."""
+    monkeypatch.setattr(sys.modules[nonnegative_minimum.__module__], "_EXCHANGES", exchanges)
     rng = np.random.default_rng(seed)
     F = rng.standard_normal((6, 8))
     F[:, 7] = F[:, 6]

@@ -11,14 +11,14 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["nonnegative_minimum"]
 
-#: Maximum number of exchanges; most programs take about ten.
-_EXCHANGES = 300
+#: Maximum number of exchanges, most programs take about ten; one by one, of those for each weight.
+_EXCHANGES, _SINGLE = 100, 10
 
 #: Number of exchanges of all wrong weights that may fail to lower their number, before single ones guarantee an end.
 _PATIENCE = 3
 
 #: Multiples of the diagonal that are added to it in turn until an attempt succeeds: dependent columns need one.
-_RIDGES = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
+_RIDGES = (1e-14, 1e-12, 1e-10, 1e-8)
 
 
 def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: float = 0.0) -> FloatArray:
@@ -29,7 +29,6 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     H : ndarray of shape (k, k)
         Positive semidefinite.
     g, start : ndarray of shape (k,)
-        The start is returned if no attempt succeeds.
     tol : float, default=0.0
         Largest negative slope at a weight of zero.
 
@@ -37,7 +36,8 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     -----
     Block principal pivoting (Júdice and Pires 1994; Kim and Park 2011): the weights of a set solve the equations of
     optimality, the others are zero; all weights of the wrong sign and all wrong slopes change sides, and a single one
-    if that does not help. The distance to the start is penalised a little, so dependent columns do no harm.
+    if that does not help. The distance to the start is penalised a little, so dependent columns do no harm. Where
+    columns are so nearly dependent that this cycles, weights change sides one by one (Lawson and Hanson 1974).
     """
     diagonal = H.diagonal()
     # Where a loss is flat, a column may have no curvature.
@@ -47,7 +47,7 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
         found = _exchanged(H + np.diag(shift), g - shift * start, start > 0.0, tol)
         if found is not None:
             return found
-    return start
+    return _one_by_one(H + np.diag(_RIDGES[1] * diagonal), g - _RIDGES[1] * diagonal * start, start, tol)
 
 
 def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
@@ -71,3 +71,27 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
             wrong[: np.flatnonzero(wrong)[-1]] = False
         inside = inside ^ wrong
     return None
+
+
+def _one_by_one(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> FloatArray:
+    """Return the minimiser, or the best weights before rounding or a time limit ended progress."""
+    a, inside = start.copy(), start > 0.0
+    for _ in range(_SINGLE * len(g)):
+        own = np.flatnonzero(inside)
+        _, aim, info = dposv(H[np.ix_(own, own)], -g[own], lower=True)
+        if info != 0 or deadline.over():
+            break
+        falling = np.flatnonzero(aim <= 0.0)
+        if len(falling):
+            ratios = a[own[falling]] / (a[own[falling]] - aim[falling])
+            first = own[falling[np.argmin(ratios)]]
+            a[own] += float(ratios.min()) * (aim - a[own])
+            a[first], inside[first] = 0.0, False
+            continue
+        a[own] = aim
+        slope = H[:, own] @ aim + g
+        slope[own] = 0.0
+        if slope.min() >= -tol:
+            break
+        inside[np.argmin(slope)] = True
+    return np.maximum(a, 0.0)
