@@ -229,8 +229,8 @@ class TableEncoder(_Encoder):
     categorical_features : "from_dtype" or array-like, default="from_dtype"
         Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
         categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
-        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Dates and times are
-        rejected unless their column is declared categorical.
+        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Text
+        that writes numbers is numbers, in the notation decided for its column; dates and times are days since 1970.
     max_categories : int, default=50
         Largest number of categories with bits per column, >= 2: the most frequent ones. The others set no bit.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
