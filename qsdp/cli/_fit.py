@@ -15,15 +15,16 @@ import typer
 from qsdp._utils.memory import main_memory
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli import _flags as flags
-from qsdp.cli._fit_streamed import fit_streamed, score_of
-from qsdp.cli._reports import first_names, print_facts, print_figures, score_figures, time_figure
+from qsdp.cli._fit_streamed import fit_streamed
+from qsdp.cli._reports import first_names, print_facts, print_figures, time_figure
+from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.encoding.fitting import AUTO
 from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.report.figures import certificate_figures, network_fact, size_figures
+from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tabular import (
     MISSING,
     TASKS,
@@ -124,9 +125,9 @@ def fit(
     there = main_memory()
     if held_bytes(file) > memory * (there if math.isfinite(there) else _UNKNOWN_MEMORY):
         sampling = Sampling(target, weights, test_size, seed, markers)
-        training, sample, model, result, scores = fit_streamed(file, sampling, columns, options, path)
+        training, sample, model, result, figures = fit_streamed(file, sampling, columns, options, path)
         rows = f"streamed: {sample.n_train} training + {sample.n_test} test rows"
-        report_fit(file, rows, training, drop or [], model, result, scores, str(path))
+        report_fit(file, rows, training, drop or [], model, result, figures, str(path))
         return
     with stage(f"Reading {file}"):
         table = read_table(file, markers)
@@ -144,7 +145,7 @@ def fit(
             warn_of_gap(result)
     with stage("Scoring and saving"):
         model = training.model(result, options)
-        scores = _held_out_scores(model, training)
+        figures = fit_figures(model, training, training.test)
         if saved := keep_partial or not received:
             model.save(path)
     rows = f"{len(training.X)} training + {len(training.test)} test rows"
@@ -155,7 +156,7 @@ def fit(
     if training.n_weightless:
         rows += f"; {training.n_weightless} of weight zero left out"
     where = str(path) if saved else "no: training was interrupted; --keep-partial saves what there is"
-    report_fit(file, rows, training, drop or [], model, result, scores, where)
+    report_fit(file, rows, training, drop or [], model, result, figures, where)
     if received:
         raise KeyboardInterrupt
 
@@ -167,7 +168,7 @@ def report_fit(
     drop: Sequence[str],
     model: TabularModel,
     result: QSDPResult,
-    scores: Sequence[tuple[str, float]],
+    scores: Sequence[Figure],
     where: str,
 ) -> None:
     """Print what was read, what was trained, how good it is, and where it was saved."""
@@ -182,7 +183,7 @@ def report_fit(
     print_figures(
         [
             *certificate_figures(result.certificate, standardised=model.target.classes is None),
-            *score_figures(model.target, scores),
+            *scores,
             *size_figures(model.network),
             time_figure(result),
         ]
@@ -202,13 +203,6 @@ def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
     else:
         return []
     return [("refined", text)]
-
-
-def _held_out_scores(model: TabularModel, training: Training) -> list[tuple[str, float]]:
-    scores = [("training rows", score_of(model, training.train, model.network.predict(training.X)))]
-    if len(training.test):
-        scores.append(("test rows", score_of(model, training.test)))
-    return scores
 
 
 def _weights_fact(training: Training) -> str:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qsdp._utils.validation import FloatArray
 from qsdp.cli._flags import check_neurons
+from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import interrupts, stage
 from qsdp.estimators import warn_of_gap
 from qsdp.estimators.collections import SAMPLE
@@ -18,9 +18,9 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
+from qsdp.report.figures import Figure
 from qsdp.tabular import (
     STREAMED,
-    DataTable,
     Holdout,
     SampledRows,
     Sampling,
@@ -40,7 +40,7 @@ def fit_streamed(
     columns: Mapping[str, Any],
     options: TrainingOptions,
     path: Path,
-) -> tuple[Training, SampledRows, TabularModel, QSDPResult, list[tuple[str, float]]]:
+) -> tuple[Training, SampledRows, TabularModel, QSDPResult, list[Figure]]:
     """Train on all rows of a file, save the model, and return what the report needs.
 
     With a squared loss, the network is trained on the statistics of all rows. With other losses, it is trained on a
@@ -86,17 +86,7 @@ def fit_streamed(
     with stage("Scoring and saving"):
         holdout = Holdout(sampling.seed, sampling.test_size)
         model = replace(training.model(result, options), digest=STREAMED, holdout=holdout)
-        scores = [
-            (name, score_of(model, table))
-            for name, table in (("sampled training rows", sample.train), ("sampled test rows", sample.test))
-            if len(table)
-        ]
+        figures = fit_figures(model, training, sample.test, "sampled ")
         model.save(path)
         checkpoint.unlink(missing_ok=True)
-    return training, sample, model, result, scores
-
-
-def score_of(model: TabularModel, table: DataTable, outputs: FloatArray | None = None) -> float:
-    """Return the weighted score of a model on rows, given its outputs if they are known."""
-    outputs = model.outputs(table) if outputs is None else outputs
-    return model.target.score(outputs, model.target.truth(table), model.weighting.read(table))
+    return training, sample, model, result, figures

@@ -98,7 +98,7 @@ class TabularModel:
 
     def outputs(self, table: DataTable) -> FloatArray:
         """Return the outputs of the network, shape (n,) or (n, C)."""
-        return self.network.predict(self._inputs(table))
+        return self.network.predict(self.inputs(table))
 
     def predict(self, table: DataTable) -> list[str] | FloatArray:
         """Return the predicted label or number of each row."""
@@ -199,14 +199,15 @@ class TabularModel:
     def _trained_on(self, X: FloatArray, y: FloatArray, training: DataTable) -> bool:
         return digest_of(X, y, self.weighting.read(training)) == self.digest
 
-    def _inputs(self, table: DataTable) -> FloatArray:
+    def inputs(self, table: DataTable) -> FloatArray:
+        """Return the inputs of the network, shape (n, d)."""
         return network_inputs(self.encoder.encode(table), self.network.activation)
 
     def _encode_quietly(self, table: DataTable) -> tuple[FloatArray, FloatArray]:
         # Values not seen in training belong to another file, which the digest reveals.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)
-            return self._inputs(table), self.target.encode(table, get_loss(self.loss))
+            return self.inputs(table), self.target.encode(table, get_loss(self.loss))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path`, readable by `load_model`."""
