@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import subprocess
+import sys
 from typing import Any
 
 import cvxpy as cp
@@ -13,7 +15,15 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp.column_generation.restricted import GrowingColumns, RestrictedSolution, _quadratic, solve_restricted, sparsify
+from qsdp.column_generation.restricted import (
+    GrowingColumns,
+    RestrictedSolution,
+    _nonnegative,
+    _quadratic,
+    nonnegative_minimum,
+    solve_restricted,
+    sparsify,
+)
 from qsdp.losses import LOSSES, CrossEntropy, DataFit, Huber, Loss, get_loss
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
@@ -337,6 +347,60 @@ def test_a_program_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(scipy.optimize, "linprog", lambda *args, **_: Failed())
     weights = np.array([1.0, 2.0])
     assert np.array_equal(sparsify(np.ones((1, 2)), weights, np.ones(2)), weights)
+
+
+#: Columns whose program made SciPy's presolve write out of bounds.
+OUT_OF_BOUNDS = """
+import numpy as np
+from qsdp.column_generation.restricted import sparsify
+a, b, c, d, e = 0.007931169026214603, 812341.3574575143, 0.011057420069011363, 200530.89989981087, 0.0030711299657205
+f, g, h, i = 974709.3183801207, 0.025849051783347343, 784391.1605589162, 2235126.434896721
+F = np.array([
+    [-a, -b, -3.7583880869018576e-08, 1.75161844242175e-08, a, b, -1.998079712647964e-08],
+    [-c, -d, -1.263811386167863e-08, 4.0301433795415375e-08, c, d, 2.6469773828547004e-08],
+    [e, f, 6.200453715337066e-08, 6.200453715337066e-08, -e, -f, 0.0],
+    [-g, -h, 0.0, 0.0, g, h, 0.0],
+    [0.0, i, 0.0, 0.0, 0.0, -i, 0.0],
+    [0.0] * 7,
+])
+first, last = [30.425397099360403, 0.2674304750855052, 0.2674327696198474], [0.2674302356805567, 0.26743121924175967]
+weights = np.array([*first, 0.26743358571787623, 4.1810519878836905, *last])
+for _ in range(50):
+    few = sparsify(F, weights, np.full(7, 6.656915862797783e-274))
+assert np.allclose(F @ few, F @ weights, rtol=1e-9)
+assert np.count_nonzero(few) <= 5
+"""
+
+
+def test_columns_of_very_different_sizes_do_no_harm_to_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", OUT_OF_BOUNDS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- quadratic programs over non-negative weights --------------------------------------------------------
+
+
+@settings(FUZZ, max_examples=100)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 12),
+    k=st.integers(1, 12),
+    kind=st.sampled_from(["normal", "duplicated", "zero columns", "all zero"]),
+    minimise=st.sampled_from([nonnegative_minimum, _nonnegative._one_by_one]),
+)
+def test_non_negative_minima_are_those_of_least_squares(seed: int, n: int, k: int, kind: str, minimise: Any) -> None:
+    rng = np.random.default_rng(seed)
+    F, y = rng.standard_normal((n, k)), rng.standard_normal(n)
+    if kind == "duplicated":
+        F = F[:, rng.integers(0, k, k)]
+    elif kind != "normal":
+        F[:, rng.random(k) < (0.4 if kind == "zero columns" else 1.0)] = 0.0
+    ridge = 1e-9 * np.eye(k) if minimise is not nonnegative_minimum else 0.0
+    start = rng.random(k) * (rng.random(k) < 0.5)
+    found = minimise(F.T @ F + ridge, -F.T @ y, start, 1e-12)
+    least = scipy.optimize.nnls(F, y)[1] ** 2
+    assert np.all(found >= 0.0)
+    assert float(np.sum((F @ found - y) ** 2)) == pytest.approx(least, rel=1e-6, abs=1e-7)
 
 
 # -- columns that come a few at a time --------------------------------------------------------------------

@@ -77,13 +77,14 @@ def _one_by_one(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> 
     """Return the minimiser, or the best weights before rounding or a time limit ended progress."""
     a, inside = start.copy(), start > 0.0
     for _ in range(_SINGLE * len(g)):
-        own = np.flatnonzero(inside)
-        _, aim, info = dposv(H[np.ix_(own, own)], -g[own], lower=True)
+        own, aim, info = np.flatnonzero(inside), np.zeros(0), 0
+        if len(own):
+            _, aim, info = dposv(H[np.ix_(own, own)], -g[own], lower=True)
         if info != 0 or deadline.over():
             break
         falling = np.flatnonzero(aim <= 0.0)
         if len(falling):
-            ratios = a[own[falling]] / (a[own[falling]] - aim[falling])
+            ratios = a[own[falling]] / np.maximum(a[own[falling]] - aim[falling], np.finfo(np.float64).tiny)
             first = own[falling[np.argmin(ratios)]]
             a[own] += float(ratios.min()) * (aim - a[own])
             a[first], inside[first] = 0.0, False

@@ -57,6 +57,8 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
             "primal_feasibility_tolerance": 1e-10,
             "dual_feasibility_tolerance": 1e-10,
             "time_limit": deadline.left(),
+            # It takes longer than it saves on dense programs, and SciPy 1.17's writes out of bounds at costs of 1e7.
+            "presolve": False,
         },
     )
     if program.x is None or program.status == _TIME_OVER:
