@@ -15,6 +15,7 @@ from qsdp.networks.storage import MODEL_KIND, read_archive
 from qsdp.tabular._checks import HOLDOUT_CHECKS, MODEL_CHECKS, TARGET_CHECKS, WEIGHTING_CHECKS
 from qsdp.tabular._encoding import TabularEncoder
 from qsdp.tabular._model import PLAIN, Holdout, TabularModel
+from qsdp.tabular._reading import MISSING
 from qsdp.tabular._target import Target
 from qsdp.tabular._weighting import Weighting
 
@@ -35,6 +36,9 @@ def load_model(path: str | os.PathLike[str]) -> TabularModel:
 
 
 def _target(state: Any) -> Target:
+    if isinstance(state, dict) and "classes" in state:
+        # As targets were read before their notations were stored.
+        state = {"notation": "number" if state["classes"] is None else None, **state}
     fields = checked("target", state, TARGET_CHECKS)
     if (fields["classes"] is None) != (fields["notation"] is not None):
         raise StorageError("target: numbers have a notation, and classes have none")
@@ -45,7 +49,7 @@ def _target(state: Any) -> Target:
 
 
 def _model(header: dict[str, Any], arrays: dict[str, Any]) -> TabularModel:
-    fields = checked("header", header, MODEL_CHECKS)
+    fields = checked("header", {"markers": sorted(MISSING), **header}, MODEL_CHECKS)
     encoder, target = TabularEncoder.from_state(fields["encoder"]), _target(fields["target"])
     names = {column.name for column in encoder.columns}
     weighting = Weighting(**checked("weighting", fields["weighting"], WEIGHTING_CHECKS))
