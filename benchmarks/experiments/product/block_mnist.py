@@ -1,9 +1,10 @@
 """Column generation on blocks: all 60000 training images of MNIST, moments of patches in 16 regions, ten classes.
 
-Images are pooled to 14 x 14 means of four pixels, rounded to integers. A patch is 3 x 3 of these and a one, in units of
-a pixel's largest value; a region is 3 x 3 neighbouring patches of the 12 x 12. The 16 data matrices of an image are the
-means of the products of two entries of a patch over the patches of a region: P = 880 numbers of single precision.
-Nothing is augmented, and neither betas nor anything else were chosen by the test images.
+Images are pooled to 14 x 14 means of four pixels, rounded to integers. A patch is 3 x 3 of these, in units of a pixel's
+largest value, and a constant: a column of ones is appended to all patches. A region is 3 x 3 neighbouring patches of
+the 12 x 12. The 16 data matrices of an image are the means of the products of two entries of a patch over the patches
+of a region: P = 880 numbers of single precision. Nothing is augmented, and neither betas nor anything else were chosen
+by the test images.
 
     squared         ten outputs, one class against the rest with targets -1 and 1, at shares of the `beta_max` of all
                     outputs together
