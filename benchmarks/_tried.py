@@ -20,7 +20,8 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
     violations = f"**{record['n_violations']} violations**" if record["n_violations"] else "no violation"
     yield f"**{record['cases']:,} cases** (seed {record['seed']}, {record['seconds'] / 60:.0f} minutes): {violations}."
     if mended := record.get("mended"):
-        causes = Counter(f"{one.get('step') or one.get('of') or one.get('bound')}, {one.get('error', one['what'])}" for one in mended)
+        steps = [one.get("step") or one.get("of") or one.get("bound") for one in mended]
+        causes = Counter(f"{step}, {one.get('error', one['what'])}" for step, one in zip(steps, mended, strict=True))
         yield "Mended on the way, in the library or the campaign, and gone when tried again: "
         yield "; ".join(f"{cause} ({count})" for cause, count in causes.items()) + "."
     yield from ("", "| | |", "|---|---|")
