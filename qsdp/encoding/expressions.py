@@ -29,7 +29,8 @@ class InputColumn:
     categories : tuple or None
         Symbols in the training set, with None if some were missing; None unless the column holds symbols.
     notation : str or None
-        How text in the column stands for numbers or truth values, see `qsdp.encoding.notation`; None if it does not.
+        How text in the column stands for numbers or truth values: "number", "thousands", "comma", "percent", "date" or
+        "boolean"; None if it does not.
     """
 
     name: str
