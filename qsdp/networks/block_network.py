@@ -164,8 +164,11 @@ class BlockNetwork(NeuronFunction):
     @cached_property
     def entries(self) -> FloatArray:
         """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
-        vectors = self.layout.products(self.U.astype(np.float64), self.V.astype(np.float64), self.block)
-        return read_only(self.output_weights.T @ vectors)
+        total = np.zeros((self.n_outputs, self.n_inputs))
+        for some in chunks(self.n_neurons, self.n_inputs):
+            U, V = (side[some].astype(np.float64) for side in (self.U, self.V))
+            total += self.output_weights[some].T @ self.layout.products(U, V, self.block[some])
+        return read_only(total)
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar network."""

@@ -35,6 +35,15 @@ def assert_same(one: qsdp.BlockNetwork, other: qsdp.BlockNetwork) -> None:
         assert getattr(one, name).dtype == getattr(other, name).dtype
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_packed_entries_are_summed_a_few_neurons_at_a_time(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, parts = network_of(seed).entries, network_of(seed)
+    monkeypatch.setattr(
+        "qsdp.networks.block_network.chunks", lambda count, floats: (slice(i, i + 3) for i in range(0, count, 3))
+    )
+    np.testing.assert_allclose(parts.entries, whole, rtol=1e-13, atol=1e-13 * np.abs(whole).max())
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_round_trips_take_the_promised_bits(seed: int, tmp_path: Path) -> None:
     network = network_of(seed)
