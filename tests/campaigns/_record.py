@@ -34,6 +34,10 @@ class Outcome:
     def count(self, kind: str, name: object) -> None:
         self.counts.append((kind, str(name)))
 
+    def refused(self, what: str, error: Exception) -> None:
+        """Count an error that says that something cannot be done, by its first words."""
+        self.count("refused", f"{what}: {type(error).__name__} {str(error).split(' must ')[0][:40]}")
+
     def wrong(self, what: str, **details: Any) -> None:
         self.violations.append({"what": what, **details})
 

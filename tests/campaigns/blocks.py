@@ -58,7 +58,7 @@ def tested(seed: int, index: int) -> Outcome:
         try:
             problem, facts = draw(rng)
         except qsdp.QSDPError as error:
-            outcome.count("refused", f"problem: {_kind(error)}")
+            outcome.refused("problem", error)
             return outcome
         outcome.counts += [(kind, str(name)) for kind, name in facts.items()]
         try:
@@ -97,10 +97,6 @@ def draw(rng: np.random.Generator) -> tuple[qsdp.TrainingProblem, dict[str, Any]
 
 def _chosen(rng: np.random.Generator, shares: dict[Any, int]) -> Any:
     return list(shares)[int(rng.choice(len(shares), p=np.array(list(shares.values())) / sum(shares.values())))]
-
-
-def _kind(error: Exception) -> str:
-    return f"{type(error).__name__} {str(error).split(' must ')[0][:40]}"
 
 
 class _Case:
@@ -160,7 +156,7 @@ class _Case:
             solver, tol = _chosen(self.rng, SOLVERS), float(10.0 ** self.rng.uniform(-8, -2))
             relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=tol, **options)
         except qsdp.QSDPError as error:
-            self.outcome.count("refused", f"relaxation: {_kind(error)}")
+            self.outcome.refused("relaxation", error)
             return None
         self.outcome.count("relaxation", f"{solver}, {stop}, {relaxation.status}")
         if not relaxation.lower_bound <= relaxation.objective + self._allowed(relaxation.objective):
@@ -174,7 +170,7 @@ class _Case:
                 if self.rng.random() < share:
                     step(problem, relaxation)
             except qsdp.QSDPError as error:
-                self.outcome.count("refused", f"{step.__name__}: {_kind(error)}")
+                self.outcome.refused(step.__name__, error)
 
     def _certify(self, problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation | None) -> None:
         bound_type, arithmetic = _chosen(self.rng, CERTIFICATES)
@@ -243,7 +239,7 @@ class _Case:
                 try:
                     one.partial_fit(problem.X[some], problem.y[some], None if w is None else w[some])
                 except qsdp.QSDPError as error:
-                    self.outcome.count("refused", f"statistics: {_kind(error)}")
+                    self.outcome.refused("statistics", error)
                     return
                 parts.append(one)
         total = qsdp.SufficientStatistics()

@@ -66,15 +66,11 @@ def tested(seed: int, index: int) -> Outcome:
         try:
             problem, facts = draw(rng)
         except qsdp.QSDPError as error:
-            outcome.count("refused", f"problem: {_kind(error)}")
+            outcome.refused("problem", error)
             return outcome
         outcome.counts += [(kind, str(name)) for kind, name in facts.items()]
         _Case(problem, rng, outcome).run()
     return outcome
-
-
-def _kind(error: Exception) -> str:
-    return f"{type(error).__name__} {str(error).split(' must ')[0][:40]}"
 
 
 class _Case:
@@ -115,7 +111,7 @@ class _Case:
         try:
             step()
         except qsdp.QSDPError as error:
-            self.outcome.count("refused", f"{name}: {_kind(error)}")
+            self.outcome.refused(name, error)
         except Exception as error:
             self.outcome.crashed("error", error, step=name)
         self.outcome.count("step", name)
