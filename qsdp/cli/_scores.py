@@ -12,6 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.cli._reports import score_figures
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import QSDPWarning
+from qsdp.report._measure import ScoredRows
 from qsdp.report.figures import Figure, show_score
 from qsdp.tabular import DataTable, TabularModel, Training
 
@@ -28,30 +29,23 @@ def fit_figures(model: TabularModel, training: Training, test: DataTable, sample
     Classes have the score of always predicting the largest one, that of a logistic regression on the same inputs and
     rows, the mean of their recalls and, for two, the area under the ROC curve.
     """
-    parts = [(f"{sampled}training rows", training.train, training.X)]
-    if len(test):
-        parts.append((f"{sampled}test rows", test, model.inputs(test)))
-    target, scores = model.target, []
-    for rows, table, X in parts:
-        truth, weights = target.truth(table), model.weighting.read(table)
-        scores.append((rows, target.score(model.network.predict(X), truth, weights)))
-    figures = score_figures(target, scores)
-    return figures if target.classes is None else figures + _of_classes(model, training, *parts[-1])
+    fitted = ScoredRows.of(f"{sampled}training rows", model, training.train, training.X)
+    parts = [fitted] + ([ScoredRows.of(f"{sampled}test rows", model, test)] if len(test) else [])
+    figures = score_figures(model.target, [(part.name, part.score(model.network)) for part in parts])
+    return figures if model.target.classes is None else figures + _of_classes(fitted, training.weights, parts[-1])
 
 
-def _of_classes(model: TabularModel, training: Training, rows: str, table: DataTable, X: FloatArray) -> list[Figure]:
+def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) -> list[Figure]:
+    """Return the comparisons on a part of the rows, of a model that was fitted to rows with the given weights."""
     from sklearn.metrics import recall_score, roc_auc_score
 
-    target, classes = model.target, model.target.classes or ()
-    truth, weights = target.truth(table).astype(int), model.weighting.read(table)
-    known = truth >= 0
+    model, rows, classes = part.model, part.name, part.model.target.classes or ()
+    known = part.truth >= 0
     if not np.any(known):
         return []
-    X, truth, weights = X[known], truth[known], None if weights is None else weights[known]
-    values = target.values(model.network.predict(X))
-    shares = np.bincount(
-        target.truth(training.train).astype(int), model.weighting.read(training.train), minlength=len(classes)
-    )
+    X, truth = part.X[known], part.truth[known].astype(int)
+    values, weights = part.values()[known], None if part.weights is None else part.weights[known]
+    shares = np.bincount(fitted.truth.astype(int), fitted.weights, minlength=len(classes))
     largest = int(np.argmax(shares))
     chosen = choose_classes(values)
 
@@ -60,7 +54,11 @@ def _of_classes(model: TabularModel, training: Training, rows: str, table: DataT
 
     figures = [
         ("", accuracy(np.full(len(truth), largest)), f"{rows}, if {classes[largest]!r} is always predicted"),
-        ("", accuracy(_of_logistic_regression(model, training, X)), f"{rows}, logistic regression on the inputs"),
+        (
+            "",
+            accuracy(_of_logistic_regression(fitted, given, X)),
+            f"{rows}, logistic regression on the inputs",
+        ),
     ]
     recalls = recall_score(
         truth, chosen, labels=np.unique(truth), average=None, sample_weight=weights, zero_division=0.0
@@ -84,16 +82,15 @@ def _of_classes(model: TabularModel, training: Training, rows: str, table: DataT
     return figures
 
 
-def _of_logistic_regression(model: TabularModel, training: Training, X: FloatArray) -> FloatArray:
+def _of_logistic_regression(fitted: ScoredRows, weights: FloatArray | None, X: FloatArray) -> FloatArray:
     """Return the classes that a logistic regression on the training rows predicts."""
     from sklearn.linear_model import LogisticRegression
 
-    some = slice(None, None, max(1, len(training.X) // _ROWS))
-    weights = None if training.weights is None else training.weights[some]
+    some = slice(None, None, max(1, len(fitted.X) // _ROWS))
     with warnings.catch_warnings():
         # It need not have converged.
         warnings.simplefilter("ignore")
         linear = LogisticRegression(max_iter=_ITERATIONS)
-        linear.fit(training.X[some], model.target.truth(training.train)[some], weights)
+        linear.fit(fitted.X[some], fitted.truth[some], None if weights is None else weights[some])
     predicted: FloatArray = linear.predict(X)
     return predicted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.sampling import sample_network
-from qsdp.tabular import DataTable, TabularModel, network_inputs
+from qsdp.tabular import DataTable, TabularModel
 
 __all__ = ["ScoredRows", "Sizes", "measure_sizes", "scored_rows"]
 
@@ -43,13 +44,27 @@ class ScoredRows:
     truth: FloatArray
     weights: FloatArray | None
 
+    @classmethod
+    def of(cls, name: str, model: TabularModel, table: DataTable, X: FloatArray | None = None) -> ScoredRows:
+        """Return the rows of a table, given their inputs if they are known."""
+        inputs = model.inputs(table) if X is None else X
+        weighted = model.weighting.column in table.columns
+        weights = model.weighting.read(table) if weighted else None
+        return cls(name, model, inputs, model.target.truth(table), weights)
+
+    @cached_property
+    def outputs(self) -> FloatArray:
+        """Outputs of the model's network."""
+        return self.model.network.predict(self.X)
+
     def score(self, network: BilinearNetwork) -> float:
         """Return the accuracy or R^2 of a network."""
-        return self.model.target.score(network.predict(self.X), self.truth, self.weights)
+        outputs = self.outputs if network is self.model.network else network.predict(self.X)
+        return self.model.target.score(outputs, self.truth, self.weights)
 
     def values(self) -> FloatArray:
         """Return the predicted class scores, or the predicted numbers in the units of the target."""
-        return self.model.target.values(self.model.network.predict(self.X))
+        return self.model.target.values(self.outputs)
 
     def true_values(self) -> FloatArray:
         """Return the true numbers, in the units of the target."""
@@ -82,13 +97,7 @@ def scored_rows(model: TabularModel, table: DataTable) -> tuple[list[ScoredRows]
         named = {"rows": table.known(model.target.name)}
         if not len(named["rows"]):
             raise InvalidInputError(f"{table.path!r} has no row in which the target {model.target.name!r} is known")
-    return [_rows(name, model, part) for name, part in named.items() if len(part)], trained
-
-
-def _rows(name: str, model: TabularModel, table: DataTable) -> ScoredRows:
-    X = network_inputs(model.encoder.encode(table), model.network.activation)
-    weighted = model.weighting.column in table.columns
-    return ScoredRows(name, model, X, model.target.truth(table), model.weighting.read(table) if weighted else None)
+    return [ScoredRows.of(name, model, part) for name, part in named.items() if len(part)], trained
 
 
 @dataclass(frozen=True, eq=False)
