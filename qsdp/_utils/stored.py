@@ -9,7 +9,17 @@ from typing import Any
 
 from qsdp.exceptions import StorageError
 
-__all__ = ["Checks", "checked", "is_activation", "is_count", "is_list", "is_number", "is_positive", "is_text"]
+__all__ = [
+    "Checks",
+    "are_texts",
+    "checked",
+    "is_activation",
+    "is_count",
+    "is_list",
+    "is_number",
+    "is_positive",
+    "is_text",
+]
 
 Checks = Mapping[str, Callable[[Any], bool]]
 
@@ -37,6 +47,11 @@ def is_positive(value: Any) -> bool:
 def is_text(value: Any) -> bool:
     """Return whether the value is text that can be printed: without lone surrogates."""
     return type(value) is str and not re.search("[\ud800-\udfff]", value)
+
+
+def are_texts(value: Any) -> bool:
+    """Return whether the value is a dict of texts to texts."""
+    return type(value) is dict and all(map(is_text, [*value, *value.values()]))
 
 
 def is_count(value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
+from qsdp._utils.stored import Checks, are_texts, checked, is_list, is_number, is_positive, is_text
 from qsdp.certificates import Certificate
 from qsdp.certificates.certificate import BOUND_TYPES
 from qsdp.encoding import Encoding, TableEncoder
@@ -118,7 +118,7 @@ _HEADER: Checks = {
     "relaxation": _is_optional(_is_mapping),
     "certificate": _is_mapping,
     "cv": lambda value: type(value) is dict and all(map(is_number, value.values())),
-    "provenance": lambda value: type(value) is dict and all(map(is_text, [*value, *value.values()])),
+    "provenance": are_texts,
 }
 _CERTIFICATE: Checks = {
     "bound_type": lambda value: is_text(value) and value in BOUND_TYPES,
@@ -129,7 +129,7 @@ _CERTIFICATE: Checks = {
 _ENCODER: Checks = {
     "parameters": _is_mapping,
     "encoding": _is_mapping,
-    "dropped": lambda value: type(value) is dict and all(map(is_text, [*value, *value.values()])),
+    "dropped": are_texts,
 }
 _LABEL_CHECKS: Checks = {"type": is_text, "labels": lambda value: is_list(value) and len(value) >= 2}
 

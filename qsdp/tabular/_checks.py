@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from qsdp._utils.stored import Checks, is_list, is_number, is_positive, is_text
+from qsdp._utils.stored import Checks, are_texts, is_list, is_number, is_positive, is_text
 from qsdp.encoding.notation import NOTATIONS
 from qsdp.losses import LOSSES
 from qsdp.sampling import ALLOCATIONS
@@ -41,14 +41,10 @@ def _are_classes(value: Any) -> bool:
     return _are_values(value, MAX_CLASSES) and None not in value and len(set(map(label_key, value))) == len(value)
 
 
-def _are_texts(value: Any) -> bool:
-    return type(value) is dict and all(map(is_text, [*value, *value.values()]))
-
-
 ENCODER_CHECKS: Checks = {
     "columns": lambda value: is_list(value) and len(value) > 0,
     "expressions": lambda value: is_list(value) and len(value) > 0,
-    "dropped": _are_texts,
+    "dropped": are_texts,
 }
 TARGET_CHECKS: Checks = {
     "name": is_text,
@@ -75,6 +71,6 @@ MODEL_CHECKS: Checks = {
     "lower_bound": _is_magnitude,
     "objective": lambda value: value is None or _is_magnitude(value),
     "digest": lambda value: is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
-    "provenance": _are_texts,
+    "provenance": are_texts,
     "markers": lambda value: is_list(value) and all(map(is_text, value)),
 }
