@@ -14,7 +14,8 @@ import re
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from itertools import islice
 from typing import TextIO
@@ -45,7 +46,7 @@ _SAMPLE = 8192
 _TEXT_SHARE, _GZIP_SHARE = 12, 5
 
 
-def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING) -> DataTable:
+def read_table(path: str | os.PathLike[str], missing: AbstractSet[str] = MISSING) -> DataTable:
     """Read a CSV file (with a header line, and fields split at commas, semicolons, tabs or bars), or gzip of one.
 
     Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Columns of numbers may have thousands separators or
@@ -63,7 +64,7 @@ def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING)
 
 
 def table_batches(
-    path: str | os.PathLike[str], rows: int | None = 2**16, missing: Collection[str] = MISSING
+    path: str | os.PathLike[str], rows: int | None = 2**16, missing: AbstractSet[str] = MISSING
 ) -> Iterator[DataTable]:
     """Yield the rows of a file as tables of `rows` rows, or all in one if None; errors are those of `read_table`."""
     rows = None if rows is None else check_integer("rows", rows, minimum=1)
@@ -167,7 +168,7 @@ def _not_text(name: str, error: UnicodeDecodeError) -> str:
     )
 
 
-def _text_tables(name: str, rows: int | None, missing: Collection[str]) -> Iterator[DataTable]:
+def _text_tables(name: str, rows: int | None, missing: AbstractSet[str]) -> Iterator[DataTable]:
     with _opened(name) as stream:
         start = stream.read(_SAMPLE)
         # Excel reads a first line "sep=;" as the delimiter.
@@ -198,7 +199,7 @@ def _text_tables(name: str, rows: int | None, missing: Collection[str]) -> Itera
 
 
 def _without_index(
-    name: str, header: list[str], some: list[tuple[int, list[str]]], missing: Collection[str]
+    name: str, header: list[str], some: list[tuple[int, list[str]]], missing: AbstractSet[str]
 ) -> DataTable:
     """Return rows without their first, unnamed column; raise unless it only numbers the rows."""
     numbers = [fields[0] for _, fields in some]

@@ -7,7 +7,8 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -52,7 +53,7 @@ class DataTable:
     lines: Sequence[int]
     unit: str = "line"
     missing: Mapping[str, Counter[str]] = field(default_factory=dict)
-    markers: Collection[str] = MISSING
+    markers: AbstractSet[str] = MISSING
 
     @classmethod
     def of_rows(
@@ -61,7 +62,7 @@ class DataTable:
         columns: Sequence[str],
         rows: Sequence[Sequence[str | None]],
         lines: Sequence[int],
-        missing: Collection[str] = MISSING,
+        missing: AbstractSet[str] = MISSING,
     ) -> DataTable:
         """Return the table of rows of text, in which entries such as "NA" count as missing."""
         whole = list(zip(*rows, strict=True))
@@ -69,7 +70,7 @@ class DataTable:
         absent = {
             name: Counter(str(entry) for entry in column if entry in missing)
             for name, column in zip(columns, whole, strict=True)
-            if not missing.isdisjoint(column)  # type: ignore[attr-defined]
+            if not missing.isdisjoint(column)
         }
         return cls(path, tuple(columns), data, lines, missing=absent, markers=missing)
 
@@ -134,6 +135,26 @@ class DataTable:
 
     def numbers(self, name: str, notation: str) -> FloatArray:
         """Return a column as floats, with NaN for missing entries and, with a warning, for text that is no number."""
+        numbers, odd = self._read(name, notation)
+        if odd:
+            warnings.warn(
+                f"{self.path!r}, column {name!r}: {len(odd)} of {len(self)} entries are no numbers and count as "
+                f"missing, such as {self.column(name)[odd[0]]!r:.60} in {self.unit} {self.lines[odd[0]]}",
+                QSDPWarning,
+                stacklevel=3,
+            )
+        return numbers
+
+    def all_numbers(self, name: str, notation: str | None = None) -> FloatArray:
+        """Return a column as floats, with NaN for missing entries, or raise if an entry is not a number."""
+        notation = notation or self.notation(name)
+        numbers, odd = self._read(name, "number" if notation in {None, BOOLEAN} else str(notation))
+        if odd:
+            raise self.wrong(odd[0], name, "a number")
+        return numbers
+
+    def _read(self, name: str, notation: str) -> tuple[FloatArray, list[int]]:
+        """Return a column as floats, with NaN for other entries, and the rows of those that are not missing."""
         entries = self.data[self.columns.index(name)]
         if isinstance(entries, np.ndarray):
             numbers, odd = entries, []
@@ -145,29 +166,7 @@ class DataTable:
         for i in map(int, np.flatnonzero(~(np.abs(numbers) <= LARGEST))):
             if not np.isnan(numbers[i]):
                 raise self.wrong(i, name, f"a finite number within {LARGEST:g}")
-        if odd:
-            warnings.warn(
-                f"{self.path!r}, column {name!r}: {len(odd)} of {len(self)} entries are no numbers and count as "
-                f"missing, such as {entries[odd[0]]!r:.60} in {self.unit} {self.lines[odd[0]]}",
-                QSDPWarning,
-                stacklevel=3,
-            )
-        return numbers
-
-    def all_numbers(self, name: str, notation: str | None = None) -> FloatArray:
-        """Return a column as floats, with NaN for missing entries, or raise if an entry is not a number."""
-        notation = notation or self.notation(name)
-        entries = self.data[self.columns.index(name)]
-        numbers = None
-        if notation not in {None, BOOLEAN}:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", QSDPWarning)
-                numbers = self.numbers(name, str(notation))
-        for i, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if entry is not None and (parse_number(entry) is None if numbers is None else np.isnan(numbers[i])):
-                raise self.wrong(i, name, "a number")
-        assert numbers is not None
-        return numbers
+        return numbers, odd
 
     def wrong(self, row: int, name: str, expected: str) -> InvalidInputError:
         """Return an error that names file, line, column, entry and what was expected."""
