@@ -36,7 +36,7 @@ _DATES = "Mm"
 #: Nanoseconds of a day.
 _DAY = 86400e9
 
-#: Points in time and durations. They are neither numbers nor, unless a column is declared categorical, categories.
+#: Points in time and durations, which make no column categorical. Only dates are numbers, of days.
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -87,7 +87,7 @@ def column_notation(column: Any, name: str) -> str | None:
     Raises
     ------
     InvalidInputError
-        Text is meant to be numbers or dates, but how cannot be told.
+        Text has two readings as numbers or dates.
     """
     entries = _entries(column)
     if _is_categorical_type(column):
@@ -126,8 +126,7 @@ def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[
     else:
         listed = entries.tolist()
         texts = [place for place, entry in enumerate(listed) if isinstance(entry, str)]
-        read = dict.fromkeys(texts, np.nan)
-        read |= dict(zip(texts, parsed([listed[place].strip() for place in texts], notation).tolist(), strict=True))
+        read = dict(zip(texts, parsed([listed[place].strip() for place in texts], notation).tolist(), strict=True))
         numbers = np.array(
             [read[place] if place in read else _number(entry, name, notation) for place, entry in enumerate(listed)],
             dtype=np.float64,

@@ -149,9 +149,9 @@ _EXPRESSION_CHECKS: Checks = {
 
 def stored_column(state: Any) -> InputColumn:
     """Return the column of a state, or raise StorageError if it is invalid."""
-    if isinstance(state, dict) and "notation" not in state and isinstance(state.get("categories", 0), list | None):
+    if isinstance(state, dict) and "categories" in state:
         # As columns were read before their notations were stored.
-        state = {**state, "notation": "number" if state["categories"] is None else None}
+        state = {"notation": "number" if state["categories"] is None else None, **state}
     fields = checked("input column", state, _COLUMN_CHECKS)
     categories = fields["categories"]
     if fields["fill"] is not None and categories is not None:

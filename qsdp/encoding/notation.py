@@ -125,8 +125,9 @@ def _of_percent(text: str) -> float:
 
 
 def _of_date(text: str) -> float:
-    day, point, rest = text.partition(".")
-    fraction, zone = re.fullmatch(r"(\d*)(.*)", rest).groups() if point else ("", "")  # type: ignore[union-attr]
+    day, _, rest = text.partition(".")
+    zone = re.sub(r"^\d*", "", rest)
+    fraction = rest.removesuffix(zone)
     when = datetime.fromisoformat((day + zone).replace("Z", "+00:00"))
     aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
     return (aware.timestamp() + (float(f"0.{fraction}") if fraction else 0.0)) / _DAY
