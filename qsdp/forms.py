@@ -116,19 +116,12 @@ class FormMap(ReadOnlyArrays):
 
     def forward(self, S: FloatArray) -> FloatArray:
         """Return the values of shape (r,) for matrices of shape (N, N) or (R, N, N), symmetric or not."""
-        values: FloatArray = self._values(self.layout.means(S))[:, 0]
+        values: FloatArray = self.values_of(self.layout.means(S) * self.layout.counts)[:, 0]
         return values
 
     def forwards(self, T: FloatArray) -> FloatArray:
         """Return the values of shape (r, C) for a stack of symmetric matrices of shape (C R, N, N)."""
-        return self._values(self.layout.entries(T))
-
-    def _values(self, entries: FloatArray) -> FloatArray:
-        weights = (entries * (self._scales * self.layout.counts)).T
-        values = np.empty((self.n_rows, weights.shape[1]))
-        for some, rows in self._chunks():
-            values[some] = rows @ weights
-        return values
+        return self.values_of(self.layout.entries(T) * self.layout.counts)
 
     def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
         """Return the values of shape (r, k) of neurons in these blocks, see `Layout.products`."""
