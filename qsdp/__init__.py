@@ -45,7 +45,7 @@ from qsdp.relaxation import (
 )
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
-from qsdp.statistics import SufficientStatistics
+from qsdp.statistics import RowBatches, SufficientStatistics
 
 if TYPE_CHECKING:
     from qsdp.estimators import (
@@ -82,6 +82,7 @@ __all__ = [
     "QuantizedNetworkRegressorCV",
     "Relaxation",
     "RelaxationPath",
+    "RowBatches",
     "SignCovariance",
     "SufficientStatistics",
     "TrainingProblem",

@@ -16,7 +16,7 @@ from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate, guarded
 from qsdp.certificates import certify as certify_network
-from qsdp.cli._flags import Force, ModelFile
+from qsdp.cli._flags import Force, ModelFile, load_model
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.column_generation import column_generation
@@ -25,7 +25,8 @@ from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.report.figures import certificate_figures, network_fact
-from qsdp.tabular import load_model, read_table
+from qsdp.tables import read_table
+from qsdp.tables.training import beta_of, problem_on
 
 #: Relative gap below which no better dual vector is searched for and no warning is given.
 _CLOSED = 1e-6
@@ -70,17 +71,18 @@ def certify(
     rows = destination(path.with_name(f"{path.name}.npz"), force=force, inputs=inputs) if no_data else None
     with stage(f"Reading {file}"):
         model = load_model(model_file)
-        problem = model.problem(read_table(file, frozenset(model.markers)))
+        problem = problem_on(model, read_table(file, model.table_.missing))
     with stage(f"Proving a bound with {problem.n_features} inputs"):
         with interrupts() as received:
-            certificate = _certificate(model.network, problem, bound_type, time_limit)
+            certificate = _certificate(model.network_, problem, bound_type, time_limit)
         if received:
             raise KeyboardInterrupt
         if verified:
             certificate = guarded(certificate)
-        if certificate.lower_bound < (1.0 - _CLOSED) * model.lower_bound:
+        stored = model.certificate_.lower_bound
+        if certificate.lower_bound < (1.0 - _CLOSED) * stored:
             advice = "--bound-type exact" if bound_type == "sdp" else "a larger --time-limit"
-            warn(f"the lower bound {model.lower_bound:.6g} of the model was not reached; {advice} may help")
+            warn(f"the lower bound {stored:.6g} of the model was not reached; {advice} may help")
         elif certificate.bound_type != bound_type:
             warn("no bound by exact pricing was proven; a larger --time-limit may help")
         if rows is not None:
@@ -90,14 +92,14 @@ def certify(
     print_facts(
         [
             ("data", f"{file}: {problem.n_samples} training rows, the same as those of {model_file}"),
-            network_fact(model.network, model.beta, model.loss),
+            network_fact(model.network_, beta_of(model), problem.loss.name),
             ("saved", f"{path}, {rows}" if rows else str(path)),
             ("check", check),
         ]
     )
     print_figures(
         [
-            *certificate_figures(certificate, standardised=model.target.classes is None),
+            *certificate_figures(certificate, standardised=model.table_.notation is not None),
             ("bound type", certificate.bound_type, _BOUND_TYPE_NOTES[certificate.bound_type]),
             ("arithmetic", certificate.arithmetic, _ARITHMETIC_NOTES[certificate.arithmetic]),
         ]

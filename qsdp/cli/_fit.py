@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,27 +13,24 @@ import typer
 from qsdp._utils.memory import main_memory
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli import _flags as flags
-from qsdp.cli._fit_streamed import fit_streamed
 from qsdp.cli._reports import first_names, print_facts, print_figures, time_figure
+from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
-from qsdp.encoding.fitting import AUTO
-from qsdp.estimators import ClassifierOptions, EstimatorOptions, warn_of_gap
+from qsdp.estimators import (
+    ClassifierOptions,
+    EstimatorOptions,
+    QuantizedNetworkClassifier,
+    QuantizedNetworkRegressor,
+)
+from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.pipeline import QSDPResult, run_pipeline
+from qsdp.options import TrainingOptions
+from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
-from qsdp.tabular import (
-    MISSING,
-    TASKS,
-    Sampling,
-    TabularModel,
-    Training,
-    choose_encoding,
-    held_bytes,
-    prepare,
-    read_table,
-)
+from qsdp.tables import MISSING, held_bytes
+from qsdp.tables.training import TASKS, beta_of
 
 #: Number of distinct values of a number up to which it may be a class.
 _FEW_VALUES = 10
@@ -85,16 +80,14 @@ def fit(
         typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
     ] = None,
     force: flags.Force = False,
-    keep_partial: Annotated[
-        bool, typer.Option("--keep-partial", help="Also save the model of an interrupted training run.")
-    ] = False,
 ) -> None:
-    """Train a network on a CSV or Parquet file, certify it and save it.
+    """Train a network on a CSV or Parquet file, certify it and save it for `qsdp predict` and `qsdp.load`.
 
-    Numbers are standardised, text becomes 0/1 columns, and missing entries are handled. The target is a class or a
-    number. --refine polish improves single bits of the sampled neurons, refit chooses their weights anew and drops
-    most of them, and exact continues to a network that is proven globally optimal, if time allows. If interrupted
-    during training, the command reports the best network so far, whose certificate holds, and exits with 130.
+    Numbers are standardised or become bits, text becomes 0/1 columns, and missing entries are handled; the notation of
+    every column is decided once and kept. The target is a class or a number. --refine polish improves single bits of
+    the sampled neurons, refit chooses their weights anew and drops most of them, and exact continues to a network that
+    is proven globally optimal, if time allows. If interrupted during training, the command saves the best network so
+    far, whose certificate holds, as MODEL.partial.qsdp, and exits with 130.
 
     A file that is larger than --memory is streamed: the command reads a sample of its rows and, with a squared loss,
     statistics of all rows. If it is killed, the same command continues from the statistics last saved. With other
@@ -110,82 +103,65 @@ def fit(
     if task == "regression":
         flags.check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
+    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
     check_real("--memory", memory)
     columns: dict[str, Any] = {
         "task": task,
-        "loss": loss,
-        "activation": sigma,
-        "drop": drop or (),
         "weights": weights,
-        "class_weight": class_weight,
-        "encoding": "standard" if encoding == AUTO else encoding,
+        "drop": drop or (),
+        "missing": MISSING if na_values is None else frozenset({"", *na_values.split(",")}),
+        "seed": seed,
+        "test_size": test_size,
     }
-    markers = MISSING if na_values is None else frozenset({"", *na_values.split(",")})
     there = main_memory()
     if held_bytes(file) > memory * (there if math.isfinite(there) else _UNKNOWN_MEMORY):
-        sampling = Sampling(target, weights, test_size, seed, markers)
-        training, sample, model, result, figures = fit_streamed(file, sampling, columns, options, path)
-        rows = f"streamed: {sample.n_train} training + {sample.n_test} test rows"
-        report_fit(file, rows, training, drop or [], model, result, figures, str(path))
-        return
-    with stage(f"Reading {file}"):
-        table = read_table(file, markers)
-        training = prepare(table, target, **columns, test_size=test_size, seed=seed)
-        flags.check_neurons(neurons, math.prod(training.target.output_shape(get_loss(loss))))
-    began = time.perf_counter()
-    with options.limit():
-        if encoding == AUTO:
-            with stage("Choosing thresholds"):
-                training = choose_encoding(training, options)
-        seconds = time.perf_counter() - began
-        with stage(f"Training with {training.X.shape[1]} inputs"), interrupts() as received:
-            result = run_pipeline(training.problem(options), replace(options, verbose=True))
-            result = result.timed("encoding", seconds) if encoding == AUTO else result
-            warn_of_gap(result)
+        rows = sampled_rows(file, target, columns, path)
+    else:
+        rows = rows_in_memory(file, target, columns)
+    if rows.source.notation is not None:
+        flags.check_loss_of_numbers(loss, f"target {target!r}")
+        if class_weight is not None:
+            raise InvalidInputError(f"--class-weight is for classes, but target {target!r} is a number")
+    flags.check_neurons(neurons, math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1)
+    parameters = {name: getattr(options, name) for name in TrainingOptions.declared()}
+    parameters |= {"encoding": encoding, "verbose": True}
+    model: Any = (
+        QuantizedNetworkRegressor(**parameters)
+        if rows.source.notation is not None
+        else QuantizedNetworkClassifier(**parameters, class_weight=class_weight)
+    )
+    with stage(f"Training with {rows.n_columns} columns"), interrupts() as received:
+        rows.fit(model)
     with stage("Scoring and saving"):
-        model = training.model(result, options)
-        figures = fit_figures(model, training, training.test)
-        if saved := keep_partial or not received:
-            model.save(path)
-    rows = f"{len(training.X)} training + {len(training.test)} test rows"
-    if training.n_unlabelled:
-        texts = ", ".join(f"{text!r} {count}" for text, count in table.missing.get(target, {}).items() if text)
-        rows += f"; {training.n_unlabelled} without {training.target.name!r} left out"
-        rows += f" ({texts}; --na-values says what counts as missing)" if texts else ""
-    if training.n_weightless:
-        rows += f"; {training.n_weightless} of weight zero left out"
-    where = str(path) if saved else "no: training was interrupted; --keep-partial saves what there is"
-    report_fit(file, rows, training, drop or [], model, result, figures, where)
+        if received:
+            path = destination(partial, force=True)
+        figures = fit_figures(model, rows)
+        model.save(path)
+        rows.finish()
+    report_fit(file, rows, drop or [], model, figures, f"{path}, the best network so far" if received else str(path))
     if received:
         raise KeyboardInterrupt
 
 
 def report_fit(
-    file: Path,
-    rows: str,
-    training: Training,
-    drop: Sequence[str],
-    model: TabularModel,
-    result: QSDPResult,
-    scores: Sequence[Figure],
-    where: str,
+    file: Path, rows: TrainingRows, drop: Sequence[str], model: Any, scores: Sequence[Figure], where: str
 ) -> None:
     """Print what was read, what was trained, how good it is, and where it was saved."""
     print_facts(
         [
-            *_reading_facts(file, rows, training, drop),
-            network_fact(model.network, model.beta, model.loss),
-            *_refinement_facts(result),
+            *_reading_facts(file, rows, drop, model),
+            network_fact(model.network_, beta_of(model), get_loss(model.loss).name),
+            *_refinement_facts(model.result_),
             ("saved", where),
         ]
     )
     print_figures(
         [
-            *certificate_figures(result.certificate, standardised=model.target.classes is None),
+            *certificate_figures(model.certificate_, standardised=model.table_.notation is not None),
             *scores,
-            *size_figures(model.network),
-            time_figure(result),
+            *size_figures(model.network_),
+            time_figure(model.result_),
         ]
     )
 
@@ -205,39 +181,39 @@ def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
     return [("refined", text)]
 
 
-def _weights_fact(training: Training) -> str:
-    weighting, weights = training.weighting, training.weights
-    if weights is None:
+def _weights_fact(rows: TrainingRows, model: Any) -> str:
+    weights = model.result_.rows.sample_weight
+    sources = [] if rows.source.weights is None else [f"column {rows.source.weights!r}"]
+    if getattr(model, "class_weight", None) is not None:
+        sources.append(f"{model.class_weight} classes")
+    if weights is None or not sources:
         return ""
-    sources = [] if weighting.column is None else [f"column {weighting.column!r}"]
-    if weighting.class_weight is not None:
-        sources.append(f"{weighting.class_weight} classes")
     return f"{', '.join(sources)}: {weights.min():.6g} to {weights.max():.6g}, {weights.sum():.6g} in all"
 
 
-def _reading_facts(file: Path, rows: str, training: Training, drop: Sequence[str]) -> list[tuple[str, str]]:
+def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: Any) -> list[tuple[str, str]]:
     """Return the facts that say how rows and columns were read."""
-    encoder, target = training.encoder, training.target
-    numeric = [repr(column.name) for column in encoder.columns if column.categories is None]
+    encoder, name = model.encoder_, rows.source.target
+    used = [encoder.encoding_.columns[position] for position in encoder.encoding_.used]
+    numeric = [repr(column.name) for column in used if column.categories is None]
     categorical = [
-        f"{column.name!r} ({len(column.categories)} values)"
-        for column in encoder.columns
-        if column.categories is not None
+        f"{column.name!r} ({len(column.categories)} values)" for column in used if column.categories is not None
     ]
     dropped = [f"{name!r} (--drop)" for name in drop]
-    dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped.items()]
-    if target.classes is None:
-        meaning = f"{target.name!r}, a number: mean {target.offset[0]:.6g}, standard deviation {target.scale:.6g}"
-        if (distinct := len(np.unique(training.y))) <= _FEW_VALUES:
+    dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped_.items()]
+    if rows.source.notation is not None:
+        scaling = model.target_scaling_
+        meaning = f"{name!r}, a number: mean {scaling.offset:.6g}, standard deviation {scaling.scale:.6g}"
+        if (distinct := len(np.unique(rows.y))) <= _FEW_VALUES:
             meaning += f"; of {distinct} values: --task classification if they are classes"
-    elif training.y.shape[1:]:
-        meaning = f"{target.name!r}, {len(target.classes)} classes: {first_names([repr(c) for c in target.classes])}"
+    elif len(labels := [repr(str(label)) for label in model.classes_.tolist()]) > 2:
+        meaning = f"{name!r}, {len(labels)} classes: {first_names(labels)}"
     else:
-        meaning = f"{target.name!r}, classes {target.classes[0]!r} (-1) and {target.classes[1]!r} (+1)"
+        meaning = f"{name!r}, classes {labels[0]} (-1) and {labels[1]} (+1)"
     facts = [
-        ("data", f"{file}: {rows}, d = {encoder.width} encoded columns"),
+        ("data", f"{file}: {rows.counts}, d = {encoder.encoding_.width} encoded columns"),
         ("target", meaning),
-        ("weights", _weights_fact(training)),
+        ("weights", _weights_fact(rows, model)),
         ("numeric", first_names(numeric)),
         ("categorical", first_names(categorical)),
         ("dropped", first_names(dropped)),

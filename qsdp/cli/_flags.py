@@ -11,7 +11,7 @@ import typer
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
-from qsdp.estimators import EstimatorOptions
+from qsdp.estimators import EstimatorOptions, load
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
@@ -55,6 +55,17 @@ SEED = 0
 JOBS = 1
 #: Defaults of flags with narrower types than the options.
 LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("loss", "beta", "activation"))
+
+
+def load_model(path: Path) -> Any:
+    """Return the estimator that `qsdp fit` saved; another file raises an error that says what it holds."""
+    model = load(path)
+    if not hasattr(model, "table_"):
+        what = "an estimator that was saved in Python" if hasattr(model, "fit") else "a network"
+        raise InvalidInputError(
+            f"{str(path)!r} holds {what}, without the columns of a table; in Python, qsdp.load({str(path)!r}) reads it"
+        )
+    return model
 
 
 def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:

@@ -5,27 +5,34 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from qsdp._utils.files import writing_whole
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
-from qsdp.cli._flags import Force, ModelFile
+from qsdp.cli._flags import Force, ModelFile, load_model
 from qsdp.cli._streams import destination, say, stage
-from qsdp.estimators.classes import class_scores
+from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
 from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp.losses import get_loss
 from qsdp.report.figures import show_score
-from qsdp.tabular import DataTable, RunningScore, TabularModel, load_model, table_batches
+from qsdp.tables import table_chunks
+from qsdp.tables.scored import score_of, truth_of
+from qsdp.tables.training import has_target, inputs_of
+
+if TYPE_CHECKING:
+    import pandas
 
 #: Bytes of predictions that are held in memory before they go to the standard output.
 _IN_MEMORY = 2**26
@@ -62,56 +69,93 @@ def predict(
         say(verdict)
 
 
-def _write_predictions(model: TabularModel, file: Path, stream: Any, bar: ProgressBar) -> str:
+def _write_predictions(model: Any, file: Path, stream: Any, bar: ProgressBar) -> str:
     """Write the predictions of all rows; return a line with the score on rows that have a target, or an empty line."""
-    running, done = RunningScore(model.target), 0
-    rows = max(256, CACHE_FLOATS // (len(model.encoder.columns) + len(model.encoder.dropped) + 1))
-    for table in table_batches(file, rows, frozenset(model.markers)):
+    running, done = _RunningScore(model), 0
+    rows = max(256, CACHE_FLOATS // (len(model.feature_names_in_) + 1))
+    for table in table_chunks(file, rows, model.table_.missing):
         with warnings.catch_warnings():
             if done:
                 # Warnings about the first rows are not repeated for every batch.
                 warnings.simplefilter("ignore", QSDPWarning)
-            outputs = model.outputs(table)
-        stream.write(_prediction_csv(model, outputs, header=not done).encode())
-        if running.usable:
-            _count(running, table, outputs)
+            outputs = model.network_.predict(model.network_inputs(inputs_of(model, table)))
+            stream.write(_prediction_csv(model, outputs, header=not done).encode())
+            running.add(table, outputs)
         done += len(table)
         bar.count(done, None, f"{done:,} rows")
     if not running.n_rows:
         return ""
-    number = model.target.classes is None
+    number = model.table_.notation is not None
     metric = "R^2" if number else "accuracy"
-    return f"{metric} {show_score(running.value, number=number)} on {running.n_rows} rows with {model.target.name!r}"
+    return f"{metric} {show_score(running.value, number=number)} on {running.n_rows} rows with {model.table_.target!r}"
 
 
-def _count(running: RunningScore, table: DataTable, outputs: FloatArray) -> None:
-    try:
-        running.add(table, outputs)
-    except InvalidInputError as error:
-        # The predictions do not depend on that column.
-        running.give_up()
-        warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
+class _RunningScore:
+    """Score of a model over batches of rows: accuracy, or R^2.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows with a target so far.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.n_rows, self._model, self._usable = 0, model, True
+        self._right = self._squares = self._mean = self._spread = 0.0
+
+    def add(self, table: pandas.DataFrame, outputs: FloatArray) -> None:
+        """Count the rows of a table that have a target."""
+        source = self._model.table_
+        if not self._usable or source.target not in table.columns:
+            return
+        known = has_target(source, table)
+        if not (n := int(known.sum())):
+            return
+        try:
+            truth = truth_of(self._model, table[known])
+        except InvalidInputError as error:
+            # The predictions do not depend on that column.
+            self.n_rows, self._usable = 0, False
+            warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
+            return
+        if source.notation is None:
+            self._right += n * score_of(self._model, outputs[known], truth)
+        else:
+            self._squares += float(np.sum((truth - outputs[known]) ** 2))
+            # Combine the spreads of the parts to that about the mean of all rows (Chan, Golub and LeVeque).
+            mean, share = float(truth.mean()), self.n_rows * n / (self.n_rows + n)
+            self._spread += float(np.sum((truth - mean) ** 2)) + share * (mean - self._mean) ** 2
+            self._mean += (mean - self._mean) * n / (self.n_rows + n)
+        self.n_rows += n
+
+    @property
+    def value(self) -> float:
+        """Accuracy, or R^2, NaN for a constant true target."""
+        if self._model.table_.notation is None:
+            return self._right / self.n_rows
+        return 1.0 - self._squares / self._spread if self._spread > 0.0 else math.nan
 
 
-def _prediction_csv(model: TabularModel, outputs: FloatArray, *, header: bool) -> str:
+def _prediction_csv(model: Any, outputs: FloatArray, *, header: bool) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    names, columns = ["prediction"], [list(model.target.decode(outputs))]
-    for name, values in _figures(model, outputs):
-        names.append(name)
-        columns.append(values)
+    columns = _columns(model, outputs)
     if header:
-        writer.writerow(names)
-    writer.writerows(zip(*columns, strict=True))
+        writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return stream.getvalue()
 
 
-def _figures(model: TabularModel, outputs: FloatArray) -> Iterator[tuple[str, list[float]]]:
-    """Yield the columns of scores and probabilities with their names."""
-    if (classes := model.target.classes) is None:
-        return
-    scores, probabilities = class_scores(model.target.values(outputs)), model.probabilities(outputs)
+def _columns(model: Any, outputs: FloatArray) -> dict[str, list[Any]]:
+    """Return predictions, scores and probabilities as columns by name."""
+    values = model.target_scaling_.decode(outputs)
+    if model.table_.notation is not None:
+        return {"prediction": values.tolist()}
+    classes, scores, loss = model.classes_.tolist(), class_scores(values), get_loss(model.loss)
     names = ["score"] if len(classes) == 2 else [f"score_{label}" for label in classes]
-    yield from zip(names, scores.reshape(len(scores), -1).T.tolist(), strict=True)
-    if probabilities is not None:
-        yield from zip([f"probability_{label}" for label in classes], probabilities.T.tolist(), strict=True)
+    columns: dict[str, list[Any]] = {"prediction": model.classes_[choose_classes(values)].tolist()}
+    columns |= dict(zip(names, scores.reshape(len(scores), -1).T.tolist(), strict=True))
+    if loss.probabilistic:
+        probabilities = class_probabilities(values, loss)
+        columns |= dict(zip([f"probability_{label}" for label in classes], probabilities.T.tolist(), strict=True))
+    return columns

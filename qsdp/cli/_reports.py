@@ -10,7 +10,6 @@ from rich.text import Text
 from qsdp.cli._streams import print_out
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, show_score
-from qsdp.tabular import Target
 
 _MAX_LISTED = 12
 #: Widths of the columns before the notes of a report.
@@ -39,12 +38,9 @@ def print_figures(figures: Sequence[Figure]) -> None:
     print_out(grid)
 
 
-def score_figures(target: Target, scores: Sequence[tuple[str, float]]) -> list[Figure]:
-    label = "accuracy" if target.classes else "R^2"
-    return [
-        (label if i == 0 else "", show_score(score, number=target.classes is None), rows)
-        for i, (rows, score) in enumerate(scores)
-    ]
+def score_figures(scores: Sequence[tuple[str, float]], *, number: bool) -> list[Figure]:
+    label = "R^2" if number else "accuracy"
+    return [(label if i == 0 else "", show_score(score, number=number), rows) for i, (rows, score) in enumerate(scores)]
 
 
 def time_figure(result: QSDPResult) -> Figure:

@@ -9,12 +9,14 @@ import typer
 
 from qsdp._utils.validation import check_integer
 from qsdp.certificates import Certificate
-from qsdp.cli._flags import Force, ModelFile, check_neurons
+from qsdp.cli._flags import Force, ModelFile, check_neurons, load_model
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, stage
+from qsdp.losses import get_loss
 from qsdp.problem import check_levels
 from qsdp.report.figures import bound_figure, certificate_figures, network_fact, size_figures
-from qsdp.tabular import load_model, read_table
+from qsdp.tables import read_table
+from qsdp.tables.training import problem_on, solution_of
 
 
 def resample(
@@ -49,22 +51,23 @@ def resample(
     default = Path(f"{model_file.stem}-{neurons}{'' if levels is None else f'-{levels}levels'}.qsdp")
     path = destination(output or default, force=force, inputs=[] if data is None else [data])
     with stage(f"Sampling {neurons} neurons"):
-        solved = load_model(model_file)
-        check_neurons(neurons, solved.solution.n_outputs)
-        model = solved.resample(neurons, seed, levels=levels)
+        model = load_model(model_file)
+        solution, beta = solution_of(model)
+        check_neurons(neurons, solution.n_outputs)
+        model.resample(neurons, seed, levels=levels)
         if data is not None:
-            model = model.evaluated(read_table(data, frozenset(model.markers)))
+            problem = problem_on(model, read_table(data, model.table_.missing))
+            model.certificate_ = Certificate(solution.bound_with(problem), problem.objective(model.network_))
         model.save(path)
-    print_facts([network_fact(model.network, model.beta, model.loss), ("saved", str(path))])
-    carried = model.network.levels != model.solution.levels
-    if model.objective is None:
-        advice = "give the training file with --data"
-        note = f"carried over from {model.solution.levels} levels; --data may raise it"
+    certificate = model.certificate_
+    print_facts([network_fact(model.network_, beta, get_loss(model.loss).name), ("saved", str(path))])
+    if data is None:
+        note = f"carried over from {solution.levels} levels; --data may raise it"
+        carried = model.network_.levels != solution.levels
         figures = [
-            bound_figure(model.lower_bound, note) if carried else bound_figure(model.lower_bound),
-            ("objective", "not known", advice),
+            bound_figure(certificate.lower_bound, note) if carried else bound_figure(certificate.lower_bound),
+            ("objective", "not known", "give the training file with --data"),
         ]
     else:
-        certificate = Certificate(model.lower_bound, model.objective)
-        figures = certificate_figures(certificate, standardised=model.target.classes is None)
-    print_figures([*figures, *size_figures(model.network)])
+        figures = certificate_figures(certificate, standardised=model.table_.notation is not None)
+    print_figures([*figures, *size_figures(model.network_)])

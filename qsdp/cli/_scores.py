@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.cli._reports import score_figures
+from qsdp.cli._rows import TrainingRows
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import QSDPWarning
-from qsdp.report._measure import ScoredRows
 from qsdp.report.figures import Figure, show_score
-from qsdp.tabular import DataTable, TabularModel, Training
+from qsdp.tables.scored import ScoredRows
 
 #: Rows and iterations of the logistic regression: enough for a comparison.
 _ROWS, _ITERATIONS = 20_000, 300
@@ -23,23 +23,24 @@ _ROWS, _ITERATIONS = 20_000, 300
 _RARE, _FOUND = 0.2, 0.5
 
 
-def fit_figures(model: TabularModel, training: Training, test: DataTable, sampled: str = "") -> list[Figure]:
+def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
     """Return the scores of a model on its training and test rows, and comparisons on the test rows if there are any.
 
     Classes have the score of always predicting the largest one, that of a logistic regression on the same inputs and
     rows, the mean of their recalls and, for two, the area under the ROC curve.
     """
-    fitted = ScoredRows.of(f"{sampled}training rows", model, training.train, training.X)
-    parts = [fitted] + ([ScoredRows.of(f"{sampled}test rows", model, test)] if len(test) else [])
-    figures = score_figures(model.target, [(part.name, part.score(model.network)) for part in parts])
-    return figures if model.target.classes is None else figures + _of_classes(fitted, training.weights, parts[-1])
+    fitted = ScoredRows.of(f"{rows.sampled}training rows", model, rows.train)
+    parts = [fitted] + ([ScoredRows.of(f"{rows.sampled}test rows", model, rows.test)] if len(rows.test) else [])
+    number = rows.source.notation is not None
+    figures = score_figures([(part.name, part.score()) for part in parts], number=number)
+    return figures if number else figures + _of_classes(fitted, model.result_.rows.sample_weight, parts[-1])
 
 
 def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) -> list[Figure]:
     """Return the comparisons on a part of the rows, of a model that was fitted to rows with the given weights."""
     from sklearn.metrics import recall_score, roc_auc_score
 
-    model, rows, classes = part.model, part.name, part.model.target.classes or ()
+    model, rows, classes = part.model, part.name, [str(label) for label in part.model.classes_.tolist()]
     known = part.truth >= 0
     if not np.any(known):
         return []
@@ -71,7 +72,7 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
         figures.append(("AUC", f"{area:.3f}", f"{rows}, area under the ROC curve"))
     for code, recall in zip(np.unique(truth).tolist(), recalls.tolist(), strict=True):
         share = shares[code] / shares.sum()
-        if share < _RARE and recall < _FOUND and model.weighting.class_weight is None:
+        if share < _RARE and recall < _FOUND and model.class_weight is None:
             warnings.warn(
                 f"class {classes[code]!r} has {100.0 * share:.1f} % of the training rows, and {100.0 * recall:.0f} % "
                 f"of its {rows} are found; --class-weight balanced gives all classes the same total weight",

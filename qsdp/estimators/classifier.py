@@ -124,12 +124,13 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     ) -> None:
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkClassifier:
         """Fit the network to data (n, d) and labels (n,), with sample weights (n,) >= 0 if given.
 
         Labels may be of any kind that can be sorted, such as text, numbers or the intervals of ``pandas.cut``, with at
         least two classes among the samples with positive weight. Zeros and ones of shape (n, k) stand for k labels, of
-        which a sample may have any number. All may be Dask collections.
+        which a sample may have any number. All may be Dask collections; X may also be `qsdp.RowBatches`, which
+        come with their labels and weights.
         """
         return self._fit_to(X, y, sample_weight)
 

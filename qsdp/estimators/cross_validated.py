@@ -39,7 +39,7 @@ from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValid
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
-from qsdp.statistics.collections import Rows, is_collection
+from qsdp.statistics.collections import RowBatches, Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
@@ -91,7 +91,7 @@ class _CrossValidated:
     ) -> None:
         self._keep(locals())
 
-    def fit(self: Any, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
+    def fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Choose beta and fit the network to data (n, d) and targets.
 
         Parameters
@@ -107,9 +107,9 @@ class _CrossValidated:
         -------
         self
         """
-        if is_collection(X) or is_collection(y):
+        if is_collection(X) or is_collection(y) or isinstance(X, RowBatches):
             raise InvalidTypeError(
-                "X and y must be held in memory for cross-validation; got a Dask collection, which "
+                f"X and y must be held in memory for cross-validation; got {type(X).__name__}, which "
                 f"{self._plain.__name__} takes"
             )
         score = {} if sample_weight is None else {"sample_weight": sample_weight}

@@ -18,15 +18,19 @@ from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 from qsdp.estimators.network import QuantizedNetworkRegressor
-from qsdp.estimators.saving import CV_NUMBERS, KIND, LABELS
+from qsdp.estimators.saving import CV_NUMBERS, LABELS
 from qsdp.estimators.solution import Solution
+from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES
 from qsdp.networks import NETWORK_KINDS, load_network, network_from_archive
-from qsdp.networks.storage import MODEL_KIND, read_archive
+from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 
 __all__ = ["load"]
+
+#: Kind of the models of tables that the command line wrote before the first release.
+_OLD_KIND = "tabular-model"
 
 _CLASSES: dict[str, Any] = {
     one.__name__: one
@@ -68,13 +72,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((qsdp.load(path).predict(X) == model.predict(X)).all())
     True
     """
-    kind, header, arrays = read_archive(path, KIND, MODEL_KIND, *NETWORK_KINDS)
+    kind, header, arrays = read_archive(path, ESTIMATOR_KIND, _OLD_KIND, *NETWORK_KINDS)
     if kind in NETWORK_KINDS:
         return load_network(path)
-    if kind == MODEL_KIND:
+    if kind == _OLD_KIND:
         raise StorageError(
-            f"{os.fspath(path)!r} is a model of the command line: `qsdp predict` and the other commands take it, and "
-            "qsdp.load_network reads its network"
+            f"{os.fspath(path)!r} is a model of a command line before the first release, which is not read any more: "
+            "fit it again with `qsdp fit`"
         )
     try:
         return _estimator(header, dict(arrays))
@@ -119,6 +123,7 @@ _HEADER: Checks = {
     "certificate": _is_mapping,
     "cv": lambda value: type(value) is dict and all(map(is_number, value.values())),
     "provenance": are_texts,
+    "table": _is_optional(_is_mapping),
 }
 _CERTIFICATE: Checks = {
     "bound_type": lambda value: is_text(value) and value in BOUND_TYPES,
@@ -169,6 +174,12 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     if "importances" in arrays:
         model._importances = _array(arrays, "importances", (model.n_features_in_,))
     _read_scores(model, state["cv"], arrays)
+    if state["table"] is not None:
+        model.table_ = TableSource.from_state(state["table"])
+        if (model.table_.notation is None) != hasattr(model, "classes_"):
+            raise StorageError("table: numbers have a notation, and classes have none")
+        if names is None or {model.table_.target, model.table_.weights} & set(names):
+            raise StorageError("table: the columns need names, and neither the target nor the weights is one of them")
     if arrays:
         raise StorageError(f"there is no place for the arrays {sorted(arrays)}")
     return model
@@ -190,6 +201,8 @@ def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArr
     outputs = len(model.classes_) if model._several or len(model.classes_) > 2 else one
     if one != outputs or one > 2 * len(model.classes_):
         raise StorageError(f"the network has {one} outputs for {len(model.classes_)} labels")
+    if "class_factors" in arrays:
+        model._class_factors = _array(arrays, "class_factors", (len(model.classes_),))
     model.calibration_ = None
     if "calibration.slopes" in arrays:
         lines = Lines(*(np.squeeze(_array(arrays, f"calibration.{name}", None)) for name in Lines._fields))

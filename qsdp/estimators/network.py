@@ -152,6 +152,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     def _fit(self, samples: Rows, options: EstimatorOptions, **routed: Any) -> None:
         """Fit to the samples of positive weight."""
         counting = samples.counting
+        # A table of an earlier fit says nothing of this one.
+        self.__dict__.pop("table_", None)
         target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
@@ -363,6 +365,41 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         self.__dict__.pop("_importances", None)
         return self
 
+    def network_inputs(self, X: Any) -> FloatArray:
+        """Return the inputs of `network_` for rows of X, shape (n, width), with the constant column if it has one."""
+        check_is_fitted(self)
+        return self._inputs(self._checked(X))
+
+    def training_problem(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingProblem:
+        """Return the problem that the network is a point of, for `qsdp.certify` and the like.
+
+        Inputs and targets are coded as in training, beta is that of the fit, and levels are those of the network. The
+        certificate of a fitted or loaded estimator is about the problem of its own rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`; rows of weight zero are left out.
+        """
+        check_is_fitted(self)
+        known = self._solution_of_relaxation()
+        if known is None:
+            raise InvalidInputError("the estimator was saved without a solution, which has the beta of its problem")
+        rows = Rows.of(X, y, sample_weight)
+        data = self._checked(rows.X)
+        with errors_of("y"):
+            target = check_targets_of_frame(data, rows.y, **self._targets)
+        coded, weights = self._coded(Rows(data, target, rows.weights))
+        return TrainingProblem(
+            self._inputs(data),
+            self.target_scaling_.encode(coded),
+            beta=known[1],
+            loss=self.loss,
+            activation=self.network_.activation,
+            levels=self.network_.levels,
+            sample_weight=weights,
+        )
+
     def _output(self, X: Any) -> FloatArray:
         """Return the outputs in the units of the targets, of shape (n, C)."""
         check_is_fitted(self)
@@ -462,10 +499,10 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         tags.target_tags.single_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkRegressor:
         """Fit the network to data (n, d) and targets (n,) or (n, C), with sample weights (n,) >= 0 if given.
 
-        All may be Dask collections.
+        All may be Dask collections; X may also be `qsdp.RowBatches`, which come with their targets and weights.
         """
         return self._fit_to(X, y, sample_weight)
 

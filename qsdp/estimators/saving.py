@@ -16,11 +16,9 @@ from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss
 from qsdp.networks import network_archive
-from qsdp.networks.storage import write_archive
+from qsdp.networks.storage import ESTIMATOR_KIND, write_archive
 
-__all__ = ["CV_ARRAYS", "CV_NUMBERS", "KIND", "LABELS", "save"]
-
-KIND = "estimator"
+__all__ = ["CV_ARRAYS", "CV_NUMBERS", "LABELS", "save"]
 
 #: Types of labels: text, booleans, integers and floats; other objects have no form in a file.
 LABELS: dict[str, type] = {"U": str, "b": bool, "i": int, "u": int, "f": float}
@@ -46,6 +44,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     importances = getattr(model, "feature_importances_", None)
     arrays |= {} if importances is None else {"importances": importances}
     arrays |= {f"cv.{name}": getattr(model, name) for name in CV_ARRAYS if hasattr(model, name)}
+    factors = getattr(model, "_class_factors", None)
+    arrays |= {} if factors is None else {"class_factors": factors}
     names = getattr(model, "feature_names_in_", None)
     header = {
         "estimator": type(model).__name__,
@@ -61,8 +61,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "certificate": _certificate_state(model.certificate_),
         "cv": {name: float(getattr(model, name)) for name in CV_NUMBERS if hasattr(model, name)},
         "provenance": versions(),
+        "table": model.table_.state() if hasattr(model, "table_") else None,
     }
-    write_archive(path, KIND, header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    write_archive(path, ESTIMATOR_KIND, header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 def _parameters_state(model: Any) -> dict[str, Any]:

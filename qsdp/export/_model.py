@@ -18,8 +18,7 @@ from qsdp.encoding.steps import identity, through_steps
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm, PolynomialNetwork, load_network
-from qsdp.networks.storage import MODEL_KIND, read_archive
+from qsdp.networks import BilinearNetwork, BlockNetwork, IntegerForm, PolynomialNetwork
 
 if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
@@ -218,10 +217,7 @@ def describe(model: Any) -> ModelDescription:
         raise InvalidTypeError("model must be a function of columns: networks on blocks cannot be exported yet")
     # Imported here because they load scikit-learn, which networks do not need.
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
-    from qsdp.tabular import TabularModel
 
-    if isinstance(model, TabularModel):
-        return _of_tabular(model)
     steps: list[Any] = []
     names = None
     while not isinstance(model, (QuantizedNetworkClassifier, QuantizedNetworkRegressor)):
@@ -248,12 +244,9 @@ def load_exportable(path: str | os.PathLike[str]) -> Any:
     StorageError
         The file is damaged, of another version or of another kind.
     """
-    kind, _, _ = read_archive(path, MODEL_KIND, *NETWORK_KINDS)
-    if kind in NETWORK_KINDS:
-        return load_network(path)
-    from qsdp.tabular import load_model
+    from qsdp.estimators import load
 
-    return load_model(path)
+    return load(path)
 
 
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
@@ -269,6 +262,9 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     extra = network.n_inputs - encoding.width
     if extra not in {0, 1}:
         raise ExportError(f"the network has {network.n_inputs} inputs, the encoding makes {encoding.width}")
+    if hasattr(model, "table_"):
+        # Columns of tables have names: those without an input need not be given.
+        encoding = encoding.trimmed()
     C, scaling = network.n_outputs, model.target_scaling_
     decision, classes, link, calibration = "none", (), "none", None
     if is_classifier(model):
@@ -287,26 +283,6 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         link=link,
         calibration=calibration,
         ranges=model._input_ranges,
-    )
-
-
-def _of_tabular(model: Any) -> ModelDescription:
-    network, target = model.network, model.target
-    C, loss = network.n_outputs, get_loss(model.loss)
-    lifted = network.activation is not None and network.activation.lifted
-    decision, link = "none", "none"
-    if target.classes is not None:
-        decision = _decision(network)
-        link = _link(loss, decision) if loss.probabilistic else "none"
-    return ModelDescription(
-        network,
-        offset=np.broadcast_to(np.array(target.offset or 0.0), (C,)).copy(),
-        factor=np.full(C, target.scale),
-        decision=decision,
-        encoding=model.encoder.encoding,
-        constant=None if lifted else 1.0,
-        classes=target.classes or (),
-        link=link,
     )
 
 

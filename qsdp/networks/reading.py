@@ -19,7 +19,7 @@ from qsdp.networks.neuron_set import KIND as SET_KIND
 from qsdp.networks.neuron_set import unpack_set
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import polynomial_from_archive
-from qsdp.networks.storage import MODEL_KIND, read_archive, unpack_levels
+from qsdp.networks.storage import ESTIMATOR_KIND, read_archive, unpack_levels
 from qsdp.networks.weights import unpack_alpha
 from qsdp.problem import check_levels
 
@@ -31,18 +31,19 @@ _HEADER: Checks = {"n_neurons": is_count, "n_inputs": is_count, "levels": is_cou
 def load_network(path: str | os.PathLike[str]) -> Any:
     """Load a `BilinearNetwork`, an `IntegerForm` of one, a `PolynomialNetwork` or a `BlockNetwork` from `path`.
 
-    If the file is a model saved by the command line, its network is returned, which takes encoded columns.
+    If the file is an estimator or a model of the command line, its network is returned, which takes encoded columns.
 
     Raises
     ------
     StorageError
         The file is damaged or does not hold a network of qsdp.
     """
-    kind, header, arrays = read_archive(path, *NETWORK_KINDS, MODEL_KIND)
+    kind, header, arrays = read_archive(path, *NETWORK_KINDS, ESTIMATOR_KIND)
     try:
-        if kind == MODEL_KIND:
-            # Arrays of other parts of the model have names with a dot.
-            kind, header, arrays = KIND, header["network"], {name: arrays[name] for name in arrays if "." not in name}
+        if kind == ESTIMATOR_KIND:
+            kind, header = KIND, header["network"]
+            own = [name for name in arrays if name.startswith("network.")]
+            arrays = {name.removeprefix("network."): arrays[name] for name in own}
         return _READERS[kind](header, arrays)
     except (KeyError, TypeError, InvalidInputError, StorageError) as error:
         raise StorageError(f"{os.fspath(path)!r} is not a valid network: {error}") from None
@@ -74,7 +75,7 @@ def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActiv
     )
 
 
-#: Readers by the kind of file that `load_network` reads, except tabular models.
+#: Readers by the kind of file that `load_network` reads, except estimators.
 _READERS = {
     KIND: network_from_archive,
     SET_KIND: _set_from_archive,

@@ -22,7 +22,7 @@ from qsdp._utils.files import write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = [
-    "MODEL_KIND",
+    "ESTIMATOR_KIND",
     "MOST_INPUTS",
     "bits_of_integers",
     "pack_levels",
@@ -34,8 +34,8 @@ __all__ = [
 _FORMAT, _VERSION = "qsdp", "1"
 _ENTRY = "qsdp"
 
-#: Kind of the files of tabular models, whose header and arrays include the network's.
-MODEL_KIND = "tabular-model"
+#: Kind of the files of estimators, whose header and arrays include the network's.
+ESTIMATOR_KIND = "estimator"
 
 #: Maximum number of inputs of a file.
 MOST_INPUTS = 2**15

@@ -1,7 +1,8 @@
-"""Dask arrays and data frames as chunks of rows, which are processed where they are stored."""
+"""Rows that are not in memory at once: batches, and chunks of Dask collections, processed where they are stored."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageE
 from qsdp.statistics.batches import check_finite
 from qsdp.statistics.sample import RowSample
 
-__all__ = ["RowChunks", "Rows", "is_collection", "map_rows"]
+__all__ = ["RowBatches", "RowChunks", "Rows", "is_collection", "map_rows"]
 
 #: Number of results that one task merges. It waits for all of them and holds two at a time.
 _FAN = 8
@@ -80,13 +81,77 @@ class Rows:
     def stacked(self, other: Rows) -> Rows:
         """Return these rows followed by other rows."""
         if hasattr(self.X, "iloc"):
-            from dask.dataframe.dispatch import concat
+            from pandas import concat
 
             X = concat([self.X, other.X])
         else:
             X = np.concatenate([self.X, other.X])
         weights = None if self.weights is None or other.weights is None else np.append(self.weights, other.weights)
         return Rows(X, np.concatenate([self.y, other.y]), weights)
+
+
+class RowBatches:
+    """Rows in batches, more than memory holds, as the data of an estimator's `fit`.
+
+    Encoding, beta and what else needs rows are learned from a uniform sample. With a squared loss, the network is
+    trained on statistics of all rows; with other losses, on the sample, and certified by passes over all rows.
+
+    Parameters
+    ----------
+    batches : callable
+        Returns an iterator over batches ``(X, y)`` or ``(X, y, sample_weight)``, arrays or data frames. It is called
+        once for every pass, and must give the same rows every time.
+    checkpoint : path-like, optional
+        File to which statistics are saved during their pass, with a digest of the encoding in its name; a repeated fit
+        continues from it, with the same rows in the same order. It is not deleted.
+    sample : tuple of Rows and int, optional
+        A uniform sample of the rows of positive weight, and the number of all such rows, if they are known.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> rng = np.random.default_rng(0)
+    >>> parts = [rng.standard_normal((500, 3)) for _ in range(4)]
+    >>> rows = qsdp.RowBatches(lambda: ((X, X[:, 0] * X[:, 1]) for X in parts))
+    >>> model = qsdp.QuantizedNetworkRegressor(random_state=0).fit(rows)
+    >>> round(model.score(parts[0], parts[0][:, 0] * parts[0][:, 1]), 1)
+    1.0
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[tuple[Any, ...]]],
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        sample: tuple[Rows, int] | None = None,
+    ) -> None:
+        if not callable(batches):
+            raise InvalidTypeError(
+                "batches must be a function that returns an iterator over (X, y) or (X, y, sample_weight), called once "
+                f"for every pass; got {type(batches).__name__}"
+            )
+        self._batches, self.checkpoint, self._sample = batches, checkpoint, sample
+
+    def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Yield ``work(number, X, y[, sample_weight])`` of batch after batch; empty results are skipped."""
+        for number, batch in enumerate(self._batches()):
+            if not isinstance(batch, tuple) or len(batch) not in (2, 3):
+                raise InvalidTypeError(
+                    f"batch {number} of rows must be (X, y) or (X, y, sample_weight); got {type(batch).__name__}"
+                )
+            parts = _named(work, number, *batch, what="batch")
+            if len(parts[0]):
+                yield parts
+
+    def sample(self, size: int, seed: int, *, missing: bool) -> tuple[Rows, int]:
+        """Return a uniform sample of the rows of positive weight, and the number of all such rows, in one pass."""
+        if self._sample is not None:
+            return self._sample
+        found: RowSample[Rows] = RowSample(size, seed)
+        for number, batch in enumerate(self.stream(lambda number, *batch: batch)):
+            rows = _named(lambda number, *batch: Rows.of(*batch, missing=missing), number, *batch, what="batch")
+            found.add(rows, [number])
+        return _checked_sample(found)
 
 
 class RowChunks:
@@ -192,10 +257,13 @@ class RowChunks:
         InvalidInputError
             There is no such row, or a chunk has other numbers that are not finite. The message then names the chunk.
         """
-        found: RowSample[Rows] = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
-        if found.rows is None or not found.seen:
-            raise InvalidInputError("X must have at least one row of positive weight; got none")
-        return found.rows, found.seen
+        return _checked_sample(self.reduced(partial(_sampled, size, seed, missing), _merged_samples))
+
+
+def _checked_sample(found: RowSample[Rows]) -> tuple[Rows, int]:
+    if found.rows is None or not found.seen:
+        raise InvalidInputError("X must have at least one row of positive weight; got none")
+    return found.rows, found.seen
 
 
 def map_rows(function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
@@ -259,12 +327,12 @@ def _row_chunks(name: str, collection: Any) -> list[Any]:
     return list(collection.to_delayed().ravel())
 
 
-def _named(work: Callable[..., Any], number: int, *chunk: Any) -> Any:
-    """Return the result of `work` on a chunk, as a task on a worker; errors name the chunk number."""
+def _named(work: Callable[..., Any], number: int, *chunk: Any, what: str = "chunk") -> Any:
+    """Return the result of `work` on a chunk, maybe as a task on a worker; errors name the chunk number."""
     try:
         return work(number, *chunk)
     except (InvalidInputError, InvalidTypeError) as error:
-        raise type(error)(f"chunk {number} of rows: {error}") from None
+        raise type(error)(f"{what} {number} of rows: {error}") from None
 
 
 def _computed(value: Any, kept: str) -> Any:

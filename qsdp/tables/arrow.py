@@ -1,22 +1,25 @@
-"""Parquet and Arrow files as tables, read by pyarrow if it is installed."""
+"""Parquet and Arrow files as data frames, read by pyarrow if it is installed."""
 
 from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
-from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
-from qsdp.tabular._reading import DataTable
+from qsdp._utils.validation import FloatArray, warn
+from qsdp.exceptions import InvalidInputError, MissingPackageError
+from qsdp.tables.frames import named_frame
 
-__all__ = ["held_bytes", "kind", "tables"]
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["arrow_frames", "arrow_size", "kind"]
 
 #: First bytes of files, and pyarrow's names of the formats.
 _KINDS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "feather"}
@@ -37,35 +40,35 @@ def kind(path: str | os.PathLike[str]) -> str | None:
     return next((name for magic, name in _KINDS.items() if begin.startswith(magic)), None)
 
 
-def tables(name: str, kind: str, rows: int | None) -> Iterator[DataTable]:
-    """Yield the rows of a file as tables, in the order of the file."""
+def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.DataFrame]:
+    """Yield the rows of a file as data frames, in the order of the file."""
     with _reasons(name):
         data = _dataset(name, kind)
-        columns = tuple(map(str, data.schema.names))
+        columns = list(map(str, data.schema.names))
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"{name!r}: names of columns must be distinct")
-        index = _index_columns(data.schema)
-        if index:
-            shown = ", ".join(map(repr, index))
-            warnings.warn(f"{name!r}: left out {shown}, the index of a data frame", QSDPWarning, stacklevel=2)
-        columns = tuple(column for column in columns if column not in index)
+        for field in data.schema:
+            _check_type(name, field)
+        if index := _index_columns(data.schema):
+            warn(f"{name!r}: left out {', '.join(map(repr, index))}, the index of a data frame")
+        columns = [column for column in columns if column not in index]
         if rows is None:
-            whole = data.to_table(list(columns))
+            whole = data.to_table(columns)
             batches = iter([whole] if len(whole) else [])
         else:
-            batches = (batch for batch in data.scanner(list(columns), batch_size=rows).to_batches() if len(batch))
+            batches = (batch for batch in data.scanner(columns, batch_size=rows).to_batches() if len(batch))
     first = 1
     while True:
         with _reasons(name):
             batch = next(batches, None)
             if batch is None:
                 return
-            parts = [_column(name, label, one) for label, one in zip(columns, batch.columns, strict=True)]
-        yield DataTable(name, columns, parts, range(first, first + len(batch)), "row")
+            parts = {label: _column(one) for label, one in zip(columns, batch.columns, strict=True)}
+        yield named_frame(name, parts, range(first, first + len(batch)), "row")
         first += len(batch)
 
 
-def held_bytes(name: str, kind: str) -> int:
+def arrow_size(name: str, kind: str) -> int:
     """Return the approximate size in bytes of a file in memory."""
     with _reasons(name):
         data = _dataset(name, kind)
@@ -105,8 +108,16 @@ def _reasons(name: str) -> Iterator[None]:
         raise InvalidInputError(f"{name!r} is damaged or incomplete: {reason}") from None
 
 
-def _column(name: str, label: str, column: Any) -> list[str | None] | FloatArray:
-    """Return a column of numbers as an array, and any other column as text."""
+def _check_type(name: str, field: Any) -> None:
+    import pyarrow as pa
+
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise InvalidInputError(f"{name!r}, column {field.name!r}: entries must be numbers or text; got {kind}")
+
+
+def _column(column: Any) -> npt.NDArray[Any]:
+    """Return a column as numbers, with NaN for nulls, as times, or as Python objects, with None for nulls."""
     import pyarrow as pa
 
     types, kind = pa.types, column.type
@@ -114,10 +125,13 @@ def _column(name: str, label: str, column: Any) -> list[str | None] | FloatArray
         kind = kind.value_type
         column = column.cast(kind)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        # A null becomes NaN. Half-precision numbers cannot be cast directly.
+        # Half-precision numbers cannot be cast directly.
         wide = column.cast(pa.float32()) if types.is_float16(kind) else column
         numbers: FloatArray = np.array(wide.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         return numbers
-    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        raise InvalidInputError(f"{name!r}, column {label!r}: entries must be numbers or text; got {kind}")
-    return [None if entry is None else str(entry).strip() for entry in column.to_pylist()]
+    if types.is_timestamp(kind):
+        times: npt.NDArray[Any] = column.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+        return times
+    entries = np.empty(len(column), dtype=object)
+    entries[:] = [entry.strip() if isinstance(entry, str) else entry for entry in column.to_pylist()]
+    return entries

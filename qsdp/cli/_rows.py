@@ -1,0 +1,203 @@
+"""Rows of a file for training: all of them in memory, or a sample of a stream of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.validation import warn
+from qsdp.cli._streams import stage
+from qsdp.estimators.collections import SAMPLE
+from qsdp.estimators.source import TableSource
+from qsdp.exceptions import InvalidInputError
+from qsdp.statistics import RowBatches
+from qsdp.statistics.collections import Rows
+from qsdp.statistics.sample import RowSample
+from qsdp.tables import read_table, table_chunks
+from qsdp.tables.training import (
+    coded_problem,
+    digest_of,
+    inputs_in,
+    source_of,
+    split,
+    targets_of,
+    weights_of,
+    with_target,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["TrainingRows", "rows_in_memory", "sampled_rows"]
+
+#: Number of rows that are read at once.
+_ROWS = 2**14
+
+
+@dataclass(eq=False)
+class TrainingRows:
+    """Training and test rows of a file, or samples of them.
+
+    Attributes
+    ----------
+    source : TableSource
+    drop : sequence of str
+        Columns that are not used.
+    train, test : data frame
+    y : ndarray of shape (n,)
+        Targets of the training rows.
+    counts : str
+        Numbers of rows, for people.
+    sampled : str
+        Beginning of the names of these rows: "sampled ", or empty if they are all.
+    stream : RowBatches or None
+        All training rows of a file that is streamed.
+    checkpoint : path or None
+    """
+
+    source: TableSource
+    drop: tuple[str, ...]
+    train: pandas.DataFrame
+    test: pandas.DataFrame
+    counts: str
+    sampled: str = ""
+    stream: RowBatches | None = None
+    checkpoint: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.y = targets_of(self.source, self.train)
+        if self.source.notation is not None:
+            if np.ptp(self.y) == 0.0:
+                raise InvalidInputError(f"target {self.source.target!r} is constant in the {len(self.y)} training rows")
+            return
+        classes = targets_of(self.source, self.test, self.classes) if len(self.test) else self.y
+        if len(self.classes) < 2:
+            raise InvalidInputError(
+                f"the {len(self.y)} training rows hold only one class of target {self.source.target!r}; "
+                "choose another seed or a smaller test size"
+            )
+        if absent := sorted(set(map(str, classes.tolist())) - set(map(str, self.classes))):
+            warn(
+                f"no training row has the class {', '.join(map(repr, absent))} of target {self.source.target!r}, which "
+                "is never predicted; choose another seed or a smaller test size"
+            )
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels of the training rows, sorted; empty for numbers."""
+        return [] if self.source.notation is not None else np.unique(self.y).tolist()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns for training."""
+        return len(inputs_in(self.source, self.drop, self.train).columns)
+
+    def fit(self, model: Any) -> None:
+        """Fit an estimator to the rows, and note in it where they came from."""
+        if self.stream is not None:
+            model.fit(self.stream)
+            model.table_ = self.source
+            return
+        model.fit(inputs_in(self.source, self.drop, self.train), self.y, weights_of(self.source, self.train))
+        model.table_ = self.source
+        model.table_ = replace(self.source, digest=digest_of(coded_problem(model, self.train)))
+
+    def finish(self) -> None:
+        """Delete what an interrupted run would continue from."""
+        if self.checkpoint is not None:
+            for one in self.checkpoint.parent.glob(f"{self.checkpoint.name}.*"):
+                one.unlink(missing_ok=True)
+
+
+def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> TrainingRows:
+    """Return all rows of a file."""
+    with stage(f"Reading {file}"):
+        raw = read_table(file, columns["missing"])
+        source = source_of(raw, target, **columns)
+        known = with_target(source, raw)
+        train, test = split(source, raw)
+        if len(train) < 2:
+            raise InvalidInputError(_too_few(file, source, len(known), len(train)))
+        counts = f"{len(train)} training + {len(test)} test rows"
+        if len(raw) > len(known):
+            counts += f"; {len(raw) - len(known)} without {target!r} left out{_marked(raw, target)}"
+        if len(train) + len(test) < len(known):
+            counts += f"; {len(known) - len(train) - len(test)} of weight zero left out"
+        return TrainingRows(source, tuple(columns["drop"]), train, test, counts)
+
+
+def _marked(raw: pandas.DataFrame, target: str) -> str:
+    """Return which texts of a target counted as missing."""
+    texts = raw.attrs.get("missing", {}).get(target, {})
+    shown = ", ".join(f"{text!r} {count}" for text, count in texts.items() if text)
+    return f" ({shown}; --na-values says what counts as missing)" if shown else ""
+
+
+def _too_few(file: Path, source: TableSource, known: int, training: int) -> str:
+    positive = "" if source.weights is None else f" with a positive weight in column {source.weights!r}"
+    return (
+        f"{str(file)!r} has {known} rows with a target {source.target!r}, {training} of them for training{positive}; "
+        "at least 2 are needed"
+    )
+
+
+def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Path) -> TrainingRows:
+    """Return samples of the rows of a file, with a stream of all its training rows."""
+    source = TableSource(target, columns["weights"], None, (), columns["seed"], float(columns["test_size"]))
+    train, test = (RowSample[Rows](SAMPLE, source.seed) for _ in range(2))
+    with stage(f"Reading {file}: a sample") as bar:
+        for number, parts in enumerate(_parts(file, source, columns["missing"], bar)):
+            for which, (sample, part) in enumerate(zip((train, test), parts, strict=True)):
+                sample.add(Rows(part, np.zeros(len(part)), None), [number, which])
+        if train.rows is None or train.seen < 2:
+            raise InvalidInputError(_too_few(file, source, train.seen + test.seen, train.seen))
+        few = train.rows.X
+        source = source_of(few, target, **columns)
+        held_out = few.iloc[:0] if test.rows is None else test.rows.X
+        counts = f"streamed: {train.seen} training + {test.seen} test rows"
+        rows = TrainingRows(source, tuple(columns["drop"]), few, held_out, counts, "sampled ")
+    rows.checkpoint = output.with_name(f".{output.name}.{_stamp(file, source)}.checkpoint")
+    labels = rows.classes
+
+    def batches(bar: ProgressBar = NO_BAR) -> Iterator[tuple[Any, ...]]:
+        for part, _ in _parts(file, source, source.missing, bar):
+            if len(part):
+                yield (
+                    inputs_in(source, rows.drop, part),
+                    targets_of(source, part, labels),
+                    weights_of(source, part),
+                )
+
+    weights = weights_of(source, few)
+    kept = Rows(inputs_in(source, rows.drop, few), rows.y, weights)
+    rows.stream = RowBatches(batches, checkpoint=rows.checkpoint, sample=(kept, train.seen))
+    return rows
+
+
+def _parts(
+    file: Path, source: TableSource, missing: Any, bar: ProgressBar
+) -> Iterator[tuple[pandas.DataFrame, pandas.DataFrame]]:
+    """Yield the training and test rows of each chunk; they are the same whenever the file is read."""
+    rng, done = np.random.default_rng(source.seed), 0
+    for table in table_chunks(file, _ROWS, missing):
+        known = with_target(source, table)
+        held_out = rng.random(len(known)) < source.test_size
+        weights = weights_of(source, known)
+        counting = np.ones(len(known), dtype=bool) if weights is None else weights > 0.0
+        yield known[~held_out & counting], known[held_out & counting]
+        done += len(table)
+        bar.count(done, None, f"{done:,} rows")
+
+
+def _stamp(file: Path, source: TableSource) -> str:
+    """Return a digest of what determines the training rows of a file."""
+    import hashlib
+
+    parts = sorted(file.rglob("*")) if file.is_dir() else [file]
+    stamps = [(str(part), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
+    return hashlib.sha256(repr((stamps, source)).encode()).hexdigest()[:16]

@@ -1,0 +1,67 @@
+"""What a saved estimator tells of the table that it was fitted to: columns, rows held out, and a digest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from qsdp._utils.stored import Checks, checked, is_list, is_number, is_text
+from qsdp.encoding.notation import NOTATIONS
+from qsdp.exceptions import StorageError
+
+__all__ = ["TableSource"]
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Columns of a table that an estimator was fitted to, and the rows that were held out.
+
+    Attributes
+    ----------
+    target : str
+        Column of targets; rows without a target are left out.
+    weights : str or None
+        Column of sample weights; rows of weight zero are left out.
+    notation : str or None
+        How numbers of the target are written; None for classes.
+    missing : tuple of str
+        Texts that are missing entries in text files.
+    seed : int
+        Seed of the choice of rows that are held out.
+    test_size : float
+        Share of the rows that is held out, 0 <= test_size < 1.
+    digest : str or None
+        sha256 of the coded training rows; None if they were streamed.
+    """
+
+    target: str
+    weights: str | None = None
+    notation: str | None = None
+    missing: tuple[str, ...] = ()
+    seed: int = 0
+    test_size: float = 0.0
+    digest: str | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return JSON values for `from_state`."""
+        return {**asdict(self), "missing": list(self.missing)}
+
+    @classmethod
+    def from_state(cls, state: Any) -> TableSource:
+        """Return the source of a `state`, or raise StorageError if it is invalid."""
+        fields = checked("table", state, _CHECKS)
+        if fields["weights"] == fields["target"]:
+            raise StorageError("table: the weights are not the target")
+        return cls(**{**fields, "missing": tuple(fields["missing"])})
+
+
+_CHECKS: Checks = {
+    "target": is_text,
+    "weights": lambda value: value is None or is_text(value),
+    "notation": lambda value: value is None or (is_text(value) and value in NOTATIONS),
+    "missing": lambda value: is_list(value) and all(map(is_text, value)),
+    "seed": lambda value: type(value) is int and value >= 0,
+    "test_size": lambda value: is_number(value) and 0.0 <= value < 1.0,
+    "digest": lambda value: value is None or (is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None),
+}

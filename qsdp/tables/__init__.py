@@ -1,0 +1,71 @@
+"""Tables in files as data frames, and the rows of such a table that a model was trained on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from qsdp._utils.validation import check_integer
+from qsdp.exceptions import InvalidInputError
+from qsdp.tables.arrow import arrow_frames, arrow_size, kind
+from qsdp.tables.text import text_frames, text_size
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["MISSING", "held_bytes", "read_table", "table_chunks"]
+
+#: Entries of text files that count as missing, unless others are named.
+MISSING = frozenset(
+    {"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown"}
+)
+
+
+def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING) -> pandas.DataFrame:
+    """Read a CSV, Parquet, Arrow or Feather file as `qsdp fit` does.
+
+    Text files stay text: the estimators decide the notation of every column. Their fields are separated by commas,
+    semicolons, tabs or bars, as a header line shows; they may be compressed (gzip, bzip2, xz, zip) and are UTF-8, or
+    UTF-16 or UTF-32 with a byte-order mark. Other files, and folders of Parquet files, are read by pyarrow with their
+    types; only nulls are missing in them. Columns that hold the index of a data frame are left out, with a warning.
+
+    Parameters
+    ----------
+    path : path-like
+    missing : collection of str
+        Entries of a text file that are missing.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its index numbers the lines (or rows) of the file, so that errors can name them.
+
+    Raises
+    ------
+    InvalidInputError
+        The file is damaged or in another encoding, or it has no rows, an unnamed or repeated column, a line with more
+        or fewer fields than the header, or columns of lists. The message names file and line.
+    """
+    (table,) = table_chunks(path, None, missing)
+    return table
+
+
+def table_chunks(
+    path: str | os.PathLike[str], rows: int | None = 2**16, missing: Collection[str] = MISSING
+) -> Iterator[pandas.DataFrame]:
+    """Yield the rows of a file in data frames of `rows` rows, or all in one if None; otherwise as `read_table`."""
+    rows = None if rows is None else check_integer("rows", rows, minimum=1)
+    name, form = os.fspath(path), kind(path)
+    empty = True
+    for table in text_frames(name, rows, frozenset(missing)) if form is None else arrow_frames(name, form, rows):
+        empty = False
+        yield table
+    if empty:
+        raise InvalidInputError(f"{name!r} has {'a header line' if form is None else 'columns'} but no rows")
+
+
+def held_bytes(path: str | os.PathLike[str]) -> int:
+    """Return the approximate size in bytes of a file in memory; 0 for a pipe, whose size is unknown."""
+    name, form = os.fspath(path), kind(path)
+    return text_size(name) if form is None else arrow_size(name, form)

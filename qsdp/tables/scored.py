@@ -1,0 +1,118 @@
+"""Rows of a table with known targets, and what a fitted model makes of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray
+from qsdp.estimators.classes import choose_classes
+from qsdp.exceptions import InvalidInputError
+from qsdp.tables.frames import title
+from qsdp.tables.training import inputs_of, is_trained_on, split, targets_of, weights_of, with_target
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["ScoredRows", "score_of", "scored_rows", "truth_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows with known targets.
+
+    Attributes
+    ----------
+    name : str
+        Name of the rows, such as "test rows".
+    model : estimator
+    X : ndarray
+        Inputs of networks.
+    truth : ndarray of shape (n,)
+        True targets: numbers in the units of outputs, or class numbers with -1 for labels not seen in training.
+    weights : ndarray of shape (n,) or None
+    """
+
+    name: str
+    model: Any
+    X: FloatArray
+    truth: FloatArray
+    weights: FloatArray | None
+
+    @classmethod
+    def of(cls, name: str, model: Any, table: pandas.DataFrame) -> ScoredRows:
+        """Return the rows of a table that has targets, with weights if it has them too."""
+        weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
+        return cls(name, model, model.network_inputs(inputs_of(model, table)), truth_of(model, table), weights)
+
+    @cached_property
+    def outputs(self) -> FloatArray:
+        """Outputs of the model's network."""
+        outputs: FloatArray = self.model.network_.predict(self.X)
+        return outputs
+
+    def score(self, network: Any = None) -> float:
+        """Return the accuracy, or R^2, NaN for a constant true target, of a network (default: the model's)."""
+        outputs = self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
+        return score_of(self.model, outputs, self.truth, self.weights)
+
+    def values(self) -> FloatArray:
+        """Return the predicted class scores, or the predicted numbers in the units of the target."""
+        values: FloatArray = self.model.target_scaling_.decode(self.outputs)
+        return values
+
+    def true_values(self) -> FloatArray:
+        """Return the true numbers, in the units of the target."""
+        values: FloatArray = self.model.target_scaling_.decode(self.truth)
+        return values
+
+    def confusion(self) -> npt.NDArray[np.intp]:
+        """Return numbers of rows by true and by predicted class, (C, C), without rows of unknown classes."""
+        n_classes = len(self.model.classes_)
+        counts = np.zeros((n_classes, n_classes), dtype=np.intp)
+        known = self.truth >= 0
+        np.add.at(counts, (self.truth[known].astype(np.intp), choose_classes(self.values())[known]), 1)
+        return counts
+
+    def common_share(self) -> float:
+        """Return the (weighted) share of the most frequent class."""
+        weights = np.ones(len(self.truth)) if self.weights is None else self.weights
+        totals = [float(weights[self.truth == code].sum()) for code in np.unique(self.truth[self.truth >= 0])]
+        return max(totals, default=0.0) / float(weights.sum())
+
+
+def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:
+    """Return the targets of rows: numbers in the units of outputs, or class numbers with -1 for unknown labels."""
+    if not hasattr(model, "classes_"):
+        numbers: FloatArray = model.target_scaling_.encode(targets_of(model.table_, table))
+        return numbers
+    labels = model.classes_.tolist()
+    known = {label: code for code, label in enumerate(labels)}
+    return np.array([known.get(label, -1) for label in targets_of(model.table_, table, labels).tolist()], dtype=np.intp)
+
+
+def score_of(model: Any, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return the (weighted) accuracy of outputs, or R^2, NaN for a constant true target."""
+    if hasattr(model, "classes_"):
+        chosen = choose_classes(model.target_scaling_.decode(outputs))
+        return float(np.average(chosen == truth, weights=weights))
+    spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
+    error = float(np.average((truth - outputs) ** 2, weights=weights))
+    return 1.0 - error / spread if spread > 0.0 else math.nan
+
+
+def scored_rows(model: Any, table: pandas.DataFrame) -> tuple[list[ScoredRows], bool]:
+    """Return training and test rows if the model was trained on the table, else all rows; and whether it was."""
+    trained = is_trained_on(model, table)
+    if trained:
+        named = dict(zip(("training rows", "test rows"), split(model.table_, table), strict=True))
+    else:
+        named = {"rows": with_target(model.table_, table)}
+        if not len(named["rows"]):
+            raise InvalidInputError(f"{title(table)} has no row in which the target {model.table_.target!r} is known")
+    return [ScoredRows.of(name, model, part) for name, part in named.items() if len(part)], trained

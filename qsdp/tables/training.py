@@ -1,0 +1,275 @@
+"""Rows of a table for training: targets, weights, rows held out, and the problem of a fitted model on them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.numeric import LARGEST_INTEGER
+from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries
+from qsdp.encoding.notation import BOOLEAN
+from qsdp.estimators.solution import Solution
+from qsdp.estimators.source import TableSource
+from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp.problem import TrainingProblem
+from qsdp.tables import MISSING
+from qsdp.tables.frames import require, title
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = [
+    "TASKS",
+    "beta_of",
+    "coded_problem",
+    "digest_of",
+    "has_target",
+    "inputs_in",
+    "inputs_of",
+    "is_trained_on",
+    "labels_of",
+    "numbers_of",
+    "problem_on",
+    "solution_of",
+    "source_of",
+    "split",
+    "targets_of",
+    "weights_of",
+    "with_target",
+]
+
+TASKS = ("auto", "classification", "regression")
+
+#: Largest number of classes of a target, and number of classes in a message about more.
+_MOST_CLASSES, _LISTED = 100, 10
+
+#: An integer as label, and a number, equal however many zeros follow the point; with leading zeros, it is a name.
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
+
+
+def source_of(
+    table: pandas.DataFrame,
+    target: str,
+    *,
+    task: str = "auto",
+    weights: str | None = None,
+    drop: Sequence[str] = (),
+    missing: Collection[str] = MISSING,
+    seed: int = 0,
+    test_size: float = 0.2,
+) -> TableSource:
+    """Return the roles of the columns of a table, after a check of its names and its target.
+
+    The task "auto" is classification for a target that is not numeric or has exactly two values.
+
+    Raises
+    ------
+    InvalidInputError
+        A column is absent or has two roles, no column is left as an input, or the target cannot be learned.
+    """
+    check_choice("task", task, TASKS)
+    require(table, [target, *([] if weights is None else [weights]), *drop])
+    if target in drop:
+        raise InvalidInputError(f"column {target!r} cannot be both the target and dropped")
+    if weights is not None and weights in (target, *drop):
+        raise InvalidInputError(f"column {weights!r} cannot be both the weights and the target or dropped")
+    if not set(map(str, table.columns)) - {target, weights, *drop}:
+        raise InvalidInputError(f"{title(table)} has no column left to learn from besides the target {target!r}")
+    source = TableSource(target, weights, None, tuple(sorted(missing)), seed, float(test_size))
+    known = with_target(source, table)
+    notation = column_notation(known[target], target)
+    numeric = notation not in {None, BOOLEAN}
+    labels = labels_of(known[target])
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        what = f"holds only {classes[0]!r}" if len(classes) else "has no values"
+        raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
+    if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
+        source = replace(source, notation=notation if numeric else "number")
+        numbers_of(known, target, source.notation)
+    elif len(classes) > _MOST_CLASSES:
+        shown = ", ".join(f"{label!r} ({count})" for label, count in list(zip(classes, counts, strict=True))[:_LISTED])
+        advice = "; use --task regression for a number" if numeric else ""
+        raise InvalidInputError(
+            f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MOST_CLASSES} are possible: "
+            f"{shown}, and {len(classes) - _LISTED} more{advice}"
+        )
+    return source
+
+
+def with_target(source: TableSource, table: pandas.DataFrame) -> pandas.DataFrame:
+    """Return the rows that have a target."""
+    require(table, [source.target])
+    return table[has_target(source, table)]
+
+
+def has_target(source: TableSource, table: pandas.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return whether each row has a target."""
+    known: npt.NDArray[np.bool_] = ~table[source.target].map(is_missing).to_numpy(dtype=bool)
+    return known
+
+
+def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+    """Return the training and the held-out rows that have a target and a positive weight."""
+    known = with_target(source, table)
+    order = np.random.default_rng(source.seed).permutation(len(known))
+    # Rounded, because (1 - 0.9) * 10 is a little less than 1.
+    n_train = int(round((1.0 - source.test_size) * len(known), 9))
+    weights = weights_of(source, known)
+    parts = order[:n_train], order[n_train:]
+    if weights is not None:
+        parts = tuple(part[weights[part] > 0.0] for part in parts)  # type: ignore[assignment]
+    return known.take(parts[0]), known.take(parts[1])
+
+
+def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | None:
+    """Return the column of weights, or raise one error that names it and counts the invalid rows."""
+    if source.weights is None:
+        return None
+    require(table, [source.weights])
+    weights = numbers_of(table, source.weights)
+    for fault, rows in (("no weight", np.isnan(weights)), ("a negative weight", weights < 0.0)):
+        if np.any(rows):
+            raise InvalidInputError(
+                f"{title(table)}, column {source.weights!r}: {int(rows.sum())} of {len(table)} rows have {fault}, the "
+                f"first in {_row(table, int(rows.argmax()))}; weights must be numbers >= 0"
+            )
+    return weights
+
+
+def targets_of(source: TableSource, table: pandas.DataFrame, classes: Sequence[Any] = ()) -> npt.NDArray[Any]:
+    """Return the targets of rows: numbers, or labels written as those of `classes` if there are any."""
+    if source.notation is not None:
+        return numbers_of(table, source.target, source.notation)
+    return labels_of(table[source.target], classes)
+
+
+def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
+    """Return the labels of a column as text, or as integers where all are written so.
+
+    "1" and "1.0" are one label, written as in `known` or as first in the column; "01" is another.
+    """
+    written = {_label_key(str(label)): str(label) for label in known}
+    texts = {entry: _text(entry) for entry in set(column.tolist())}
+    chosen = [written.setdefault(_label_key(texts[entry]), texts[entry]) for entry in column.tolist()]
+    if all(type(label) is int for label in known) if len(known) else all(map(_INTEGER.fullmatch, written.values())):
+        try:
+            return np.array([int(label) for label in chosen], dtype=np.int64)
+        except ValueError:
+            # Another file has labels of other kinds, which no row of the training had.
+            pass
+    return np.array(chosen, dtype=object)
+
+
+def _text(entry: Any) -> str:
+    """Return a label as text; whole numbers are written as integers."""
+    if isinstance(entry, float) and entry.is_integer() and abs(entry) < LARGEST_INTEGER:
+        return str(int(entry))
+    return str(entry)
+
+
+def _label_key(label: str) -> float | str:
+    """Return a key that equal labels share, such as "1" and "1.0", but not "01"."""
+    return float(label) if _NUMBER.fullmatch(label) else label
+
+
+def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) -> FloatArray:
+    """Return a column as numbers, with NaN for missing entries, or raise an error that names the first other entry."""
+    column = table[name]
+    notation = notation or column_notation(column, name)
+    numbers = as_numbers(column, name, "number" if notation in {None, BOOLEAN} else str(notation))
+    if odd := odd_entries(column, numbers):
+        row, text = odd[0]
+        raise InvalidInputError(
+            f"{title(table)}, {_row(table, row)}, column {name!r}: expected a number; got {text!r:.60}"
+        )
+    return numbers
+
+
+def _row(table: pandas.DataFrame, position: int) -> str:
+    return f"{table.index.name or 'row'} {table.index[position]}"
+
+
+def inputs_of(model: Any, table: pandas.DataFrame) -> pandas.DataFrame:
+    """Return the columns that a fitted model takes, by name; those that it does not use may be absent."""
+    names = list(map(str, model.feature_names_in_))
+    encoding = model.encoder_.encoding_
+    require(table, [names[position] for position in encoding.used])
+    return table.reindex(columns=names)
+
+
+def inputs_in(source: TableSource, drop: Collection[str], table: pandas.DataFrame) -> pandas.DataFrame:
+    """Return the columns of a table that are neither the target nor the weights nor dropped."""
+    return table[[name for name in table.columns if name not in {source.target, source.weights, *drop}]]
+
+
+def beta_of(model: Any) -> float:
+    """Return the beta of the problem that a model was trained on."""
+    return float(solution_of(model)[1])
+
+
+def solution_of(model: Any) -> tuple[Solution, float]:
+    """Return the solution that the networks of a model are sampled from, and its beta."""
+    solution: tuple[Solution, float] = model._solution_of_relaxation()
+    return solution
+
+
+def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
+    """Return the problem of a model on the table it was trained on; another table raises an error."""
+    source = model.table_
+    if source.digest is None:
+        raise InvalidInputError(
+            f"the model was trained on statistics of a streamed file: {title(table)} is not compared; "
+            "its objective and bound are those that `qsdp fit` found"
+        )
+    problem = coded_problem(model, split(source, table)[0])
+    if digest_of(problem) != source.digest:
+        raise InvalidInputError(
+            f"{title(table)} is not the file this model was trained on: its training rows differ; "
+            "objective and bound are those of its own rows only"
+        )
+    return problem
+
+
+def is_trained_on(model: Any, table: pandas.DataFrame) -> bool:
+    """Return whether this is the table that a model was trained on."""
+    source = model.table_
+    if source.digest is None or (source.weights is not None and source.weights not in table.columns):
+        return False
+    try:
+        return bool(digest_of(coded_problem(model, split(source, table)[0])) == source.digest)
+    except InvalidInputError:
+        # Labels or weights of another table may not be those of training.
+        return False
+
+
+def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:
+    """Return the problem of a model on training rows."""
+    source = model.table_
+    with warnings.catch_warnings():
+        # Values not seen in training belong to another table, which the digest reveals.
+        warnings.simplefilter("ignore", QSDPWarning)
+        problem: TrainingProblem = model.training_problem(
+            inputs_of(model, training),
+            targets_of(source, training, getattr(model, "classes_", np.zeros(0)).tolist()),
+            weights_of(source, training),
+        )
+    return problem
+
+
+def digest_of(problem: TrainingProblem) -> str:
+    """Return the sha256 of the inputs, targets and weights of a problem."""
+    digest = hashlib.sha256(repr(problem.X.shape).encode())
+    for array in (problem.X, problem.y, problem.sample_weight):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()
