@@ -104,7 +104,7 @@ def column_notation(column: Any, name: str) -> str | None:
         texts = [text for text in texts if text]
         notation = notation_of(texts) if texts else None
         if notation is None and (why := ambiguous(texts)) is not None:
-            raise InvalidInputError(f"column {name!r} of X holds {why}")
+            raise InvalidInputError(f"column {name!r} holds {why}")
         return notation
     if present and all(isinstance(entry, datetime.date) for entry in present):
         return "date"
@@ -132,7 +132,7 @@ def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[
             dtype=np.float64,
         )
     if np.any(np.isinf(numbers)):
-        raise InvalidInputError(f"column {name!r} of X contains infinity; numbers must be finite, or missing (NaN)")
+        raise InvalidInputError(f"column {name!r} contains infinity; numbers must be finite, or missing (NaN)")
     return numbers
 
 
@@ -298,11 +298,11 @@ def _unknown(entry: Any, name: str) -> InvalidTypeError:
         what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a fixed date"
     if what:
         return InvalidTypeError(
-            f"column {name!r} of X holds {what}, such as {entry!s:.60}: convert them to numbers, such as {numbers}, "
+            f"column {name!r} holds {what}, such as {entry!s:.60}: convert them to numbers, such as {numbers}, "
             "or declare the column categorical"
         )
     # The checks of scikit-learn recognise the error by these words.
     return InvalidTypeError(
-        f"column {name!r} of X: every entry of this argument must be a string or a number, or another hashable object "
+        f"column {name!r}: every entry of this argument must be a string or a number, or another hashable object "
         f"as a category; got {type(entry).__name__}, such as {entry!r:.60}"
     )

@@ -39,6 +39,9 @@ _THRESHOLDS = (5, 20)
 #: Maximum number of all thresholds, and maximum product of samples, outputs and squared inputs: time for accuracy.
 _MOST_BITS, _MOST_PRODUCTS = 240, 6e8
 
+#: Share of distinct texts above which a column names rows and tells nothing of others.
+_IDENTIFIES = 0.9
+
 #: Name of the encoding that is chosen on held-out rows.
 AUTO = "auto"
 
@@ -144,6 +147,8 @@ class EncodingRule:
             if not own:
                 has_values = column.fill is not None or column.categories not in {None, (None,)}
                 dropped[column.name] = "constant" if has_values else "no values"
+            if position in symbols and (distinct := self._distinct(table[position])):
+                own, dropped[column.name] = [], f"an identifier: {distinct} texts are distinct"
             expressions += own
         if not expressions:
             columns[0], zero = _zero(columns[0])
@@ -164,6 +169,12 @@ class EncodingRule:
         present = sorted((symbol for symbol in totals if symbol is not None), key=_order)
         frequent = set(sorted(present, key=lambda symbol: -totals[symbol])[: self.max_categories])
         return (*(symbol for symbol in present if symbol in frequent), *([None] if None in totals else []))
+
+    def _distinct(self, entries: Column) -> int:
+        """Return the number of texts of an identifier, nearly all of which are distinct; 0 for any other column."""
+        texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
+        distinct = len(set(texts))
+        return distinct if distinct > max(self.max_categories, _IDENTIFIES * len(texts)) else 0
 
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()

@@ -109,9 +109,11 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         numbers = as_numbers(column, name, notation)
         if odd := odd_entries(column, numbers):
             row, text = odd[0]
+            index = getattr(column, "index", None)
+            place = f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
             self._report(
-                f"column {name!r} of X holds numbers, but {len(odd)} of {len(numbers)} entries are none, such as "
-                f"{text!r:.60} in row {row}; they count as missing"
+                f"column {name!r} holds numbers, but {len(odd)} of {len(numbers)} entries are none, such as "
+                f"{text!r:.60} in {place}; they count as missing"
             )
         return numbers
 
@@ -210,7 +212,7 @@ class ThresholdEncoder(_Encoder):
         for column, name, notation in zip(raw, names, notations, strict=True):
             if notation is None:
                 first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
-                raise InvalidTypeError(f"column {name!r} of X holds numbers; got text, such as {first!r:.60}")
+                raise InvalidTypeError(f"column {name!r} holds numbers; got text, such as {first!r:.60}")
         return ["number" if one == BOOLEAN else one for one in notations]
 
 
@@ -306,7 +308,7 @@ class TableEncoder(_Encoder):
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
-                "X has entries outside the categories of their columns (new, missing, or too rare in fit for one of "
+                "there are entries outside the categories of their columns (new, missing, or too rare in fit for one of "
                 f"the max_categories={self.max_categories} bits), which set none of the bits: {found}"
             )
             self._report(message)
