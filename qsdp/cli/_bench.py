@@ -24,7 +24,9 @@ _List = list[str] | None
 
 def bench(
     suite: Annotated[str, typer.Option(help=" | ".join(_SUITES))] = "uci",
-    quick: Annotated[bool, typer.Option("--quick", help="Three bundled sets, five methods, one split.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="Three bundled sets, five methods, one split.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Cases measured in parallel, each on one thread.")] = 1,
     backend: Annotated[str | None, typer.Option(help="Joblib back end: loky or threading.")] = None,
     sets: Annotated[

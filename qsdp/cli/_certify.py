@@ -49,12 +49,15 @@ def certify(
         typer.Option(metavar="CERT", help="Certificate file; MODEL.cert in the current folder by default."),
     ] = None,
     bound_type: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
-    verified: Annotated[bool, typer.Option("--verified", help="Guard the bound against all rounding.")] = False,
+    verified: Annotated[
+        bool, typer.Option("--verified", metavar="", help="Guard the bound against all rounding.")
+    ] = False,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")
     ] = REFINEMENT_TIME,
     no_data: Annotated[
-        bool, typer.Option("--no-data", help="Write the encoded rows to CERT.npz instead of the certificate.")
+        bool,
+        typer.Option("--no-data", metavar="", help="Write the encoded rows to CERT.npz instead of the certificate."),
     ] = False,
     force: Force = False,
 ) -> None:

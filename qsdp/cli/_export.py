@@ -30,7 +30,10 @@ def export(
     ] = None,
     column_width: Annotated[int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default.")] = None,
     example: Annotated[
-        bool, typer.Option("--example", help="Also write main.c, which runs the C code on a few rows and checks it.")
+        bool,
+        typer.Option(
+            "--example", metavar="", help="Also write main.c, which runs the C code on a few rows and checks it."
+        ),
     ] = False,
     force: Force = False,
 ) -> None:

@@ -8,6 +8,8 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,41 @@ import typer
 from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
+#: Settings of the program and its commands.
+SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "markdown",
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+#: Commands in the order of the help; each is a function in a module of its name.
+COMMANDS = ("demo", "fit", "predict", "resample", "certify", "export", "report", "bench", "datasets")
+
 
 class Group(TyperGroup):
-    """Group of commands that report a failure as one line and an exit code."""
+    """Group of commands that report a failure as one line and an exit code.
+
+    A command is imported when it runs, so that errors of usage come at once.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; another name raises an error with the most similar one."""
+        if cmd_name not in COMMANDS:
+            close = get_close_matches(cmd_name, COMMANDS, n=1)
+            ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+        command = typer.Typer(**SETTINGS)
+        command.command(cmd_name)(getattr(import_module(f"qsdp.cli._{cmd_name}"), cmd_name))
+        return get_command(command)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _failures_in_one_line(debug=False):
