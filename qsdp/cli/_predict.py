@@ -28,11 +28,14 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import get_loss
 from qsdp.report.figures import show_score
 from qsdp.tables import table_chunks
-from qsdp.tables.scored import score_of, truth_of
+from qsdp.tables.scored import truth_of
 from qsdp.tables.training import has_target, inputs_of
 
 if TYPE_CHECKING:
     import pandas
+
+#: Sums over no rows, see `_added`.
+_NO_ROWS = np.zeros(4)
 
 #: Bytes of predictions that are held in memory before they go to the standard output.
 _IN_MEMORY = 2**26
@@ -71,69 +74,49 @@ def predict(
 
 def _write_predictions(model: Any, file: Path, stream: Any, bar: ProgressBar) -> str:
     """Write the predictions of all rows; return a line with the score on rows that have a target, or an empty line."""
-    running, done = _RunningScore(model), 0
+    source, done = model.table_, 0
+    sums: FloatArray | None = _NO_ROWS
     rows = max(256, CACHE_FLOATS // (len(model.feature_names_in_) + 1))
-    for table in table_chunks(file, rows, model.table_.missing):
+    for table in table_chunks(file, rows, source.missing):
         with warnings.catch_warnings():
             if done:
                 # Warnings about the first rows are not repeated for every batch.
                 warnings.simplefilter("ignore", QSDPWarning)
             outputs = model.network_.predict(model.network_inputs(inputs_of(model, table)))
             stream.write(_prediction_csv(model, outputs, header=not done).encode())
-            running.add(table, outputs)
+            if sums is not None and source.target in table.columns:
+                sums = _added(sums, model, table, outputs)
         done += len(table)
         bar.count(done, None, f"{done:,} rows")
-    if not running.n_rows:
+    if sums is None or not (n := int(sums[0])):
         return ""
-    number = model.table_.notation is not None
-    metric = "R^2" if number else "accuracy"
-    return f"{metric} {show_score(running.value, number=number)} on {running.n_rows} rows with {model.table_.target!r}"
+    if source.notation is None:
+        return f"accuracy {show_score(sums[1] / n, number=False)} on {n} rows with {source.target!r}"
+    spread = sums[2] - sums[3] ** 2 / n
+    score = 1.0 - sums[1] / spread if spread > 0.0 else math.nan
+    return f"R^2 {show_score(score, number=True)} on {n} rows with {source.target!r}"
 
 
-class _RunningScore:
-    """Score of a model over batches of rows: accuracy, or R^2.
+def _added(sums: FloatArray, model: Any, table: pandas.DataFrame, outputs: FloatArray) -> FloatArray | None:
+    """Return sums of rows and right classes, or squared errors, squared targets and targets, with those of a table.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows with a target so far.
+    Targets are standardised, so that their sums hardly cancel. A column that is no target any more ends the sums.
     """
-
-    def __init__(self, model: Any) -> None:
-        self.n_rows, self._model, self._usable = 0, model, True
-        self._right = self._squares = self._mean = self._spread = 0.0
-
-    def add(self, table: pandas.DataFrame, outputs: FloatArray) -> None:
-        """Count the rows of a table that have a target."""
-        source = self._model.table_
-        if not self._usable or source.target not in table.columns:
-            return
-        known = has_target(source, table)
-        if not (n := int(known.sum())):
-            return
-        try:
-            truth = truth_of(self._model, table[known])
-        except InvalidInputError as error:
-            # The predictions do not depend on that column.
-            self.n_rows, self._usable = 0, False
-            warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
-            return
-        if source.notation is None:
-            self._right += n * score_of(self._model, outputs[known], truth)
-        else:
-            self._squares += float(np.sum((truth - outputs[known]) ** 2))
-            # Combine the spreads of the parts to that about the mean of all rows (Chan, Golub and LeVeque).
-            mean, share = float(truth.mean()), self.n_rows * n / (self.n_rows + n)
-            self._spread += float(np.sum((truth - mean) ** 2)) + share * (mean - self._mean) ** 2
-            self._mean += (mean - self._mean) * n / (self.n_rows + n)
-        self.n_rows += n
-
-    @property
-    def value(self) -> float:
-        """Accuracy, or R^2, NaN for a constant true target."""
-        if self._model.table_.notation is None:
-            return self._right / self.n_rows
-        return 1.0 - self._squares / self._spread if self._spread > 0.0 else math.nan
+    known = has_target(model.table_, table)
+    try:
+        truth = truth_of(model, table[known])
+    except InvalidInputError as error:
+        # The predictions do not depend on that column.
+        warnings.warn(f"not scored: {error}", QSDPWarning, stacklevel=2)
+        return None
+    if model.table_.notation is None:
+        right = choose_classes(model.target_scaling_.decode(outputs[known])) == truth
+        added = [len(truth), float(right.sum()), 0.0, 0.0]
+    else:
+        errors = float(np.sum((truth - outputs[known]) ** 2))
+        added = [len(truth), errors, float(truth @ truth), float(truth.sum())]
+    total: FloatArray = sums + np.array(added)
+    return total
 
 
 def _prediction_csv(model: Any, outputs: FloatArray, *, header: bool) -> str:
