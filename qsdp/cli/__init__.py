@@ -13,8 +13,11 @@ def main() -> None:
 
         print(f"qsdp {__version__}")
         return
-    from qsdp.cli._app import app
-
+    try:
+        from qsdp.cli._app import app
+    except KeyboardInterrupt:
+        # Afterwards, the program reports interrupts itself.
+        raise SystemExit(130) from None
     app()
 
 
