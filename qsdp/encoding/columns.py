@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp.encoding.notation import BOOLEAN, ambiguous, notation_of, parsed, truth
+from qsdp.encoding.notation import BOOLEAN, DATES, ambiguous, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
@@ -116,7 +116,7 @@ def column_notation(column: Any, name: str) -> str | None:
 def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[np.float64]:
     """Return a column as floats, with nan for missing entries and for text in another notation, see `odd_entries`."""
     entries = _entries(column)
-    if entries.dtype.kind == "M" and notation == "date":
+    if entries.dtype.kind == "M" and notation in DATES:
         days: npt.NDArray[np.float64] = entries.astype("M8[ns]").astype(np.float64) / _DAY
         return np.where(np.isnat(entries), np.nan, days)
     if entries.dtype.kind in _DATES and len(entries):
@@ -245,7 +245,7 @@ def _has_text(entry: Any) -> bool:
 def _number(entry: Any, name: str, notation: str) -> float:
     if is_missing(entry):
         return np.nan
-    if notation == "date" and isinstance(entry, datetime.date):
+    if notation in DATES and isinstance(entry, datetime.date):
         return float(parsed([entry.isoformat()], "date")[0])
     if not _is_number(entry):
         raise _unknown(entry, name)

@@ -6,16 +6,18 @@ A column has a notation if its entries are in it, up to a few odd ones, and at l
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from functools import partial
 
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["BOOLEAN", "NOTATIONS", "ambiguous", "notation_of", "parsed", "truth"]
+__all__ = ["BOOLEAN", "DATES", "NOTATIONS", "ambiguous", "notation_of", "parsed", "truth"]
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 #: Words of numbers that are none: a column of numbers with them is to be refused, not read as text.
@@ -25,7 +27,12 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d+,|[+-]?\d{1,3}(\.\d{3})+,\d*")
 _PERCENT = re.compile(rf"({_PLAIN.pattern})\s?%")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?")
-_DATE = re.compile(r"(\d{1,2}([./-])\d{1,2}\2(\d{4}|\d\d)|\d{4}[./]\d{1,2}[./]\d{1,2})(\s+\d{1,2}:\d\d(:\d\d)?)?")
+_TIME = r"(?:\s+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?)?"
+_YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})([./])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}")
+#: Short years after points need two digits before each of them: 1.2.10 is a version of software.
+_YEAR = r"(?P<year>\d{4}|(?<=[/-])\d\d|(?<=\d\d\.\d\d\.)\d\d)"
+_DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})([./-])(?P<month>\d{{1,2}})\2{_YEAR}{_TIME}")
+_MONTH_FIRST = re.compile(rf"(?P<month>\d{{1,2}})([./-])(?P<day>\d{{1,2}})\2{_YEAR}{_TIME}")
 _DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3}){2,}")
 
 #: Share of odd entries up to which a column of numbers is one, and number of distinct numbers that it must then have.
@@ -70,7 +77,7 @@ def parsed(texts: Sequence[str], notation: str) -> FloatArray:
             except ValueError:
                 return np.nan
         # The same column may be written plainly in another file.
-        return float(text) if notation != "date" and _PLAIN.fullmatch(text) else np.nan
+        return float(text) if notation not in DATES and _PLAIN.fullmatch(text) else np.nan
 
     known = {text: number(text) for text in set(texts)}
     return np.array([known[text] for text in texts], dtype=np.float64)
@@ -102,7 +109,11 @@ def _is_grouped(text: str) -> bool:
 
 
 def _are_grouped(own: list[str]) -> bool:
-    return any(text.count(",") > 1 or "." in text for text in own if "," in text)
+    with_comma, plain = ([text for text in own if ("," in text) == has] for has in (True, False))
+    if any(text.count(",") > 1 or "." in text for text in with_comma):
+        return True
+    # Beside 900 or 12.5, 1,234 is no decimal number: all such numbers would have three decimals.
+    return bool(with_comma and plain) and all(abs(float(text)) < 1000.0 for text in plain)
 
 
 def _is_comma(text: str) -> bool:
@@ -133,6 +144,26 @@ def _of_date(text: str) -> float:
     return (aware.timestamp() + (float(f"0.{fraction}") if fraction else 0.0)) / _DAY
 
 
+def _is_day(order: re.Pattern[str], text: str) -> bool:
+    try:
+        return order.fullmatch(text) is not None and math.isfinite(_of_day(order, text))
+    except ValueError:
+        return False
+
+
+def _of_day(order: re.Pattern[str], text: str) -> float:
+    parts = order.fullmatch(text)
+    assert parts is not None
+    year, month, day, hour, minute, second = (
+        int(parts[name] or 0) for name in ("year", "month", "day", "hour", "minute", "second")
+    )
+    if parts["half"]:
+        hour = hour % 12 + (12 if parts["half"] in "Pp" else 0)
+    # Years of two digits as in POSIX: from 1969 to 2068.
+    year += 0 if len(parts["year"]) == 4 else 1900 if year >= 69 else 2000
+    return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc).timestamp() / _DAY
+
+
 #: Whether a text is in a notation, whether texts can be in no other, and the number of a text; in the order of trial.
 NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], Callable[[str], float]]] = {
     "number": (_is_plain, lambda own: not all(map(_INFINITE.fullmatch, own)), float),
@@ -140,15 +171,30 @@ NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], C
     "comma": (_is_comma, _are_commas, _of_comma),
     "percent": (lambda text: _PERCENT.fullmatch(text) is not None, lambda own: True, _of_percent),
     "date": (lambda text: _ISO.fullmatch(text) is not None, lambda own: True, _of_date),
+    "year first": (partial(_is_day, _YEAR_FIRST), lambda own: True, partial(_of_day, _YEAR_FIRST)),
+    # Points separate a day from the month after it; otherwise, a day above 12 decides.
+    "day first": (
+        partial(_is_day, _DAY_FIRST),
+        lambda own: any("." in text.split()[0] or not _is_day(_MONTH_FIRST, text) for text in own),
+        partial(_of_day, _DAY_FIRST),
+    ),
+    "month first": (
+        partial(_is_day, _MONTH_FIRST),
+        lambda own: any(not _is_day(_DAY_FIRST, text) for text in own),
+        partial(_of_day, _MONTH_FIRST),
+    ),
 }
+
+#: Notations of dates.
+DATES = frozenset({"date", "year first", "day first", "month first"})
 
 
 def ambiguous(texts: Sequence[str]) -> str | None:
     """Return what a column without a notation may be meant to hold, with a remedy, or None if it holds text."""
     if not texts:
         return None
-    if all(map(_DATE.fullmatch, texts)):
-        return f"dates whose day and month cannot be told apart, such as {texts[0]!r}; write them as 2024-01-31"
+    if all(map(_DAY_FIRST.fullmatch, texts)):
+        return f"dates whose day and month are not certain, such as {texts[0]!r}; write them as 2024-01-31"
     others = [text for text in texts if not _is_plain(text)]
     if all(map(_GROUPED.fullmatch, others)):
         return f"numbers whose commas separate thousands or decimals, such as {others[0]!r}; write 1234 or 1.234"
