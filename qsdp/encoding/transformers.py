@@ -109,7 +109,7 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         numbers = as_numbers(column, name, notation)
         if odd := odd_entries(column, numbers):
             row, text = odd[0]
-            index = getattr(column, "index", None)
+            index: Any = getattr(column, "index", None)
             place = f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
             self._report(
                 f"column {name!r} holds numbers, but {len(odd)} of {len(numbers)} entries are none, such as "
@@ -308,8 +308,8 @@ class TableEncoder(_Encoder):
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
-                "there are entries outside the categories of their columns (new, missing, or too rare in fit for one of "
-                f"the max_categories={self.max_categories} bits), which set none of the bits: {found}"
+                "entries outside the categories of their columns (new, missing, or too rare in fit for one of the "
+                f"max_categories={self.max_categories} bits) set none of the bits: {found}"
             )
             self._report(message)
         return self.encoding_.encode(table, self.dtype)
