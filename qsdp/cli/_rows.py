@@ -23,6 +23,7 @@ from qsdp.tables.training import (
     coded_problem,
     digest_of,
     inputs_in,
+    marked,
     source_of,
     split,
     targets_of,
@@ -125,17 +126,10 @@ def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> Train
             raise InvalidInputError(_too_few(file, source, len(known), len(train)))
         counts = f"{len(train)} training + {len(test)} test rows"
         if len(raw) > len(known):
-            counts += f"; {len(raw) - len(known)} without {target!r} left out{_marked(raw, target)}"
+            counts += f"; {len(raw) - len(known)} without {target!r} left out{marked(raw, target)}"
         if len(train) + len(test) < len(known):
             counts += f"; {len(known) - len(train) - len(test)} of weight zero left out"
         return TrainingRows(source, tuple(columns["drop"]), train, test, counts)
-
-
-def _marked(raw: pandas.DataFrame, target: str) -> str:
-    """Return which texts of a target counted as missing."""
-    texts = raw.attrs.get("missing", {}).get(target, {})
-    shown = ", ".join(f"{text!r} {count}" for text, count in texts.items() if text)
-    return f" ({shown}; --na-values says what counts as missing)" if shown else ""
 
 
 def _too_few(file: Path, source: TableSource, known: int, training: int) -> str:

@@ -33,10 +33,10 @@ _PANDAS_MISSING = {"NAType", "NaTType"}
 #: Kind codes of NumPy's types for times and time differences.
 _DATES = "Mm"
 
-#: Nanoseconds of a day.
-_DAY = 86400e9
+#: Microseconds of a second and of a day.
+_SECOND, _DAY = 1e6, 86400e6
 
-#: Points in time and durations, which make no column categorical. Only dates are numbers, of days.
+#: Dates, times of day and durations, which make no column categorical: numbers of days, and of seconds.
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -94,7 +94,7 @@ def column_notation(column: Any, name: str) -> str | None:
         return None
     if entries.dtype.kind == "b":
         return BOOLEAN
-    if entries.dtype.kind in "iuf":
+    if entries.dtype.kind in "iufm":
         return "number"
     if entries.dtype.kind == "M":
         return "date"
@@ -116,10 +116,11 @@ def column_notation(column: Any, name: str) -> str | None:
 def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[np.float64]:
     """Return a column as floats, with nan for missing entries and for text in another notation, see `odd_entries`."""
     entries = _entries(column)
-    if entries.dtype.kind == "M" and notation in DATES:
-        days: npt.NDArray[np.float64] = entries.astype("M8[ns]").astype(np.float64) / _DAY
-        return np.where(np.isnat(entries), np.nan, days)
-    if entries.dtype.kind in _DATES and len(entries):
+    if entries.dtype.kind == "m" or (entries.dtype.kind == "M" and notation in DATES):
+        unit = _SECOND if entries.dtype.kind == "m" else _DAY
+        times: npt.NDArray[np.float64] = entries.astype(f"{entries.dtype.kind}8[us]").astype(np.float64) / unit
+        return np.where(np.isnat(entries), np.nan, times)
+    if entries.dtype.kind == "M" and len(entries):
         raise _unknown(entries[0], name)
     if entries.dtype.kind in "biuf":
         numbers: npt.NDArray[np.float64] = entries.astype(np.float64)
@@ -247,6 +248,10 @@ def _number(entry: Any, name: str, notation: str) -> float:
         return np.nan
     if notation in DATES and isinstance(entry, datetime.date):
         return float(parsed([entry.isoformat()], "date")[0])
+    if isinstance(entry, datetime.time):
+        return 3600.0 * entry.hour + 60.0 * entry.minute + entry.second + entry.microsecond / _SECOND
+    if isinstance(entry, (datetime.timedelta, np.timedelta64)):
+        return float(np.timedelta64(entry, "us").astype(np.int64)) / _SECOND
     if not _is_number(entry):
         raise _unknown(entry, name)
     return _float(entry)
@@ -289,16 +294,9 @@ def _number_as_symbol(entry: Any) -> float | int | str:
 
 
 def _unknown(entry: Any, name: str) -> InvalidTypeError:
-    what = numbers = ""
-    if isinstance(entry, (datetime.timedelta, np.timedelta64)):
-        what, numbers = "times", f"X[{name!r}].dt.total_seconds()"
-    elif isinstance(entry, datetime.time):
-        what, numbers = "times of day", "seconds since midnight"
-    elif isinstance(entry, (datetime.date, np.datetime64)) or type(entry).__name__ == "NaTType":
-        what, numbers = "dates", f"X[{name!r}].dt.year, X[{name!r}].dt.month or days since a fixed date"
-    if what:
+    if isinstance(entry, (datetime.date, np.datetime64)):
         return InvalidTypeError(
-            f"column {name!r} holds {what}, such as {entry!s:.60}: convert them to numbers, such as {numbers}, "
+            f"column {name!r} holds dates, such as {entry!s:.60}, where numbers are expected: convert them to numbers, "
             "or declare the column categorical"
         )
     # The checks of scikit-learn recognise the error by these words.

@@ -36,6 +36,7 @@ __all__ = [
     "inputs_of",
     "is_trained_on",
     "labels_of",
+    "marked",
     "numbers_of",
     "problem_on",
     "solution_of",
@@ -92,6 +93,8 @@ def source_of(
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         what = f"holds only {classes[0]!r}" if len(classes) else "has no values"
+        besides = marked(table, target)
+        what += f" besides missing entries{besides}" if besides else ""
         raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
     if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
         source = replace(source, notation=notation if numeric else "number")
@@ -104,6 +107,13 @@ def source_of(
             f"{shown}, and {len(classes) - _LISTED} more{advice}"
         )
     return source
+
+
+def marked(table: pandas.DataFrame, target: str) -> str:
+    """Return which texts of a target counted as missing, in brackets; empty if there are none."""
+    texts = table.attrs.get("missing", {}).get(target, {})
+    shown = ", ".join(f"{text!r} {count}" for text, count in texts.items() if text)
+    return f" ({shown}; --na-values says what counts as missing)" if shown else ""
 
 
 def with_target(source: TableSource, table: pandas.DataFrame) -> pandas.DataFrame:
