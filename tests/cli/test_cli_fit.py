@@ -89,7 +89,8 @@ def test_fit_numbers_as_classes(here: Path) -> None:
         "--neurons",
         5,
     )
-    assert figure(result.stdout, "target") == "'y', 3 classes: '1', '2', '3.0'"
+    assert figure(result.stdout, "target") == "'y', 3 classes: '1', '2', '3'"
+    assert qsdp.load("data.qsdp").classes_.tolist() == [1, 2, 3]
 
 
 def test_fit_two_classes_with_two_outputs(here: Path) -> None:
@@ -250,11 +251,11 @@ def test_bad_options_are_refused_before_the_file_is_read(
         ("a,b\n1,2\n", [], "no column 'y'; it has 'a', 'b'"),
         ("a,y\n1,x\n2,x\n3,x\n", [], "holds only 'x'"),
         ("a,y\n1,2\n", [], "holds only '2'"),
-        ("a,y\n1,x\n2,y\n", [], "has 2 rows, 1 of them for training"),
+        ("a,y\n1,x\n2,y\n", [], "has 2 rows with a target 'y', 1 of them for training; at least 2 are needed"),
         ("a,y\n" + "1,x\n2,y\n3,z\n" * 4, ["--neurons", "2"], "--neurons must be at least 3, one for each class"),
         ("a,y\n" + "".join(f"{i},v{i}\n" for i in range(120)), [], "120 classes, at most 100 are possible: 'v0' (1)"),
-        ("a,y\n" + "1,x\n1,y\n" * 4, [], "left to learn from besides the target 'y'; 'a': constant"),
-        ("a,y\n" + "1,x\ninf,y\n" * 4, [], "column 'a': expected a finite number within 1e+100; got 'inf'"),
+        ("a,y\n" + "1,x\n1,y\n" * 4, [], "no column is left to learn from besides the target 'y'; 'a': constant"),
+        ("a,y\n" + "1,x\n" * 4 + "2,y\n" * 4 + "inf,y\n", [], "column 'a' contains infinity in line 10; numbers must be finite, or missing"),
         ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "logistic"], "target 'y' is a number"),
         ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "cross_entropy"], "is for classes, but target 'y' is a number"),
         ("a,y\n" + "1,x\n2,y\n" * 4, ["--drop", "b"], "no column 'b'"),
@@ -263,7 +264,7 @@ def test_bad_options_are_refused_before_the_file_is_read(
             ["--task", "regression"],
             "line 2, column 'y': expected a number; got 'x'",
         ),
-        ("a,y\n" + "".join(f"v{i},{i}\n" for i in range(80)), [], "--drop a"),
+        ("a,y\n" + "".join(f"v{i},{i}\n" for i in range(80)), [], "'a': an identifier: 64 texts are distinct"),
     ],
 )
 def test_files_that_cannot_be_learned_from(here: Path, text: str | None, options: list[str], message: str) -> None:
@@ -340,7 +341,7 @@ def test_balanced_classes(here: Path) -> None:
         (["1", "", "?", "NA"], "column 'w': 3 of 20 rows have no weight, the first in line 3; weights must be numbers"),
         (["0"] * 20, "0 of them for training with a positive weight in column 'w'"),
         (["1", "many"], "line 3, column 'w': expected a number; got 'many'"),
-        (["1", "inf"], "line 3, column 'w': expected a finite number"),
+        (["1", "inf"], "column 'w' contains infinity in line 3"),
     ],
 )
 def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
@@ -367,10 +368,10 @@ def test_bad_options_of_weights(here: Path, options: list[str], message: str) ->
 
 
 def test_an_interrupted_training_is_reported_and_saved_beside(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        return run_pipeline(*arguments)
+        return run_pipeline(*arguments, **options)
 
     monkeypatch.setattr("qsdp.estimators.network.run_pipeline", interrupted)
     (here / "messy.csv").write_bytes(messy())
