@@ -1,6 +1,6 @@
 """`python -m qsdp.cli` is the command `qsdp`."""
 
-from qsdp.cli import app
+from qsdp.cli import main
 
 if __name__ == "__main__":
     app(prog_name="qsdp")

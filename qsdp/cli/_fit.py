@@ -206,10 +206,11 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
         meaning = f"{name!r}, a number: mean {scaling.offset:.6g}, standard deviation {scaling.scale:.6g}"
         if (distinct := len(np.unique(rows.y))) <= _FEW_VALUES:
             meaning += f"; of {distinct} values: --task classification if they are classes"
-    elif len(labels := [repr(str(label)) for label in model.classes_.tolist()]) > 2:
-        meaning = f"{name!r}, {len(labels)} classes: {first_names(labels)}"
     else:
-        meaning = f"{name!r}, classes {labels[0]} (-1) and {labels[1]} (+1)"
+        labels = [repr(str(label)) for label in model.classes_.tolist()]
+        meaning = f"{name!r}, {len(labels)} classes: {first_names(labels)}"
+        if model.network_.n_outputs == 1:
+            meaning = f"{name!r}, classes {labels[0]} (-1) and {labels[1]} (+1)"
     facts = [
         ("data", f"{file}: {rows.counts}, d = {encoder.encoding_.width} encoded columns"),
         ("target", meaning),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +12,12 @@ import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import warn
+from qsdp.cli._reports import first_names
 from qsdp.cli._streams import stage
+from qsdp.encoding import TableEncoder
 from qsdp.estimators.collections import SAMPLE
 from qsdp.estimators.source import TableSource
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.statistics import RowBatches
 from qsdp.statistics.collections import Rows
 from qsdp.statistics.sample import RowSample
@@ -71,6 +74,7 @@ class TrainingRows:
     checkpoint: Path | None = None
 
     def __post_init__(self) -> None:
+        self._check_inputs()
         self.y = targets_of(self.source, self.train)
         if self.source.notation is not None:
             if np.ptp(self.y) == 0.0:
@@ -87,6 +91,21 @@ class TrainingRows:
                 f"no training row has the class {', '.join(map(repr, absent))} of target {self.source.target!r}, which "
                 "is never predicted; choose another seed or a smaller test size"
             )
+
+    def _check_inputs(self) -> None:
+        """Raise an error with the reasons if no column can be an input."""
+        columns, reasons = inputs_in(self.source, self.drop, self.train), []
+        for name in columns.columns:
+            with warnings.catch_warnings():
+                # The fit repeats them.
+                warnings.simplefilter("ignore", QSDPWarning)
+                reason = TableEncoder().fit(columns[[name]]).dropped_.get(name)
+            if reason is None:
+                return
+            reasons.append(f"{name!r}: {reason}")
+        raise InvalidInputError(
+            f"no column is left to learn from besides the target {self.source.target!r}; {first_names(reasons)}"
+        )
 
     @property
     def classes(self) -> list[Any]:

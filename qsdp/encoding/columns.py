@@ -25,6 +25,7 @@ __all__ = [
     "is_missing",
     "is_symbolic",
     "odd_entries",
+    "place_of",
 ]
 
 #: Classes of missing entries in pandas, known by name because pandas may not be installed.
@@ -132,9 +133,16 @@ def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[
             [read[place] if place in read else _number(entry, name, notation) for place, entry in enumerate(listed)],
             dtype=np.float64,
         )
-    if np.any(np.isinf(numbers)):
-        raise InvalidInputError(f"column {name!r} contains infinity; numbers must be finite, or missing (NaN)")
+    if np.any(infinite := np.isinf(numbers)):
+        place = place_of(column, int(infinite.argmax()))
+        raise InvalidInputError(f"column {name!r} contains infinity in {place}; numbers must be finite, or missing")
     return numbers
+
+
+def place_of(column: Any, row: int) -> str:
+    """Return what messages call a row, such as "line 7" if the index of the column or data frame numbers lines."""
+    index = getattr(column, "index", None)
+    return f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
 
 
 def odd_entries(column: Any, numbers: npt.NDArray[np.float64]) -> list[tuple[int, str]]:

@@ -21,6 +21,7 @@ from qsdp.encoding.columns import (
     column_notation,
     is_frame,
     odd_entries,
+    place_of,
 )
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
@@ -109,11 +110,9 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         numbers = as_numbers(column, name, notation)
         if odd := odd_entries(column, numbers):
             row, text = odd[0]
-            index: Any = getattr(column, "index", None)
-            place = f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
             self._report(
                 f"column {name!r} holds numbers, but {len(odd)} of {len(numbers)} entries are none, such as "
-                f"{text!r:.60} in {place}; they count as missing"
+                f"{text!r:.60} in {place_of(column, row)}; they count as missing"
             )
         return numbers
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries
+from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries, place_of
 from qsdp.encoding.notation import BOOLEAN
 from qsdp.estimators.solution import Solution
 from qsdp.estimators.source import TableSource
@@ -90,9 +90,9 @@ def source_of(
     notation = column_notation(known[target], target)
     numeric = notation not in {None, BOOLEAN}
     labels = labels_of(known[target])
-    classes, counts = np.unique(labels, return_counts=True)
+    classes, counts = (one.tolist() for one in np.unique(labels, return_counts=True))
     if len(classes) < 2:
-        what = f"holds only {classes[0]!r}" if len(classes) else "has no values"
+        what = f"holds only {str(classes[0])!r}" if classes else "has no values"
         besides = marked(table, target)
         what += f" besides missing entries{besides}" if besides else ""
         raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
@@ -100,7 +100,8 @@ def source_of(
         source = replace(source, notation=notation if numeric else "number")
         numbers_of(known, target, source.notation)
     elif len(classes) > _MOST_CLASSES:
-        shown = ", ".join(f"{label!r} ({count})" for label, count in list(zip(classes, counts, strict=True))[:_LISTED])
+        some = list(zip(classes, counts, strict=True))[:_LISTED]
+        shown = ", ".join(f"{str(label)!r} ({count})" for label, count in some)
         advice = "; use --task regression for a number" if numeric else ""
         raise InvalidInputError(
             f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MOST_CLASSES} are possible: "
@@ -151,7 +152,7 @@ def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | Non
         if np.any(rows):
             raise InvalidInputError(
                 f"{title(table)}, column {source.weights!r}: {int(rows.sum())} of {len(table)} rows have {fault}, the "
-                f"first in {_row(table, int(rows.argmax()))}; weights must be numbers >= 0"
+                f"first in {place_of(table, int(rows.argmax()))}; weights must be numbers >= 0"
             )
     return weights
 
@@ -166,11 +167,14 @@ def targets_of(source: TableSource, table: pandas.DataFrame, classes: Sequence[A
 def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
     """Return the labels of a column as text, or as integers where all are written so.
 
-    "1" and "1.0" are one label, written as in `known` or as first in the column; "01" is another.
+    "1" and "1.0" are one label, written as in `known`, else in the shortest way of the column; "01" is another.
     """
-    written = {_label_key(str(label)): str(label) for label in known}
     texts = {entry: _text(entry) for entry in set(column.tolist())}
-    chosen = [written.setdefault(_label_key(texts[entry]), texts[entry]) for entry in column.tolist()]
+    written: dict[float | str, str] = {}
+    for text in [*map(str, known), *sorted(texts.values(), key=lambda text: (len(text), text))]:
+        written.setdefault(_label_key(text), text)
+    labels = {entry: written[_label_key(text)] for entry, text in texts.items()}
+    chosen = [labels[entry] for entry in column.tolist()]
     if all(type(label) is int for label in known) if len(known) else all(map(_INTEGER.fullmatch, written.values())):
         try:
             return np.array([int(label) for label in chosen], dtype=np.int64)
@@ -200,13 +204,9 @@ def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) 
     if odd := odd_entries(column, numbers):
         row, text = odd[0]
         raise InvalidInputError(
-            f"{title(table)}, {_row(table, row)}, column {name!r}: expected a number; got {text!r:.60}"
+            f"{title(table)}, {place_of(table, row)}, column {name!r}: expected a number; got {text!r:.60}"
         )
     return numbers
-
-
-def _row(table: pandas.DataFrame, position: int) -> str:
-    return f"{table.index.name or 'row'} {table.index[position]}"
 
 
 def inputs_of(model: Any, table: pandas.DataFrame) -> pandas.DataFrame:

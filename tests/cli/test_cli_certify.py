@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from cli_program import figure, messy, number, refused, run
 
+import qsdp
 import qsdp_check
 from qsdp.certificates import load_certificate
-from qsdp.tabular import load_model, read_table
+from qsdp.tables import read_table
+from qsdp.tables.training import problem_on
 
 README = Path(qsdp_check.__file__).parent / "README.md"
 
@@ -114,17 +116,17 @@ def test_certify_a_sampled_model(
 ) -> None:
     result = run("certify", trained / "label.qsdp", trained / "messy.csv", *options)
     assert (result.exit_code, result.stderr) == (0, "")
-    text, model = result.stdout, load_model(trained / "label.qsdp")
+    text, model = result.stdout, qsdp.load(trained / "label.qsdp")
     assert figure(text, "saved") == "label.cert"
     assert figure(text, "check") == "qsdp-check label.cert"
     assert figure(text, "bound type").startswith("sdp ")
     assert figure(text, "arithmetic").startswith("verified " if options else "float ")
-    assert number(text, "objective") == pytest.approx(model.objective, rel=1e-5)
-    assert number(text, "lower bound") == pytest.approx(model.lower_bound, rel=1e-5)
+    assert number(text, "objective") == pytest.approx(model.certificate_.objective, rel=1e-5)
+    assert number(text, "lower bound") == pytest.approx(model.certificate_.lower_bound, rel=1e-5)
     assert "globally optimal" not in text
-    certificate = load_certificate("label.cert", model.problem(read_table(trained / "messy.csv")))
+    certificate = load_certificate("label.cert", problem_on(model, read_table(trained / "messy.csv")))
     assert (certificate.bound_type, certificate.arithmetic) == ("sdp", "verified" if options else "float")
-    assert certificate.objective == pytest.approx(model.objective, rel=1e-12)
+    assert certificate.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
     assert check(capsys, "label.cert")[0] == 0
     assert "exists" in refused("certify", trained / "label.qsdp", trained / "messy.csv")
     assert run("certify", trained / "label.qsdp", trained / "messy.csv", "--force").exit_code == 0
@@ -141,12 +143,12 @@ def test_exact_models_are_proven_optimal(
     assert (result.exit_code, result.stderr) == (0, "")
     assert "globally optimal to relative gap" in figure(result.stdout, "relative gap")
     assert figure(result.stdout, "bound type").startswith("exact ")
-    model = load_model(path)
+    model = qsdp.load(path)
     certificate = load_certificate("proof")
     assert certificate.relative_gap <= 1e-6
-    assert certificate.objective == pytest.approx(model.objective, rel=1e-12)
+    assert certificate.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
     assert certificate.proof is not None
-    np.testing.assert_array_equal(certificate.proof.network.U, model.network.U)
+    np.testing.assert_array_equal(certificate.proof.network.U, model.network_.U)
     code, answer = check(capsys, "proof")
     assert (code, answer[:4]) == (0, "yes:")
 
@@ -154,8 +156,7 @@ def test_exact_models_are_proven_optimal(
 def test_a_sampled_model_gets_the_bound_of_the_optimum(
     optimal: Path, trained: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, best = load_model(trained / "label.qsdp"), load_model(optimal / "squared.qsdp")
-    assert best.objective is not None
+    model, best = (qsdp.load(path).certificate_ for path in (trained / "label.qsdp", optimal / "squared.qsdp"))
     result = run("certify", trained / "label.qsdp", trained / "messy.csv", "--bound-type", "exact")
     assert (result.exit_code, result.stderr) == (0, "")
     certificate = load_certificate("label.cert")
@@ -175,13 +176,14 @@ def test_several_outputs_levels_and_a_lifted_activation(
     assert (result.exit_code, result.stderr) == (0, "")
     assert "5 levels, 3 outputs" in figure(result.stdout, "network")
     # Better than what the solution for three levels proves of five.
-    assert load_certificate("five.cert").lower_bound > load_model("five.qsdp").lower_bound
+    assert load_certificate("five.cert").lower_bound > qsdp.load("five.qsdp").certificate_.lower_bound
     assert check(capsys, "five.cert")[0] == 0
 
 
 def test_less_than_was_asked_for(optimal: Path, trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sampled, data = [trained / "label.qsdp", trained / "messy.csv"], optimal / "messy.csv"
-    bound = f"the lower bound {load_model(optimal / 'squared.qsdp').lower_bound:.6g} of the model was not reached"
+    stored = qsdp.load(optimal / "squared.qsdp").certificate_
+    bound = f"the lower bound {stored.lower_bound:.6g} of the model was not reached"
     no_time = ["--bound-type", "exact", "--time-limit", "1e-9", "--force"]
     for arguments, warning in (
         ([*sampled, *no_time], "no bound by exact pricing was proven; a larger --time-limit may help"),

@@ -13,7 +13,8 @@ from cli_program import figure, refused, run
 import qsdp
 from qsdp.export import describe, load_exportable, to_c, to_onnx, to_verilog
 from qsdp.export._c_compiled import FLAGS
-from qsdp.tabular import load_model, read_table
+from qsdp.tables import read_table
+from qsdp.tables.training import inputs_of
 
 NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
 
@@ -52,17 +53,14 @@ def test_export_with_an_example(trained: Path, here: Path) -> None:
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler is installed")
 @pytest.mark.parametrize(("target", "file"), [("label", "messy.csv"), ("kind", "iris.csv")])
 def test_compiled_code_predicts_as_the_model_of_the_file(trained: Path, target: str, file: str) -> None:
-    model, table = load_model(trained / f"{target}.qsdp"), read_table(trained / file)
-    columns = [
-        table.column(one.name) if one.categories else table.all_numbers(one.name) for one in model.encoder.columns
-    ]
-    X = np.array(columns, dtype=object).T
+    model, table = qsdp.load(trained / f"{target}.qsdp"), read_table(trained / file)
+    X = inputs_of(model, table)
     code = to_c(model)
     scores = describe(model).scores(code.model.description.columns(X))
     margin = np.abs(scores[:, 0]) if scores.shape[1] == 1 else -np.diff(np.sort(scores)[:, -2:])[:, 0]
     sure = np.abs(margin) > 2.0 * code.rounding_error.max()
     assert sure.mean() > 0.9
-    assert code.compile().predict(X)[sure].tolist() == np.array(model.predict(table))[sure].tolist()
+    assert code.compile().predict(X)[sure].tolist() == model.predict(X)[sure].tolist()
 
 
 def test_export_of_a_network(here: Path) -> None:

@@ -13,7 +13,8 @@ from cli_program import FIT_LABEL, FIT_PRICE, figure, messy, number, refused, ru
 
 import qsdp
 from qsdp.pipeline import run_pipeline
-from qsdp.tabular import load_model, read_table
+from qsdp.tables import read_table
+from qsdp.tables.training import beta_of, problem_on
 
 
 def test_fit_reports_how_it_read_the_file(here: Path) -> None:
@@ -31,12 +32,13 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     assert figure(text, "saved") == "messy.qsdp"
     assert number(text, "lower bound") <= number(text, "objective")
     assert number(text, "accuracy") > 70.0
-    model = load_model("messy.qsdp")
-    assert model.objective == pytest.approx(number(text, "objective"), rel=1e-5)
-    problem = model.problem(read_table("messy.csv"))
-    assert model.network.n_neurons in {8, 16, 32, 64, 128}
-    assert (model.loss, model.network.lifted) == ("squared", True)
-    assert 0.0 < model.beta < 0.3 * qsdp.beta_max(problem)
+    model = qsdp.load("messy.qsdp")
+    assert model.certificate_.objective == pytest.approx(number(text, "objective"), rel=1e-5)
+    problem = problem_on(model, read_table("messy.csv"))
+    assert model.network_.n_neurons in {8, 16, 32, 64, 128}
+    assert (model.loss, model.network_.lifted) == ("squared", True)
+    assert 0.0 < problem.beta == beta_of(model) < 0.3 * qsdp.beta_max(problem)
+    assert problem.objective(model.network_) == model.certificate_.objective
     assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.qsdp"]
 
 
@@ -51,7 +53,7 @@ def test_fit_a_number_with_other_options(here: Path) -> None:
     assert "standard deviation" in figure(result.stdout, "target")
     assert "standardised target" in figure(result.stdout, "objective")
     assert "test rows" not in result.stdout.split("R^2")[1]
-    assert load_model("m.qsdp").network.n_neurons == 30
+    assert qsdp.load("m.qsdp").network_.n_neurons == 30
 
 
 def test_fit_several_classes(trained: Path) -> None:
@@ -66,9 +68,9 @@ def test_fit_several_classes(trained: Path) -> None:
     assert figure(text, "network") == "1000 neurons, relu_like, 3 levels, 3 outputs, squared loss, beta 1"
     assert number(text, "size") == 2 * 1000 * (4 * 2 + 1) + 3 * 128
     assert number(text, "accuracy") > 85.0
-    model = load_model(trained / "kind3.qsdp")
-    assert model.objective == pytest.approx(number(text, "objective"), rel=1e-5)
-    assert (model.network.levels, model.network.n_inputs, model.network.n_outputs) == (3, 4, 3)
+    model = qsdp.load(trained / "kind3.qsdp")
+    assert model.certificate_.objective == pytest.approx(number(text, "objective"), rel=1e-5)
+    assert (model.network_.levels, model.network_.n_inputs, model.network_.n_outputs) == (3, 4, 3)
 
 
 def test_fit_numbers_as_classes(here: Path) -> None:
@@ -87,7 +89,8 @@ def test_fit_numbers_as_classes(here: Path) -> None:
         "--neurons",
         5,
     )
-    assert figure(result.stdout, "target") == "'y', 3 classes: '1', '2', '3.0'"
+    assert figure(result.stdout, "target") == "'y', 3 classes: '1', '2', '3'"
+    assert qsdp.load("data.qsdp").classes_.tolist() == [1, 2, 3]
 
 
 def test_fit_two_classes_with_two_outputs(here: Path) -> None:
@@ -96,7 +99,7 @@ def test_fit_two_classes_with_two_outputs(here: Path) -> None:
     result = run("fit", "messy.csv", *options)
     assert (result.exit_code, result.stderr) == (0, "")
     assert figure(result.stdout, "target") == "'label', 2 classes: 'no', 'yes'"
-    assert load_model("messy.qsdp").network.n_outputs == 2
+    assert qsdp.load("messy.qsdp").network_.n_outputs == 2
     rows = run("predict", "messy.qsdp", "messy.csv").stdout.splitlines()
     assert rows[0] == "prediction,score,probability_no,probability_yes"
     for row in rows[1:]:
@@ -122,13 +125,13 @@ def test_fit_and_refine(here: Path, options: list[Any]) -> None:
     for refine in ("none", "refit", "polish", "exact"):
         result = run(*common, "--refine", refine, "--output", f"{refine}.qsdp")
         assert result.exit_code == 0
-        text, model = result.stdout, load_model(f"{refine}.qsdp")
+        text, model = result.stdout, qsdp.load(f"{refine}.qsdp")
         assert ("Warning: the certified gap is" in result.stderr) == (number(text, "relative gap") > 50.0)
-        assert model.objective == pytest.approx(number(text, "objective"), rel=1e-5)
-        assert model.lower_bound == pytest.approx(number(text, "lower bound"), rel=1e-5)
-        assert figure(text, "network").startswith(f"{model.network.n_neurons} neurons, ")
+        assert model.certificate_.objective == pytest.approx(number(text, "objective"), rel=1e-5)
+        assert model.certificate_.lower_bound == pytest.approx(number(text, "lower bound"), rel=1e-5)
+        assert figure(text, "network").startswith(f"{model.network_.n_neurons} neurons, ")
         assert ("globally optimal to relative gap" in text) == (refine == "exact")
-        kept = model.network.n_neurons
+        kept = model.network_.n_neurons
         if refine == "none":
             assert "refined" not in text
         else:
@@ -141,13 +144,13 @@ def test_fit_and_refine(here: Path, options: list[Any]) -> None:
                 }[refine]
             )
         assert (kept < 94) if refine in ("refit", "exact") else (kept == 300)
-        objectives[refine], bounds[refine] = model.objective, model.lower_bound
+        objectives[refine], bounds[refine] = model.certificate_.objective, model.certificate_.lower_bound
         # What is stored can be used.
         assert len(run("predict", f"{refine}.qsdp", "messy.csv").stdout.splitlines()) == 121
         assert run("resample", f"{refine}.qsdp", "--neurons", 300, "--data", "messy.csv", "--force").exit_code == 0
-        again = load_model(f"{refine}-300.qsdp")
-        assert again.lower_bound == model.lower_bound
-        assert again.objective == pytest.approx(objectives["none"], rel=1e-12)
+        again = qsdp.load(f"{refine}-300.qsdp")
+        assert again.certificate_.lower_bound == model.certificate_.lower_bound
+        assert again.certificate_.objective == pytest.approx(objectives["none"], rel=1e-12)
     assert objectives["exact"] < min(objectives["refit"], objectives["polish"])
     assert max(objectives["refit"], objectives["polish"]) < objectives["none"]
     assert bounds["none"] == bounds["refit"] == bounds["polish"] < bounds["exact"] <= objectives["exact"]
@@ -160,13 +163,13 @@ def test_fit_exact_is_that_of_the_library(here: Path) -> None:
         *FIT_PRICE, "--refine", "exact", "--seed", 3, "--neurons", 100, "--beta", 1, "--activation", "bilinear",
         "--tol", 1e-6, "--allocation", "equal",
     )  # fmt: skip
-    model = load_model("messy.qsdp")
-    problem = model.problem(read_table("messy.csv"))
+    model = qsdp.load("messy.qsdp")
+    problem = problem_on(model, read_table("messy.csv"))
     result = qsdp.solve_and_sample(problem.X, problem.y, 100, 1.0, refine="exact", random_state=3)
-    np.testing.assert_array_equal(result.network.U, model.network.U)
-    assert result.certificate.objective == pytest.approx(model.objective, rel=1e-12)
+    np.testing.assert_array_equal(result.network.U, model.network_.U)
+    assert result.certificate.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
     # Two proofs of one optimum; rounding may lead the search another way.
-    assert result.certificate.lower_bound == pytest.approx(model.lower_bound, rel=1e-6)
+    assert result.certificate.lower_bound == pytest.approx(model.certificate_.lower_bound, rel=1e-6)
 
 
 def test_fit_exact_without_time(here: Path) -> None:
@@ -175,9 +178,8 @@ def test_fit_exact_without_time(here: Path) -> None:
     assert result.exit_code == 0
     assert "not finished: time limit" in figure(result.stdout, "refined")
     assert "globally optimal" not in result.stdout
-    model = load_model("messy.qsdp")
-    assert model.objective is not None
-    assert model.lower_bound <= model.objective
+    model = qsdp.load("messy.qsdp")
+    assert model.certificate_.lower_bound <= model.certificate_.objective
 
 
 def test_fit_exact_shows_its_gap_on_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +200,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
     assert "'messy.qsdp' exists" in refused(*arguments)
     assert (here / "messy.qsdp").read_text() == "precious"
     assert run(*arguments, "--force").exit_code == 0
-    assert load_model("messy.qsdp").network.n_neurons == 5
+    assert qsdp.load("messy.qsdp").network_.n_neurons == 5
     assert "is the input" in refused(*arguments, "--force", "--output", "messy.csv")
 
 
@@ -234,7 +236,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
 def test_bad_options_are_refused_before_the_file_is_read(
     here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
 ) -> None:
-    monkeypatch.setattr("qsdp.cli._fit.read_table", lambda path: pytest.fail("read"))
+    monkeypatch.setattr("qsdp.cli._fit.held_bytes", lambda path: pytest.fail("read"))
     assert message in refused("fit", "data.csv", "--target", "y", *options)
     assert list(here.iterdir()) == []
 
@@ -249,11 +251,11 @@ def test_bad_options_are_refused_before_the_file_is_read(
         ("a,b\n1,2\n", [], "no column 'y'; it has 'a', 'b'"),
         ("a,y\n1,x\n2,x\n3,x\n", [], "holds only 'x'"),
         ("a,y\n1,2\n", [], "holds only '2'"),
-        ("a,y\n1,x\n2,y\n", [], "has 2 rows, 1 of them for training"),
+        ("a,y\n1,x\n2,y\n", [], "has 2 rows with a target 'y', 1 of them for training; at least 2 are needed"),
         ("a,y\n" + "1,x\n2,y\n3,z\n" * 4, ["--neurons", "2"], "--neurons must be at least 3, one for each class"),
         ("a,y\n" + "".join(f"{i},v{i}\n" for i in range(120)), [], "120 classes, at most 100 are possible: 'v0' (1)"),
-        ("a,y\n" + "1,x\n1,y\n" * 4, [], "left to learn from besides the target 'y'; 'a': constant"),
-        ("a,y\n" + "1,x\ninf,y\n" * 4, [], "column 'a': expected a finite number within 1e+100; got 'inf'"),
+        ("a,y\n" + "1,x\n1,y\n" * 4, [], "no column is left to learn from besides the target 'y'; 'a': constant"),
+        ("a,y\n" + "1,x\n" * 4 + "2,y\n" * 4 + "inf,y\n", [], "column 'a' contains infinity in line 10; numbers must be finite, or missing"),
         ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "logistic"], "target 'y' is a number"),
         ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "cross_entropy"], "is for classes, but target 'y' is a number"),
         ("a,y\n" + "1,x\n2,y\n" * 4, ["--drop", "b"], "no column 'b'"),
@@ -262,7 +264,7 @@ def test_bad_options_are_refused_before_the_file_is_read(
             ["--task", "regression"],
             "line 2, column 'y': expected a number; got 'x'",
         ),
-        ("a,y\n" + "".join(f"v{i},{i}\n" for i in range(80)), [], "--drop a"),
+        ("a,y\n" + "".join(f"v{i},{i}\n" for i in range(80)), [], "'a': an identifier: 64 texts are distinct"),
     ],
 )
 def test_files_that_cannot_be_learned_from(here: Path, text: str | None, options: list[str], message: str) -> None:
@@ -304,10 +306,11 @@ def test_a_column_of_weights_is_remembered_and_no_input(here: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert "13 training + 0 test rows; 7 of weight zero left out, d = 2" in figure(result.stdout, "data")
     assert figure(result.stdout, "weights") == "column 'w': 1 to 2, 19 in all"
-    model = load_model("data.qsdp")
-    assert (model.weighting.column, model.weighting.class_weight) == ("w", None)
-    problem = model.problem(read_table("data.csv"))
-    assert problem.objective(model.network) == pytest.approx(number(result.stdout, "objective"), rel=1e-5)
+    model = qsdp.load("data.qsdp")
+    assert (model.table_.weights, model.class_weight) == ("w", None)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    problem = problem_on(model, read_table("data.csv"))
+    assert problem.objective(model.network_) == pytest.approx(number(result.stdout, "objective"), rel=1e-5)
     assert sorted(set(problem.sample_weight)) == [1.0, 2.0]
     (here / "new.csv").write_text("a,b\n1,2\n")
     assert run("predict", "data.qsdp", "new.csv").exit_code == 0
@@ -323,7 +326,7 @@ def test_balanced_classes(here: Path) -> None:
     options = ["--target", "kind", "--drop", "price", "--drop", "w", "--test-size", 0, "--neurons", 50]
     result = run("fit", "data.csv", "--encoding", "standard", *options, "--class-weight", "balanced")
     assert figure(result.stdout, "weights").startswith("balanced classes: ")
-    problem = load_model("data.qsdp").problem(read_table("data.csv"))
+    problem = problem_on(qsdp.load("data.qsdp"), read_table("data.csv"))
     totals = [problem.sample_weight[problem.y == sign].sum() for sign in (-1.0, 1.0)]
     assert totals == pytest.approx([10.0, 10.0])
 
@@ -338,7 +341,7 @@ def test_balanced_classes(here: Path) -> None:
         (["1", "", "?", "NA"], "column 'w': 3 of 20 rows have no weight, the first in line 3; weights must be numbers"),
         (["0"] * 20, "0 of them for training with a positive weight in column 'w'"),
         (["1", "many"], "line 3, column 'w': expected a number; got 'many'"),
-        (["1", "inf"], "line 3, column 'w': expected a finite number"),
+        (["1", "inf"], "column 'w' contains infinity in line 3"),
     ],
 )
 def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
@@ -364,23 +367,25 @@ def test_bad_options_of_weights(here: Path, options: list[str], message: str) ->
     assert message in refused("fit", "data.csv", *options)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_an_interrupted_training_is_reported_and_saved_on_demand_only(
-    here: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
-) -> None:
-    def interrupted(*arguments: Any) -> Any:
+def test_an_interrupted_training_is_reported_and_saved_beside(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        return run_pipeline(*arguments)
+        return run_pipeline(*arguments, **options)
 
-    monkeypatch.setattr("qsdp.cli._fit.run_pipeline", interrupted)
+    monkeypatch.setattr("qsdp.estimators.network.run_pipeline", interrupted)
     (here / "messy.csv").write_bytes(messy())
-    result = run(*FIT_LABEL, *(["--keep-partial"] if kept else []))
+    (here / "messy.qsdp").write_text("precious")
+    result = run(*FIT_LABEL, "--force")
     assert (result.exit_code, result.stderr) == (130, "Interrupted\n")
     assert number(result.stdout, "relative gap") < 100.0
     assert number(result.stdout, "accuracy") > 50.0
-    assert (figure(result.stdout, "saved") == "messy.qsdp") is kept
-    assert (here / "messy.qsdp").exists() is kept
+    assert figure(result.stdout, "saved") == "messy.partial.qsdp, the best network so far"
+    assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.partial.qsdp", "messy.qsdp"]
+    assert (here / "messy.qsdp").read_text() == "precious"
+    model = qsdp.load("messy.partial.qsdp")
+    problem = problem_on(model, read_table("messy.csv"))
+    assert model.certificate_.lower_bound <= model.certificate_.objective == problem.objective(model.network_)
 
 
 def test_an_interrupted_polish_is_the_last_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,7 +397,7 @@ def test_an_interrupted_polish_is_the_last_one(here: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("qsdp.refinement.polishing.Run", interrupted)
     (here / "messy.csv").write_bytes(messy())
-    result = run(*FIT_LABEL, "--keep-partial")
+    result = run(*FIT_LABEL)
     assert (result.exit_code, len(polishes)) == (130, 1)
     assert result.stderr.count("interrupted: returning the best network so far, of objective") == 1
-    assert load_model("messy.qsdp").network.n_neurons == polishes[0].n_neurons
+    assert qsdp.load("messy.partial.qsdp").network_.n_neurons == polishes[0].n_neurons

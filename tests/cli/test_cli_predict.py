@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from cli_program import refused, run
 
-from qsdp.tabular import load_model, read_table
+import qsdp
+from qsdp.tables import read_table
+from qsdp.tables.training import inputs_of
 
 
 @pytest.mark.parametrize("target", ["label", "price"])
@@ -19,15 +21,15 @@ def test_predict_equals_the_model_in_memory(trained: Path, here: Path, target: s
     result = run("predict", trained / f"{target}.qsdp", trained / "messy.csv")
     assert result.exit_code == 0
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    model, table = load_model(trained / f"{target}.qsdp"), read_table(trained / "messy.csv")
+    model, table = qsdp.load(trained / f"{target}.qsdp"), read_table(trained / "messy.csv")
     if target == "label":
         assert list(rows[0]) == ["prediction", "score"]
-        assert [row["prediction"] for row in rows] == list(model.predict(table))
-        assert [float(row["score"]) for row in rows] == model.target.values(model.outputs(table)).tolist()
+        assert [row["prediction"] for row in rows] == list(model.predict(inputs_of(model, table)))
+        assert [float(row["score"]) for row in rows] == model.decision_function(inputs_of(model, table)).tolist()
         assert re.fullmatch(r"accuracy [\d.]+ % on 117 rows with 'label'\n", result.stderr)
     else:
         assert list(rows[0]) == ["prediction"]
-        assert [float(row["prediction"]) for row in rows] == list(model.predict(table))
+        assert [float(row["prediction"]) for row in rows] == list(model.predict(inputs_of(model, table)))
         assert re.fullmatch(r"R\^2 0\.\d+ on 120 rows with 'price'\n", result.stderr)
     saved = run("predict", trained / f"{target}.qsdp", trained / "messy.csv", "--output", "p.csv")
     assert (saved.exit_code, saved.stdout) == (0, "")
@@ -39,12 +41,16 @@ def test_predict_several_classes(trained: Path, here: Path) -> None:
     result = run("predict", trained / "kind.qsdp", trained / "iris.csv")
     assert result.exit_code == 0
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    model, table = load_model(trained / "kind.qsdp"), read_table(trained / "iris.csv")
+    model, table = qsdp.load(trained / "kind.qsdp"), read_table(trained / "iris.csv")
     kinds = ["setosa", "versicolor", "virginica"]
     names = [f"{what}_{kind}" for what in ("score", "probability") for kind in kinds]
     assert list(rows[0]) == ["prediction", *names]
-    assert [row["prediction"] for row in rows] == list(model.predict(table))
-    assert [[float(row[name]) for name in names[:3]] for row in rows] == model.outputs(table).tolist()
+    assert [row["prediction"] for row in rows] == list(model.predict(inputs_of(model, table)))
+    assert [[float(row[name]) for name in names[:3]] for row in rows] == model.decision_function(
+        inputs_of(model, table)
+    ).tolist()
+    probabilities = model.predict_proba(inputs_of(model, table)).tolist()
+    assert [[float(row[name]) for name in names[3:]] for row in rows] == probabilities
     for row in rows:
         assert sum(float(row[name]) for name in names[3:]) == pytest.approx(1.0)
         assert max(kinds, key=lambda kind: float(row[f"probability_{kind}"])) == row["prediction"]
@@ -74,8 +80,9 @@ def test_predict_counts_what_training_has_not_seen(trained: Path, here: Path) ->
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 4
     assert result.stderr == (
-        "Warning: 'new.csv': 3 entries were not seen in training and are encoded as zero: "
-        "'city' 1 (such as 'Bergen'), 'sex' 2 (such as 'x')\n"
+        "Warning: there are entries outside the categories of their columns (new, missing, or too rare in fit for one "
+        "of the max_categories=50 bits), which set none of the bits: 'city' 1 (such as 'Bergen'), "
+        "'sex' 2 (such as 'x')\n"
     )
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from cli_program import figure, messy, number, refused, run
 
-from qsdp.tabular import load_model
+import qsdp
+from qsdp.tables import read_table
+from qsdp.tables.training import problem_on
 
 
 def test_resample(trained: Path, here: Path) -> None:
@@ -16,8 +18,9 @@ def test_resample(trained: Path, here: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert number(result.stdout, "size") == 2 * 3000 * 11 + 64
     assert "not known" in figure(result.stdout, "objective")
-    model = load_model("label-3000.qsdp")
-    assert (model.network.n_neurons, model.objective) == (3000, None)
+    model = qsdp.load("label-3000.qsdp")
+    assert model.network_.n_neurons == 3000
+    assert np.isnan(model.certificate_.objective)
     assert "exists" in refused("resample", trained / "label.qsdp", "--neurons", 3000)
     assert "--neurons" in refused("resample", trained / "label.qsdp", "--neurons", 0)
 
@@ -29,11 +32,11 @@ def test_resample_with_the_training_file(trained: Path, here: Path, target: str)
         "--output", "new.qsdp",
     )  # fmt: skip
     assert (result.exit_code, result.stderr) == (0, "")
-    old, new = load_model(trained / f"{target}.qsdp"), load_model("new.qsdp")
-    assert old.objective is not None
-    assert new.objective is not None
+    old, new = (qsdp.load(path).certificate_ for path in (trained / f"{target}.qsdp", "new.qsdp"))
     assert old.lower_bound == new.lower_bound <= new.objective < old.objective
     assert number(result.stdout, "gap") == pytest.approx(new.objective - new.lower_bound, rel=1e-3)
+    known = problem_on(qsdp.load("new.qsdp"), read_table(trained / "messy.csv"))
+    assert known.objective(qsdp.load("new.qsdp").network_) == new.objective
 
 
 def test_resample_with_another_file_saves_nothing(trained: Path, here: Path) -> None:
@@ -58,16 +61,16 @@ def test_resample_several_classes_with_other_levels(trained: Path, here: Path) -
     assert (known.exit_code, known.stderr) == (0, "")
     bounds = [number(text, "lower bound") for text in (result.stdout, known.stdout)]
     assert 0.0 < bounds[0] < bounds[1] <= number(known.stdout, "objective")
-    loose, tight = load_model("kind-6000-5levels.qsdp"), load_model("known.qsdp")
+    loose, tight = qsdp.load("kind-6000-5levels.qsdp"), qsdp.load("known.qsdp")
     assert loose.allocation == "proportional"
-    np.testing.assert_array_equal(loose.network.U, tight.network.U)
-    np.testing.assert_array_equal(loose.network.alpha, tight.network.alpha)
+    assert loose.certificate_.lower_bound < tight.certificate_.lower_bound
+    np.testing.assert_array_equal(loose.network_.U, tight.network_.U)
+    np.testing.assert_array_equal(loose.network_.alpha, tight.network_.alpha)
     # From a resampled model as from the first one, and the levels stay where none are given.
     assert run("resample", "known.qsdp", "--neurons", 10, "--output", "small.qsdp").exit_code == 0
-    assert load_model("small.qsdp").network.levels == 5
+    assert qsdp.load("small.qsdp").network_.levels == 5
     back = run("resample", "known.qsdp", "--neurons", 1000, "--levels", 3, "--data", trained / "iris.csv")
-    first = load_model(model)
-    assert first.objective is not None
+    first = qsdp.load(model).certificate_
     assert number(back.stdout, "lower bound") == pytest.approx(first.lower_bound, rel=1e-5)
     assert number(back.stdout, "objective") == pytest.approx(first.objective, rel=1e-5)
 

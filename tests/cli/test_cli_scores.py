@@ -11,7 +11,9 @@ from cli_program import run
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from qsdp.tabular import load_model, read_table
+import qsdp
+from qsdp.tables import read_table
+from qsdp.tables.training import inputs_of, split
 
 
 def rare_class(path: Path, n: int = 500) -> None:
@@ -33,9 +35,9 @@ def test_two_classes_are_compared_with_simpler_models(here: Path) -> None:
     rare_class(here / "rare.csv")
     result = run("fit", "rare.csv", "--target", "y", "--encoding", "standard", "--test-size", 0.4)
     assert result.exit_code == 0
-    model, table = load_model("rare.qsdp"), read_table("rare.csv")
-    train, test = model.split(table)
-    truth, predicted = np.array(test.column("y")), np.array(model.predict(test))
+    model, table = qsdp.load("rare.qsdp"), read_table("rare.csv")
+    train, test = split(model.table_, table)
+    truth, predicted = test["y"].to_numpy(), model.predict(inputs_of(model, test))
     text = result.stdout
     assert noted(text, "test rows\n") == pytest.approx(100.0 * np.mean(predicted == truth), abs=0.06)
     assert noted(text, "test rows, if 'usual' is always predicted") == pytest.approx(
@@ -44,13 +46,13 @@ def test_two_classes_are_compared_with_simpler_models(here: Path) -> None:
     assert noted(text, "test rows, mean of the recalls of the classes") == pytest.approx(
         100.0 * balanced_accuracy_score(truth, predicted), abs=0.06
     )
-    outputs = model.target.values(model.outputs(test))
+    scores = model.decision_function(inputs_of(model, test))
     assert noted(text, "test rows, area under the ROC curve") == pytest.approx(
-        roc_auc_score(truth == "usual", outputs), abs=6e-4
+        roc_auc_score(truth == "usual", scores), abs=6e-4
     )
-    linear = LogisticRegression(max_iter=300).fit(model.inputs(train), train.column("y"))
+    linear = LogisticRegression(max_iter=300).fit(model.network_inputs(inputs_of(model, train)), train["y"])
     assert noted(text, "test rows, logistic regression on the inputs") == pytest.approx(
-        100.0 * linear.score(model.inputs(test), truth), abs=0.06
+        100.0 * linear.score(model.network_inputs(inputs_of(model, test)), truth), abs=0.06
     )
 
 

@@ -45,7 +45,7 @@ def data(here: Path) -> Path:
 def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[Any]) -> None:
     result = run("fit", data, *options, *STREAMED, "--weights", "w", "--activation", "bilinear", "--refine", "refit")
     assert result.exit_code == 0, result.stderr
-    model = load_model("data.qsdp")
+    model = qsdp.load("data.qsdp")
     sampling = Sampling(options[1], "w", 0.2, 0)
     ((train, test),) = sampling.parts(data, NO_BAR)
     assert f"streamed: {len(train)} training + {len(test)} test rows" in figure(result.stdout, "data")
@@ -53,9 +53,9 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
     outputs, target = model.outputs(train), model.target
     truth = target.truth(train) if target.classes is None else 2.0 * target.truth(train) - 1.0 - target.offset[0]
     w = train.all_numbers("w")
-    penalty = model.beta * model.network.U.shape[1] * np.abs(model.network.alpha).sum()
-    assert model.objective == pytest.approx(float(w @ (outputs - truth) ** 2) + penalty, rel=1e-9)
-    assert model.lower_bound <= model.objective * (1 + 1e-12)
+    penalty = model.beta * model.network_.U.shape[1] * np.abs(model.network_.alpha).sum()
+    assert model.certificate_.objective == pytest.approx(float(w @ (outputs - truth) ** 2) + penalty, rel=1e-9)
+    assert model.certificate_.lower_bound <= model.certificate_.objective * (1 + 1e-12)
     assert number(result.stdout, "accuracy" if target.classes else "R^2") > 0.5
     assert sorted(path.name for path in data.parent.iterdir()) == ["data.csv", "data.qsdp"]
     assert "statistics of a streamed file" in refused("certify", "data.qsdp", data)
@@ -105,7 +105,7 @@ def test_a_killed_pass_goes_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert run(*command, "--output", "resumed.qsdp").exit_code == 0
     assert 0 < sum(seen) < 0.7 * N_ROWS
     assert not (data.parent / left[0]).exists()
-    whole, resumed = load_model("whole.qsdp"), load_model("resumed.qsdp")
+    whole, resumed = qsdp.load("whole.qsdp"), qsdp.load("resumed.qsdp")
     assert resumed.objective == pytest.approx(whole.objective, rel=1e-10)
     np.testing.assert_array_equal(resumed.network.U, whole.network.U)
 
@@ -119,7 +119,7 @@ def test_products_of_rows_run_on_the_device(data: Path, monkeypatch: pytest.Monk
     devices.clear()
     assert run(*command, "--output", "there.qsdp", "--device", DEVICE).exit_code == 0
     assert set(devices) == {DEVICE}
-    here, there = load_model("here.qsdp"), load_model("there.qsdp")
+    here, there = qsdp.load("here.qsdp"), qsdp.load("there.qsdp")
     assert there.lower_bound == pytest.approx(here.lower_bound, rel=1e-5)
 
 
@@ -144,7 +144,7 @@ def test_parquet_is_streamed_alike(data: Path) -> None:
     for suffix in (".csv", ".parquet"):
         options = ["--target", "label", *STREAMED, "--output", f"{suffix[1:]}.qsdp"]
         assert run("fit", data.with_suffix(suffix), *options).exit_code == 0
-        models.append(load_model(f"{suffix[1:]}.qsdp"))
+        models.append(qsdp.load(f"{suffix[1:]}.qsdp"))
     assert models[1].objective == pytest.approx(models[0].objective, rel=1e-9)
     assert run("predict", "csv.qsdp", data).stdout == run("predict", "csv.qsdp", data.with_suffix(".parquet")).stdout
 
@@ -157,15 +157,15 @@ def test_other_losses_are_fitted_on_a_sample_and_certified_on_all(
     options = ["--target", "label", "--drop", "y", "--weights", "w", *STREAMED, "--loss", loss, "--refine", "none"]
     result = run("fit", data, *options)
     assert result.exit_code == 0, result.stderr
-    model = load_model("data.qsdp")
+    model = qsdp.load("data.qsdp")
     ((train, _),) = Sampling("label", "w", 0.2, 0).parts(data, NO_BAR)
     y, w = 2.0 * model.target.truth(train) - 1.0, train.all_numbers("w")
-    X, activation = network_inputs(model.encoder.encode(train), model.network.activation), model.network.activation
+    X, activation = network_inputs(model.encoder.encode(train), model.network_.activation), model.network_.activation
     kind: dict[str, Any] = {"loss": loss, "activation": activation, "sample_weight": w}
     problem = TrainingProblem(X, y, beta=model.beta, **kind)
-    assert model.objective == pytest.approx(problem.objective(model.network), rel=1e-9)
+    assert model.certificate_.objective == pytest.approx(problem.objective(model.network_), rel=1e-9)
     optimum = solve_relaxation(problem).objective
-    assert 0.5 * optimum < model.lower_bound <= optimum * (1.0 + 1e-9)
+    assert 0.5 * optimum < model.certificate_.lower_bound <= optimum * (1.0 + 1e-9)
     # Without the rows the same dual vector bounds networks of other levels.
     finer = model.resample(50, 0, levels=4)
     assert 0.0 < finer.lower_bound <= solve_relaxation(problem.with_levels(4)).objective * (1.0 + 1e-9)
