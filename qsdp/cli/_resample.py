@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from qsdp._utils.validation import check_integer
-from qsdp.certificates import Certificate
 from qsdp.cli._flags import Force, ModelFile, check_neurons, load_model
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, stage
@@ -16,7 +15,7 @@ from qsdp.losses import get_loss
 from qsdp.problem import check_levels
 from qsdp.report.figures import bound_figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import read_table
-from qsdp.tables.training import problem_on, solution_of
+from qsdp.tables.training import evaluate, solution_of
 
 
 def resample(
@@ -56,8 +55,7 @@ def resample(
         check_neurons(neurons, solution.n_outputs)
         model.resample(neurons, seed, levels=levels)
         if data is not None:
-            problem = problem_on(model, read_table(data, model.table_.missing))
-            model.certificate_ = Certificate(solution.bound_with(problem), problem.objective(model.network_))
+            evaluate(model, read_table(data, model.table_.missing))
         model.save(path)
     certificate = model.certificate_
     print_facts([network_fact(model.network_, beta, get_loss(model.loss).name), ("saved", str(path))])

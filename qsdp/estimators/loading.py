@@ -26,6 +26,7 @@ from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES
 from qsdp.networks import NETWORK_KINDS, load_network, network_from_archive
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
+from qsdp.options import REFINEMENTS
 
 __all__ = ["load"]
 
@@ -123,6 +124,7 @@ _HEADER: Checks = {
     "certificate": _is_mapping,
     "cv": lambda value: type(value) is dict and all(map(is_number, value.values())),
     "provenance": are_texts,
+    "refined": lambda value: is_text(value) and value in REFINEMENTS,
     "table": _is_optional(_is_mapping),
 }
 _CERTIFICATE: Checks = {
@@ -160,6 +162,7 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     if model.network_.n_inputs != width + model._appends_constant:
         raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
     model.certificate_ = _certificate(state["certificate"])
+    model.provenance_, model._refined = state["provenance"], state["refined"]
     _read_targets(model, state, arrays)
     model._solution = None
     if state["relaxation"] is not None:

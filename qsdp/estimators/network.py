@@ -287,6 +287,14 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         check_is_fitted(self)
         save(self, path)
 
+    @property
+    def refined_(self) -> str:
+        """How the network was refined after sampling, as `refine`; "none" after a `resample` without training data."""
+        if "_result" in vars(self):
+            return self.result_.refine
+        refined: str = vars(self).get("_refined", "none")
+        return refined
+
     def _solution_of_relaxation(self) -> tuple[Solution, float] | None:
         """Return the solution that networks are sampled from, and its beta, if this estimator has them."""
         if "_result" in vars(self):
@@ -362,6 +370,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         covariance = squeezed(solution.covariances(levels), self.network_.output_shape)
         self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
         self.certificate_ = Certificate(solution.bound(levels, beta), math.nan)
+        self._refined = "none"
         self.__dict__.pop("_importances", None)
         return self
 

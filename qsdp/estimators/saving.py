@@ -61,6 +61,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "certificate": _certificate_state(model.certificate_),
         "cv": {name: float(getattr(model, name)) for name in CV_NUMBERS if hasattr(model, name)},
         "provenance": versions(),
+        "refined": model.refined_,
         "table": model.table_.state() if hasattr(model, "table_") else None,
     }
     write_archive(path, ESTIMATOR_KIND, header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +14,13 @@ from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
 from qsdp.encoding import Encoding, Expression
+from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, Effects
 from qsdp.report._blocks import BarChart, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, TextTable
-from qsdp.report._measure import ScoredRows, Sizes
+from qsdp.report._measure import Sizes
 from qsdp.report.figures import score_name, show_score, stored_sizes
-from qsdp.tabular import TabularEncoder, TabularModel
+from qsdp.tables.scored import ScoredRows, class_names
+from qsdp.tables.training import beta_of
 
 __all__ = [
     "accuracy_section",
@@ -36,9 +40,9 @@ _CLASSES, _COLUMNS, _POINTS = 12, 10, 1000
 _LINES, _LISTED = 12, 6
 
 
-def certificate_section(model: TabularModel) -> Section:
+def certificate_section(model: Any) -> Section:
     """Return lower bound, objective and gap, with their meaning."""
-    kind = "binary first-layer weights" if model.network.levels == 2 else f"{model.network.levels} first-layer levels"
+    kind = "binary first-layer weights" if model.network_.levels == 2 else f"{model.network_.levels} first-layer levels"
     meaning = (
         f"The lower bound holds for every network with {kind} and any number of neurons, however it is found, on these "
         "training rows with this encoding, loss and beta: none has a smaller training objective."
@@ -48,14 +52,14 @@ def certificate_section(model: TabularModel) -> Section:
         "seen. `qsdp certify MODEL TRAIN.csv` recomputes bound and objective from the data and writes a file that "
         "`qsdp-check` verifies with NumPy alone."
     )
-    bound = format_number(model.lower_bound)
-    if model.objective is None:
+    proven = model.certificate_
+    bound = format_number(proven.lower_bound)
+    if math.isnan(proven.objective):
         unknown = "The objective of this network is not known: give the file it was trained on."
         facts = TextTable((), [("lower bound", bound, "of every network"), ("objective", "not known", "")])
         return Section("Certificate", [Paragraph(meaning), Paragraph(unknown), facts, Paragraph(check)])
-    proven = Certificate(model.lower_bound, model.objective)
     share = format_share(proven.relative_gap, ".3g")
-    units = "" if model.target.classes else ", for the standardised target"
+    units = "" if class_names(model) else ", for the standardised target"
     rows = [
         ("lower bound", bound, "of every network"),
         ("objective", format_number(proven.objective), f"of this network{units}"),
@@ -79,19 +83,19 @@ def bound_bar(certificate: Certificate) -> Interval:
     return Interval(certificate.lower_bound, certificate.objective, f"{scale}{share}.")
 
 
-def network_section(model: TabularModel) -> Section:
+def network_section(model: Any) -> Section:
     """Return a description of the network, and its bits beside those of the equivalent quadratic form."""
-    network = model.network
+    network = model.network_
     activation = network.activation
     polynomial = "" if activation is None else f": {activation}"
     facts = [
         ("neurons", f"{network.n_neurons:,}"),
-        ("inputs", f"{network.n_inputs}, made of {len(model.encoder.columns)} columns"),
+        ("inputs", f"{network.n_inputs}, made of {len(model.encoder_.encoding_.used)} columns"),
         ("outputs", str(network.n_outputs)),
         ("first-layer weights", "binary" if network.levels == 2 else f"{network.levels} levels"),
         ("second-layer weights", "one magnitude for each output" if network.shared_alpha else "free"),
         ("activation", activation_name(activation) + polynomial),
-        ("loss", f"{model.loss}, beta {model.beta:g}"),
+        ("loss", f"{get_loss(model.loss).name}, beta {beta_of(model):g}"),
     ]
     return Section("Network and size", [TextTable((), facts), sizes_table(network)])
 
@@ -102,12 +106,12 @@ def sizes_table(network: BilinearNetwork) -> TextTable:
     return TextTable(("stored as", "size"), sizes)
 
 
-def accuracy_section(model: TabularModel, parts: Sequence[ScoredRows]) -> Section:
+def accuracy_section(model: Any, parts: Sequence[ScoredRows]) -> Section:
     """Return the score of each set of rows, with the confusion matrix or the residuals of the last set."""
-    classes, judged = model.target.classes, parts[-1]
+    classes, judged = class_names(model), parts[-1]
     number = classes is None
     label = score_name(number=number)
-    scores = [[one.name, str(len(one.truth)), show_score(one.score(model.network), number=number)] for one in parts]
+    scores = [[one.name, str(len(one.truth)), show_score(one.score(), number=number)] for one in parts]
     header: tuple[str, ...] = ("rows", "number", label)
     if not number:
         header += ("most frequent class alone",)
@@ -115,7 +119,7 @@ def accuracy_section(model: TabularModel, parts: Sequence[ScoredRows]) -> Sectio
             row.append(show_score(one.common_share(), number=False))
     blocks: list[Block] = [TextTable(header, scores, numbers=frozenset(range(1, len(header))))]
     if judged.weights is not None:
-        blocks.append(Paragraph(f"Rows are weighted by the column `{model.weighting.column}`."))
+        blocks.append(Paragraph(f"Rows are weighted by the column `{model.table_.weights}`."))
     blocks += _residuals(judged) if classes is None else _confusion(judged, classes)
     return Section("Accuracy", blocks)
 
@@ -152,7 +156,7 @@ def _residuals(rows: ScoredRows) -> list[Block]:
     predicted, true = rows.values(), rows.true_values()
     errors = predicted - true
     quantiles = np.quantile(np.abs(errors), [0.5, 0.9, 0.99]).tolist()
-    name = rows.model.target.name
+    name = rows.model.table_.target
     facts = [
         ("root mean square error", format_number(float(np.sqrt(np.average(errors**2, weights=rows.weights))), 4)),
         ("mean absolute error", format_number(float(np.average(np.abs(errors), weights=rows.weights)), 4)),
@@ -169,12 +173,12 @@ def _share(part: int, whole: int) -> str:
     return format_share(part / whole) if whole else "-"
 
 
-def sizes_section(model: TabularModel, sizes: Sizes, rows: ScoredRows) -> Section:
+def sizes_section(model: Any, sizes: Sizes, rows: ScoredRows) -> Section:
     """Return gap and score against the number of neurons."""
-    network, number = model.network, model.target.classes is None
+    network, number = model.network_, class_names(model) is None
     label = score_name(number=number)
     draws = sizes.scores.shape[1]
-    refined = model.provenance.get("refine", "none")
+    refined = model.refined_
     star = "this network" if refined == "none" else f"this network, refined by {refined}"
     words = "Networks of other sizes are samples of the same solution of the relaxation, without another solve"
     words += "." if refined == "none" else f" and without the refinement ({refined}) that this network had."
@@ -182,13 +186,12 @@ def sizes_section(model: TabularModel, sizes: Sizes, rows: ScoredRows) -> Sectio
     names = ("number of neurons", f"{label} of {rows.name}{negative}")
     line, charts = f"mean and range of {draws} sampled networks", list[Block]()
     header, cells = ["neurons", "bits"], [[f"{m:,.0f}" for m in sizes.neurons], [f"{bits:,}" for bits in sizes.bits]]
-    if sizes.gaps is not None and model.objective is not None:
-        gap = Certificate(model.lower_bound, model.objective).relative_gap
-        point = (float(network.n_neurons), gap)
+    if sizes.gaps is not None:
+        point = (float(network.n_neurons), model.certificate_.relative_gap)
         charts.append(Curve(sizes.neurons, sizes.gaps, names[0], "relative gap", point, star, line, True))
         header.append("relative gap")
         cells.append([format_share(float(value)) for value in sizes.gaps.mean(axis=1)])
-    point = (float(network.n_neurons), rows.score(network))
+    point = (float(network.n_neurons), rows.score())
     shown = np.maximum(sizes.scores, 0.0) if number else sizes.scores
     charts.append(Curve(sizes.neurons, shown, *names, point, star, line, not number))
     header.append(label)
@@ -206,6 +209,7 @@ def interaction_section(effects: Effects, target: str, name: str, *, number: boo
     pairs = np.sqrt((effects.interactions.reshape(-1, G, G) ** 2).sum(axis=0))
     importances = effects.importances
     order = np.argsort(-importances, kind="stable")
+    order = order[: max(1, np.count_nonzero(importances))]
     shown = order[:_COLUMNS]
     what = f"prediction of `{target}`" if number else f"score of `{target}`"
     words = (
@@ -217,9 +221,8 @@ def interaction_section(effects: Effects, target: str, name: str, *, number: boo
     bars = [
         (effects.columns[j], float(importances[j]), format_share(float(importances[j])))
         for j in order[:_LINES].tolist()
-        if importances[j] > 0.0
     ]
-    left = f", the first {len(bars)} of {len(effects.columns)}" if len(bars) < len(effects.columns) else ""
+    left = f", the first {len(bars)} of {len(order)}" if len(bars) < len(order) else ""
     return Section(
         "Effects and interactions",
         [
@@ -256,13 +259,14 @@ def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray
         )
         for place in np.argsort(-sizes, kind="stable")[:_LINES].tolist()
         for i, j in [places[place]]
+        if sizes[place] > 0.0
     ]
     return TextTable(("effect", "size", "share"), rows, frozenset({1, 2}), "The largest effects", folded=True)
 
 
-def encoding_section(encoder: TabularEncoder) -> Section:
+def encoding_section(encoder: Any) -> Section:
     """Return the inputs of the network by column."""
-    encoding = encoder.encoding
+    encoding = encoder.encoding_.trimmed()
     rows = [
         (
             column.name,
@@ -279,8 +283,8 @@ def encoding_section(encoder: TabularEncoder) -> Section:
         ),
         TextTable(("column", "read as", "inputs", "missing entries"), rows),
     ]
-    if encoder.dropped:
-        blocks.append(TextTable(("column not used", "because it is"), list(encoder.dropped.items())))
+    if encoder.dropped_:
+        blocks.append(TextTable(("column not used", "why"), list(encoder.dropped_.items())))
     return Section("Encoding of columns", blocks)
 
 

@@ -14,14 +14,15 @@ import numpy as np
 from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
+from qsdp.estimators import load
+from qsdp.estimators.provenance import versions
 from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm, PolynomialNetwork, load_network
-from qsdp.networks.storage import MODEL_KIND, read_archive
+from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 from qsdp.report._blocks import Block, Paragraph, Section, TextTable
 from qsdp.report._content import bound_bar, sizes_table
 from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.statistics import SufficientStatistics
 from qsdp.statistics.files import STATISTICS_KIND
-from qsdp.tabular import TabularModel, load_model, versions
 
 __all__ = ["PlainFile", "load_file", "read_plain"]
 
@@ -32,7 +33,7 @@ _CERTIFICATE = b"qsdp certificate "
 
 #: Readers of the other files, by the kind of content.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    MODEL_KIND: load_model,
+    ESTIMATOR_KIND: load,
     **dict.fromkeys(NETWORK_KINDS, load_network),
     STATISTICS_KIND: SufficientStatistics.load,
 }
@@ -61,7 +62,7 @@ class PlainFile:
     sections: tuple[Section, ...]
 
 
-def load_file(path: str | os.PathLike[str]) -> TabularModel | Network | Certificate | SufficientStatistics:
+def load_file(path: str | os.PathLike[str]) -> Any:
     """Return the object stored in a file of this package.
 
     Raises
@@ -73,8 +74,7 @@ def load_file(path: str | os.PathLike[str]) -> TabularModel | Network | Certific
         begins = file.read(len(_CERTIFICATE))
     if begins == _CERTIFICATE:
         return load_certificate(path)
-    found: TabularModel | Network | SufficientStatistics = _READERS[read_archive(path, *_READERS)[0]](path)
-    return found
+    return _READERS[read_archive(path, *_READERS)[0]](path)
 
 
 def read_plain(subject: Network | Certificate | SufficientStatistics, path: Path) -> PlainFile:

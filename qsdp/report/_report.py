@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from qsdp._utils.files import write_whole
 from qsdp._utils.summary import format_count, format_share
 from qsdp._utils.validation import check_integer
-from qsdp.certificates import Certificate
+from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
 from qsdp.report._blocks import Paragraph, Section, TextTable
 from qsdp.report._card import card, usage_of_model
@@ -24,10 +26,12 @@ from qsdp.report._content import (
 )
 from qsdp.report._files import load_file, read_plain
 from qsdp.report._html import page
-from qsdp.report._measure import ScoredRows, measure_sizes, scored_rows
+from qsdp.report._measure import measure_sizes
 from qsdp.report._provenance import files_table, listed, sha256_of
 from qsdp.report.figures import score_name, show_score
-from qsdp.tabular import TabularModel, read_table, versions
+from qsdp.tables import read_table
+from qsdp.tables.scored import ScoredRows, class_names, scored_rows
+from qsdp.tables.training import evaluate, inputs_of, problem_on, solution_of, split, weights_of, with_target
 
 __all__ = ["RENDERINGS", "Report", "make_report"]
 
@@ -80,6 +84,9 @@ class Report:
         return RENDERINGS[suffix](self).encode()
 
 
+#: Options that do not concern the model.
+_OF_THE_RUN = frozenset({"keep_data", "n_jobs", "verbose", "warm_start"})
+
 #: Renderings by file suffix.
 RENDERINGS: dict[str, Callable[[Report], str]] = {".html": Report.to_html, ".md": Report.to_card}
 
@@ -109,7 +116,7 @@ def make_report(
     """
     n_draws = check_integer("n_draws", n_draws, minimum=1)
     model, path = load_file(model_file), Path(model_file)
-    if not isinstance(model, TabularModel):
+    if not hasattr(model, "table_"):
         plain = read_plain(model, path)
         if data_file is not None:
             raise InvalidInputError(
@@ -119,19 +126,20 @@ def make_report(
         return Report(path.stem, plain.lead, None, (), None, plain.sections, plain.usage)
     parts: list[ScoredRows] = []
     judging: list[Section] = []
+    number = class_names(model) is None
     if data_file is not None:
-        table = read_table(data_file, frozenset(model.markers))
+        table = read_table(data_file, model.table_.missing)
         parts, trained = scored_rows(model, table)
-        if trained and model.objective is None:
-            model = model.evaluated(table)
-        sizes = measure_sizes(model, parts[-1], table if trained else None, n_draws)
-        whole = model.split(table)[0] if trained else table.known(model.target.name)
+        if trained and math.isnan(model.certificate_.objective):
+            evaluate(model, table)
+        sizes = measure_sizes(model, parts[-1], problem_on(model, table) if trained else None, n_draws)
+        whole = split(model.table_, table)[0] if trained else with_target(model.table_, table)
+        weights = weights_of(model.table_, whole) if model.table_.weights in whole.columns else None
+        effects = model.effects(inputs_of(model, whole), sample_weight=weights)
         judging = [
             accuracy_section(model, parts),
             sizes_section(model, sizes, parts[-1]),
-            interaction_section(
-                model.effects(whole), model.target.name, parts[0].name, number=model.target.classes is None
-            ),
+            interaction_section(effects, model.table_.target, parts[0].name, number=number),
         ]
     data = None if data_file is None else Path(data_file).name
     sections = [
@@ -139,53 +147,53 @@ def make_report(
         *judging[:1],
         network_section(model),
         *judging[1:],
-        encoding_section(model.encoder),
+        encoding_section(model.encoder_),
         _provenance(model, path, None if data_file is None else Path(data_file)),
     ]
-    scores = tuple((one.name, one.score(model.network)) for one in parts)
-    task = "tabular-regression" if model.target.classes is None else "tabular-classification"
+    scores = tuple((one.name, one.score()) for one in parts)
+    task = "tabular-regression" if number else "tabular-classification"
     return Report(path.stem, _lead(model, scores), task, scores, data, tuple(sections), usage_of_model(path.stem))
 
 
-def _lead(model: TabularModel, scores: tuple[tuple[str, float], ...]) -> str:
-    network, classes = model.network, model.target.classes
+def _lead(model: Any, scores: tuple[tuple[str, float], ...]) -> str:
+    network, classes = model.network_, class_names(model)
     weights = "binary" if network.levels == 2 else f"{network.levels}-level"
     size = format_count(network.n_neurons, network.n_inputs, network.n_outputs)
     what = "a number" if classes is None else f"one of {len(classes)} classes"
     text = (
         f"A network of {size} and {weights} first-layer weights, {network.n_bits:,} bits, that predicts "
-        f"`{model.target.name}`, {what}."
+        f"`{model.table_.target}`, {what}."
     )
     if scores:
         name, score = scores[-1]
         number = classes is None
         text += f" On {name}: {score_name(number=number)} {show_score(score, number=number)}."
-    if model.objective is not None:
-        gap = format_share(Certificate(model.lower_bound, model.objective).relative_gap, ".3g")
+    if not math.isnan(model.certificate_.objective):
+        gap = format_share(model.certificate_.relative_gap, ".3g")
         text += f" Proven: no such network, of any width, has a training objective more than {gap} lower."
     return text
 
 
-def _provenance(model: TabularModel, model_file: Path, data_file: Path | None) -> Section:
+def _provenance(model: Any, model_file: Path, data_file: Path | None) -> Section:
     files = [("model", model_file.name, sha256_of(model_file))]
     if data_file is not None:
         files.append(("data", data_file.name, sha256_of(data_file)))
-    files.append(("training rows, encoded", "", model.digest))
-    now = versions()
-    then = {name: version for name, version in model.provenance.items() if name in now}
-    weighting = [text for text in (model.weighting.column, model.weighting.class_weight) if text]
-    held = f"{format_share(model.holdout.test_size, 'g')} of the rows, chosen by seed {model.holdout.seed}"
+    source, now = model.table_, versions()
+    if source.digest is not None:
+        files.append(("training rows, encoded", "", source.digest))
+    weighting = [text for text in (source.weights, getattr(model, "class_weight", None)) if text]
+    options = {name: value for name, value in model.get_params(deep=False).items() if name not in _OF_THE_RUN}
     facts = [
-        ("held out", held),
-        ("weights of rows", ", ".join(weighting) or "none"),
-        ("regulariser", model.solution.regularization),
-        *((name.replace("_", " "), text) for name, text in model.provenance.items() if name not in now),
+        ("held out", f"{format_share(source.test_size, 'g')} of the rows, chosen by seed {source.seed}"),
+        ("weights of rows", ", ".join(map(str, weighting)) or "none"),
+        ("regulariser", solution_of(model)[0].regularization),
+        *((name.replace("_", " "), str(value)) for name, value in sorted(options.items())),
     ]
     return Section(
         "Provenance",
         [
             files_table(files),
             TextTable((), facts, caption="Options of training."),
-            Paragraph(f"Trained with {listed(then)}. This report was made with {listed(now)}."),
+            Paragraph(f"Trained with {listed(model.provenance_)}. This report was made with {listed(now)}."),
         ],
     )

@@ -19,7 +19,7 @@ from qsdp.tables.training import inputs_of, is_trained_on, split, targets_of, we
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["ScoredRows", "score_of", "scored_rows", "truth_of"]
+__all__ = ["ScoredRows", "class_names", "score_of", "scored_rows", "truth_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,11 @@ class ScoredRows:
         weights = np.ones(len(self.truth)) if self.weights is None else self.weights
         totals = [float(weights[self.truth == code].sum()) for code in np.unique(self.truth[self.truth >= 0])]
         return max(totals, default=0.0) / float(weights.sum())
+
+
+def class_names(model: Any) -> list[str] | None:
+    """Return the labels of a classifier as text, or None for a regressor."""
+    return [str(label) for label in model.classes_.tolist()] if hasattr(model, "classes_") else None
 
 
 def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:

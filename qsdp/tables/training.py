@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries, place_of
 from qsdp.encoding.notation import BOOLEAN
 from qsdp.estimators.solution import Solution
@@ -31,6 +32,7 @@ __all__ = [
     "beta_of",
     "coded_problem",
     "digest_of",
+    "evaluate",
     "has_target",
     "inputs_in",
     "inputs_of",
@@ -248,6 +250,12 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
             "objective and bound are those of its own rows only"
         )
     return problem
+
+
+def evaluate(model: Any, table: pandas.DataFrame) -> None:
+    """Give a model the certificate of its network on the table it was trained on; another table raises an error."""
+    problem, (solution, _) = problem_on(model, table), solution_of(model)
+    model.certificate_ = Certificate(solution.bound_with(problem), problem.objective(model.network_))
 
 
 def is_trained_on(model: Any, table: pandas.DataFrame) -> bool:
