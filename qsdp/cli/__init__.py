@@ -15,7 +15,7 @@ def main() -> None:
         return
     from qsdp.cli._app import app
 
-    app()
+    app(prog_name="qsdp")
 
 
 def __getattr__(name: str) -> Any:

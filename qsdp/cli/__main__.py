@@ -3,4 +3,4 @@
 from qsdp.cli import main
 
 if __name__ == "__main__":
-    app(prog_name="qsdp")
+    main()

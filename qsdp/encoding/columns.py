@@ -140,7 +140,7 @@ def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[
 
 def place_of(column: Any, row: int) -> str:
     """Return what messages call a row, such as "line 7" if the index of the column or data frame numbers lines."""
-    index = getattr(column, "index", None)
+    index: Any = getattr(column, "index", None)
     return f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
 
 

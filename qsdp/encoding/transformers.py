@@ -307,8 +307,8 @@ class TableEncoder(_Encoder):
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
-                "there are entries outside the categories of their columns (new, missing, or too rare in fit for one of "
-                f"the max_categories={self.max_categories} bits), which set none of the bits: {found}"
+                "there are entries outside the categories of their columns (new, missing, or too rare in fit for one "
+                f"of the max_categories={self.max_categories} bits), which set none of the bits: {found}"
             )
             self._report(message)
         return self.encoding_.encode(table, self.dtype)

@@ -163,15 +163,15 @@ def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
     written: dict[float | str, str] = {}
     for text in [*map(str, known), *sorted(texts.values(), key=lambda text: (len(text), text))]:
         written.setdefault(_label_key(text), text)
-    labels = {entry: written[_label_key(text)] for entry, text in texts.items()}
+    integers = all(type(label) is int for label in known) if known else all(map(_INTEGER.fullmatch, written.values()))
+    labels: dict[Any, int | str] = {}
+    for entry, text in texts.items():
+        label = written[_label_key(text)]
+        # Another file may have labels that no row of the training had.
+        labels[entry] = int(label) if integers and _INTEGER.fullmatch(label) else label
     chosen = [labels[entry] for entry in column.tolist()]
-    if all(type(label) is int for label in known) if len(known) else all(map(_INTEGER.fullmatch, written.values())):
-        try:
-            return np.array([int(label) for label in chosen], dtype=np.int64)
-        except ValueError:
-            # Another file has labels of other kinds, which no row of the training had.
-            pass
-    return np.array(chosen, dtype=object)
+    plain = integers and all(type(label) is int for label in labels.values())
+    return np.array(chosen, dtype=np.int64 if plain else object)
 
 
 def _text(entry: Any) -> str:
