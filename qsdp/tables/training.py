@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
     "1" and "1.0" are one label, written as in `known`, else in the shortest way of the column; "01" is another.
     """
     texts = {entry: _text(entry) for entry in set(column.tolist())}
-    written: dict[float | str, str] = {}
+    written: dict[Decimal | str, str] = {}
     for text in [*map(str, known), *sorted(texts.values(), key=lambda text: (len(text), text))]:
         written.setdefault(_label_key(text), text)
     integers = all(type(label) is int for label in known) if known else all(map(_INTEGER.fullmatch, written.values()))
@@ -181,9 +182,9 @@ def _text(entry: Any) -> str:
     return str(entry)
 
 
-def _label_key(label: str) -> float | str:
+def _label_key(label: str) -> Decimal | str:
     """Return a key that equal labels share, such as "1" and "1.0", but not "01"."""
-    return float(label) if _NUMBER.fullmatch(label) else label
+    return Decimal(label) if _NUMBER.fullmatch(label) else label
 
 
 def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) -> FloatArray:
