@@ -18,7 +18,7 @@ def main() -> None:
     except KeyboardInterrupt:
         # Afterwards, the program reports interrupts itself.
         raise SystemExit(130) from None
-    app()
+    app(prog_name="qsdp")
 
 
 def __getattr__(name: str) -> Any:

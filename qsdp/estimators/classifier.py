@@ -175,8 +175,13 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
         if self._several:
             return 2.0 * samples.y - 1.0, samples.weights
-        codes = np.minimum(np.searchsorted(self.classes_, samples.y), len(self.classes_) - 1)
-        if np.any(unknown := self.classes_[codes] != samples.y):
+        try:
+            codes = np.minimum(np.searchsorted(self.classes_, samples.y), len(self.classes_) - 1)
+            unknown = self.classes_[codes] != samples.y
+        except TypeError:
+            # Text and numbers have no order.
+            unknown = np.array([label not in self.classes_.tolist() for label in samples.y.tolist()])
+        if np.any(unknown):
             raise InvalidInputError(
                 f"y must hold labels that the sampled rows have, {self.classes_.tolist()!r:.60}; got "
                 f"{samples.y[unknown].tolist()[0]!r}"

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,18 +173,18 @@ def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
     "1" and "1.0" are one label, written as in `known`, else in the shortest way of the column; "01" is another.
     """
     texts = {entry: _text(entry) for entry in set(column.tolist())}
-    written: dict[float | str, str] = {}
+    written: dict[Decimal | str, str] = {}
     for text in [*map(str, known), *sorted(texts.values(), key=lambda text: (len(text), text))]:
         written.setdefault(_label_key(text), text)
-    labels = {entry: written[_label_key(text)] for entry, text in texts.items()}
+    integers = all(type(label) is int for label in known) if known else all(map(_INTEGER.fullmatch, written.values()))
+    labels: dict[Any, int | str] = {}
+    for entry, text in texts.items():
+        label = written[_label_key(text)]
+        # Another file may have labels that no row of the training had.
+        labels[entry] = int(label) if integers and _INTEGER.fullmatch(label) else label
     chosen = [labels[entry] for entry in column.tolist()]
-    if all(type(label) is int for label in known) if len(known) else all(map(_INTEGER.fullmatch, written.values())):
-        try:
-            return np.array([int(label) for label in chosen], dtype=np.int64)
-        except ValueError:
-            # Another file has labels of other kinds, which no row of the training had.
-            pass
-    return np.array(chosen, dtype=object)
+    plain = integers and all(type(label) is int for label in labels.values())
+    return np.array(chosen, dtype=np.int64 if plain else object)
 
 
 def _text(entry: Any) -> str:
@@ -193,9 +194,9 @@ def _text(entry: Any) -> str:
     return str(entry)
 
 
-def _label_key(label: str) -> float | str:
+def _label_key(label: str) -> Decimal | str:
     """Return a key that equal labels share, such as "1" and "1.0", but not "01"."""
-    return float(label) if _NUMBER.fullmatch(label) else label
+    return Decimal(label) if _NUMBER.fullmatch(label) else label
 
 
 def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) -> FloatArray:

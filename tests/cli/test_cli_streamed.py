@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,16 @@ import pytest
 from cli_program import figure, number, refused, run
 from torch_devices import DEVICE, devices_of_products, needs_torch
 
+import qsdp
 from qsdp._utils.memory import main_memory
 from qsdp._utils.progress import NO_BAR
-from qsdp.cli import _fit_streamed
+from qsdp.cli._rows import _parts
+from qsdp.estimators import collections
+from qsdp.estimators.source import TableSource
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
-from qsdp.tabular import Sampling, load_model, network_inputs, read_table, table_batches
+from qsdp.tables import MISSING, read_table, table_chunks
+from qsdp.tables.training import coded_problem, inputs_of
 
 N_ROWS = 400
 STREAMED = ["--memory", 0, "--beta", "5%", "--tol", 1e-6, "--neurons", 100, "--encoding", "standard"]
@@ -41,22 +46,36 @@ def data(here: Path) -> Path:
     return here / "data.csv"
 
 
+def parts_of(data: Path, target: str, weights: str | None = None) -> tuple[Any, Any]:
+    """Return training and test rows, which do not depend on how a file is cut into batches."""
+    table = read_table(data)
+    known = table[table[target].notna()]
+    held_out = np.random.default_rng(0).random(len(known)) < 0.2
+    counting = np.ones(len(known), dtype=bool) if weights is None else known[weights].astype(float).to_numpy() > 0.0
+    return known[~held_out & counting], known[held_out & counting]
+
+
 @pytest.mark.parametrize("options", [["--target", "y", "--drop", "label"], ["--target", "label", "--drop", "y"]])
 def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[Any]) -> None:
     result = run("fit", data, *options, *STREAMED, "--weights", "w", "--activation", "bilinear", "--refine", "refit")
     assert result.exit_code == 0, result.stderr
     model = qsdp.load("data.qsdp")
-    sampling = Sampling(options[1], "w", 0.2, 0)
-    ((train, test),) = sampling.parts(data, NO_BAR)
+    train, test = parts_of(data, options[1], "w")
     assert f"streamed: {len(train)} training + {len(test)} test rows" in figure(result.stdout, "data")
     assert 0.7 * len(train) < 4 * len(test) < 1.4 * len(train)
-    outputs, target = model.outputs(train), model.target
-    truth = target.truth(train) if target.classes is None else 2.0 * target.truth(train) - 1.0 - target.offset[0]
-    w = train.all_numbers("w")
-    penalty = model.beta * model.network_.U.shape[1] * np.abs(model.network_.alpha).sum()
+    classes, scaling = hasattr(model, "classes_"), model.target_scaling_
+    if classes:
+        assert model.classes_.tolist() == ["no", "yes"]
+        truth = np.where(train["label"] == "yes", 1.0, -1.0)
+    else:
+        truth = train["y"].astype(float).to_numpy()
+    outputs = model.network_.predict(model.network_inputs(inputs_of(model, train)))
+    w, beta = train["w"].astype(float).to_numpy(), model._solution_of_relaxation()[1]
+    truth = (truth - scaling.offset) / scaling.scale
+    penalty = beta * model.network_.U.shape[1] * np.abs(model.network_.alpha).sum()
     assert model.certificate_.objective == pytest.approx(float(w @ (outputs - truth) ** 2) + penalty, rel=1e-9)
     assert model.certificate_.lower_bound <= model.certificate_.objective * (1 + 1e-12)
-    assert number(result.stdout, "accuracy" if target.classes else "R^2") > 0.5
+    assert number(result.stdout, "accuracy" if classes else "R^2") > 0.5
     assert sorted(path.name for path in data.parent.iterdir()) == ["data.csv", "data.qsdp"]
     assert "statistics of a streamed file" in refused("certify", "data.qsdp", data)
     assert run("resample", "data.qsdp", "--neurons", 20, "--output", "other.qsdp").exit_code == 0
@@ -78,36 +97,91 @@ def test_the_memory_is_that_of_the_container(data: Path, monkeypatch: pytest.Mon
 
 def test_a_killed_pass_goes_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["fit", data, "--target", "y", "--drop", "label", *STREAMED]
-    monkeypatch.setattr("qsdp.tabular._streaming._EVERY", 60)
-    monkeypatch.setattr("qsdp.tabular._streaming._ROWS", 50)
+    monkeypatch.setattr("qsdp.estimators.collections._EVERY", 60)
+    monkeypatch.setattr("qsdp.cli._rows._ROWS", 50)
     assert run(*command, "--output", "whole.qsdp").exit_code == 0
     passes = 0
 
     def killed(path: Path, rows: int, missing: frozenset[str]) -> Iterator[Any]:
         nonlocal passes
         passes += 1
-        for k, table in enumerate(table_batches(path, rows, missing)):
+        for k, table in enumerate(table_chunks(path, rows, missing)):
             if passes == 2 and k == 5:
                 raise KeyboardInterrupt
             yield table
 
-    monkeypatch.setattr("qsdp.tabular._streaming.table_batches", killed)
+    monkeypatch.setattr("qsdp.cli._rows.table_chunks", killed)
     assert run(*command, "--output", "resumed.qsdp").exit_code == 130
     left = [path.name for path in data.parent.iterdir() if path.name not in ("data.csv", "whole.qsdp")]
     assert len(left) == 1
     assert left[0].startswith(".resumed.qsdp.")
     seen = []
     add = "qsdp.statistics.sufficient.SufficientStatistics.partial_fit"
-    from qsdp import SufficientStatistics
-
-    original = SufficientStatistics.partial_fit
+    original = qsdp.SufficientStatistics.partial_fit
     monkeypatch.setattr(add, lambda self, X, y, w=None: (seen.append(len(X)), original(self, X, y, w))[1])
     assert run(*command, "--output", "resumed.qsdp").exit_code == 0
     assert 0 < sum(seen) < 0.7 * N_ROWS
     assert not (data.parent / left[0]).exists()
     whole, resumed = qsdp.load("whole.qsdp"), qsdp.load("resumed.qsdp")
-    assert resumed.objective == pytest.approx(whole.objective, rel=1e-10)
-    np.testing.assert_array_equal(resumed.network.U, whole.network.U)
+    assert resumed.certificate_.objective == pytest.approx(whole.certificate_.objective, rel=1e-10)
+    np.testing.assert_array_equal(resumed.network_.U, whole.network_.U)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_batches_of_any_size_give_the_same_model(data: Path, monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
+    models = []
+    for rows in (7, 64, 2**14):
+        monkeypatch.setattr("qsdp.cli._rows._ROWS", rows)
+        options = ["--target", "label", "--drop", "y", *STREAMED, "--loss", loss, "--output", f"{rows}.qsdp"]
+        assert run("fit", data, *options).exit_code == 0
+        models.append(qsdp.load(f"{rows}.qsdp"))
+    for other in models[1:]:
+        np.testing.assert_array_equal(other.network_.U, models[0].network_.U)
+        assert other.certificate_.objective == pytest.approx(models[0].certificate_.objective, rel=1e-10)
+        assert other.certificate_.lower_bound == pytest.approx(models[0].certificate_.lower_bound, rel=1e-8)
+
+
+def test_the_parts_of_a_file_are_the_same_in_any_batches(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = TableSource("label", "w", test_size=0.2)
+    for rows in (1, 13, 500):
+        monkeypatch.setattr("qsdp.cli._rows._ROWS", rows)
+        parts = list(_parts(data, source, MISSING, NO_BAR))
+        for found, expected in zip(zip(*parts, strict=True), parts_of(data, "label", "w"), strict=True):
+            assert [line for part in found for line in part.index] == expected.index.tolist()
+
+
+def test_the_encoding_is_chosen_on_the_sample(data: Path) -> None:
+    options = ["fit", data, "--target", "y", "--drop", "label", "--drop", "w", "--neurons", 100, "--beta", "5%"]
+    assert run(*options, "--memory", 0, "--output", "streamed.qsdp").exit_code == 0
+    streamed = qsdp.load("streamed.qsdp")
+    train, _ = parts_of(data, "y")
+    alone = qsdp.QuantizedNetworkRegressor(100, beta="5%", random_state=0)
+    alone.fit(train[["a", "b", "colour"]], train["y"].astype(float))
+    assert streamed.encoder_.encoding_ == alone.encoder_.encoding_
+    assert streamed.certificate_.lower_bound == pytest.approx(alone.certificate_.lower_bound, rel=1e-2)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_balanced_classes(data: Path, loss: str) -> None:
+    weights = ["--class-weight", "balanced", "--weights", "w"]
+    result = run("fit", data, "--target", "label", "--drop", "y", *STREAMED, "--loss", loss, *weights)
+    assert result.exit_code == 0, result.stderr
+    assert figure(result.stdout, "weights").startswith("column 'w', balanced classes: ")
+    model, (train, _) = qsdp.load("data.qsdp"), parts_of(data, "label", "w")
+    w, yes = train["w"].astype(float).to_numpy(), (train["label"] == "yes").to_numpy()
+    # The sample is all rows: each class has half of the total weight.
+    factors = 0.5 * w.sum() / np.where(yes, w[yes].sum(), w[~yes].sum())
+    truth = (np.where(yes, 1.0, -1.0) - model.target_scaling_.offset) / model.target_scaling_.scale
+    problem = TrainingProblem(
+        model.network_inputs(inputs_of(model, train)),
+        truth,
+        beta=model._solution_of_relaxation()[1],
+        loss=loss,
+        activation=model.network_.activation,
+        sample_weight=w * factors,
+    )
+    assert model.certificate_.objective == pytest.approx(problem.objective(model.network_), rel=1e-9)
+    assert model.certificate_.lower_bound <= solve_relaxation(problem).objective * (1.0 + 1e-9)
 
 
 @needs_torch
@@ -120,7 +194,7 @@ def test_products_of_rows_run_on_the_device(data: Path, monkeypatch: pytest.Monk
     assert run(*command, "--output", "there.qsdp", "--device", DEVICE).exit_code == 0
     assert set(devices) == {DEVICE}
     here, there = qsdp.load("here.qsdp"), qsdp.load("there.qsdp")
-    assert there.lower_bound == pytest.approx(here.lower_bound, rel=1e-5)
+    assert there.certificate_.lower_bound == pytest.approx(here.certificate_.lower_bound, rel=1e-5)
 
 
 def test_a_device_that_is_not_there_is_refused_before_the_file_is_read(
@@ -133,19 +207,15 @@ def test_a_device_that_is_not_there_is_refused_before_the_file_is_read(
 
 
 def test_parquet_is_streamed_alike(data: Path) -> None:
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    table = read_table(data)
-    arrays = {}
-    for name in table.columns:
-        notation = table.notation(name)
-        arrays[name] = pa.array(table.column(name) if notation is None else table.numbers(name, notation))
-    parquet.write_table(pa.table(arrays), data.with_suffix(".parquet"), row_group_size=64)
+    read_table(data).astype({"a": float, "b": float, "w": int, "y": float}).to_parquet(
+        data.with_suffix(".parquet"), index=False, row_group_size=64
+    )
     models = []
     for suffix in (".csv", ".parquet"):
         options = ["--target", "label", *STREAMED, "--output", f"{suffix[1:]}.qsdp"]
         assert run("fit", data.with_suffix(suffix), *options).exit_code == 0
         models.append(qsdp.load(f"{suffix[1:]}.qsdp"))
-    assert models[1].objective == pytest.approx(models[0].objective, rel=1e-9)
+    assert models[1].certificate_.objective == pytest.approx(models[0].certificate_.objective, rel=1e-9)
     assert run("predict", "csv.qsdp", data).stdout == run("predict", "csv.qsdp", data.with_suffix(".parquet")).stdout
 
 
@@ -153,22 +223,29 @@ def test_parquet_is_streamed_alike(data: Path) -> None:
 def test_other_losses_are_fitted_on_a_sample_and_certified_on_all(
     data: Path, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qsdp.cli._fit_streamed.SAMPLE", 150)
+    monkeypatch.setattr("qsdp.cli._rows.SAMPLE", 150)
     options = ["--target", "label", "--drop", "y", "--weights", "w", *STREAMED, "--loss", loss, "--refine", "none"]
     result = run("fit", data, *options)
     assert result.exit_code == 0, result.stderr
     model = qsdp.load("data.qsdp")
-    ((train, _),) = Sampling("label", "w", 0.2, 0).parts(data, NO_BAR)
-    y, w = 2.0 * model.target.truth(train) - 1.0, train.all_numbers("w")
-    X, activation = network_inputs(model.encoder.encode(train), model.network_.activation), model.network_.activation
-    kind: dict[str, Any] = {"loss": loss, "activation": activation, "sample_weight": w}
-    problem = TrainingProblem(X, y, beta=model.beta, **kind)
+    train, _ = parts_of(data, "label", "w")
+    problem = TrainingProblem(
+        model.network_inputs(inputs_of(model, train)),
+        np.where(train["label"] == "yes", 1.0, -1.0),
+        beta=model._solution_of_relaxation()[1],
+        loss=loss,
+        activation=model.network_.activation,
+        sample_weight=train["w"].astype(float),
+    )
+    own = coded_problem(model, train)
+    for name in ("X", "y", "sample_weight"):
+        np.testing.assert_array_equal(getattr(own, name), getattr(problem, name))
     assert model.certificate_.objective == pytest.approx(problem.objective(model.network_), rel=1e-9)
     optimum = solve_relaxation(problem).objective
     assert 0.5 * optimum < model.certificate_.lower_bound <= optimum * (1.0 + 1e-9)
     # Without the rows the same dual vector bounds networks of other levels.
     finer = model.resample(50, 0, levels=4)
-    assert 0.0 < finer.lower_bound <= solve_relaxation(problem.with_levels(4)).objective * (1.0 + 1e-9)
+    assert 0.0 < finer.certificate_.lower_bound <= solve_relaxation(problem.with_levels(4)).objective * (1.0 + 1e-9)
 
 
 def test_rows_of_a_sample_count_by_their_own_weights(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,22 +255,20 @@ def test_rows_of_a_sample_count_by_their_own_weights(data: Path, monkeypatch: py
         seen.append(few)
         return trained(statistics, few, options)
 
-    trained = _fit_streamed.run_on_statistics
-    monkeypatch.setattr(_fit_streamed, "run_on_statistics", run_on_statistics)
-    monkeypatch.setattr(_fit_streamed, "SAMPLE", 70)
+    trained = collections.run_on_statistics
+    monkeypatch.setattr(collections, "run_on_statistics", run_on_statistics)
+    monkeypatch.setattr("qsdp.cli._rows.SAMPLE", 70)
     command = ["fit", data, "--target", "y", "--drop", "label", *STREAMED, "--refine", "none"]
     for column in (["--weights", "w"], ["--drop", "w"]):
         assert run(*command, *column, "--output", f"{column[0][2:]}.qsdp").exit_code == 0
         few = seen.pop()
         assert set(few.repetitions) == ({1.0, 2.0} if "--weights" in column else {1.0})
-        ((train, _),) = Sampling("y", "w" if "--weights" in column else None, 0.2, 0).parts(data, NO_BAR)
+        train, _ = parts_of(data, "y", "w" if "--weights" in column else None)
         np.testing.assert_allclose(few.sample_weight, few.repetitions * len(train) / 70, rtol=1e-15)
 
 
 def test_what_cannot_be_streamed(data: Path) -> None:
     streamed = ["fit", data, "--target", "label", "--memory", 0]
-    message = refused(*streamed, "--class-weight", "balanced")
-    assert "is larger than --memory allows and is streamed, which does not support --class-weight" in message
     message = refused(*streamed, "--loss", "logistic", "--refine", "exact", "--beta", 1.0)
     assert "refine must be one of none, refit, polish for rows in batches and a loss other than 'squared'" in message
     data.write_text(text_of() + "1,oops,red,1,1,no\n")
@@ -203,9 +278,22 @@ def test_what_cannot_be_streamed(data: Path) -> None:
 
 
 def test_text_among_numbers_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.cli._fit_streamed.SAMPLE", 50)
+    monkeypatch.setattr("qsdp.cli._rows.SAMPLE", 50)
     data.write_text(text_of() + "1,oops,red,1,1,no\n")
     result = run("fit", data, "--target", "y", "--drop", "label", *STREAMED)
     assert result.exit_code == 0
-    assert "column 'b': 1 of " in result.stderr
-    assert f"entries are no numbers and count as missing, such as 'oops' in line {N_ROWS + 2}" in result.stderr
+    place = f"such as 'oops' in line {N_ROWS + 2}; they count as missing"
+    assert re.search(rf"column 'b' holds numbers, but 1 of \d+ entries are none, {place}", result.stderr)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize(("labels", "other"), [(["no", "yes"], "maybe"), (["0", "1"], "maybe"), (["0", "1"], "2")])
+def test_a_label_that_the_sample_lacks_is_named(
+    data: Path, monkeypatch: pytest.MonkeyPatch, loss: str, labels: list[str], other: str
+) -> None:
+    monkeypatch.setattr("qsdp.cli._rows.SAMPLE", 50)
+    rows = "".join(f"{k % 7},{labels[k % 7 > 3]}\n" for k in range(400))
+    data.write_text("a,label\n" + rows + f"1,{other}\n" * 5)
+    message = refused("fit", data, "--target", "label", *STREAMED, "--loss", loss)
+    assert "y must hold labels that the sampled rows have" in message
+    assert f"got {other!r}" in message or f"got {other}" in message

@@ -49,7 +49,7 @@ def test_notations(texts, notation, numbers):
     ],
 )
 def test_what_cannot_be_told_is_refused_with_a_remedy(texts, message):
-    with pytest.raises(InvalidInputError, match=f"column 'x' of X holds .*{message}"):
+    with pytest.raises(InvalidInputError, match=f"column 'x' holds .*{message}"):
         TableEncoder().fit(pd.DataFrame({"x": texts}))
 
 
