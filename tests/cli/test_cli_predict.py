@@ -80,9 +80,8 @@ def test_predict_counts_what_training_has_not_seen(trained: Path, here: Path) ->
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 4
     assert result.stderr == (
-        "Warning: there are entries outside the categories of their columns (new, missing, or too rare in fit for one "
-        "of the max_categories=50 bits), which set none of the bits: 'city' 1 (such as 'Bergen'), "
-        "'sex' 2 (such as 'x')\n"
+        "Warning: entries outside the categories of their columns (new, missing, or too rare in fit for one of the "
+        "max_categories=50 bits) set none of the bits: 'city' 1 (such as 'Bergen'), 'sex' 2 (such as 'x')\n"
     )
 
 

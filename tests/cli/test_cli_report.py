@@ -13,12 +13,12 @@ import pytest
 from cli_program import figure, refused, run
 
 import qsdp
-from qsdp.certificates import Certificate
 from qsdp.report import make_report
 from qsdp.report._blocks import BarChart, Curve, Grid, Scatter, Section, TextTable
 from qsdp.report._charts import _Axis, curve_svg, scatter_svg
-from qsdp.report._measure import scored_rows
-from qsdp.tabular import load_model, read_table
+from qsdp.tables import read_table
+from qsdp.tables.scored import scored_rows
+from qsdp.tables.training import inputs_of, numbers_of, split
 
 VOID = {"meta", "br"}
 
@@ -52,7 +52,7 @@ class Page(HTMLParser):
 @pytest.mark.parametrize(("target", "file"), [("label", "messy.csv"), ("price", "messy.csv"), ("kind", "iris.csv")])
 def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> None:
     yaml = pytest.importorskip("yaml")
-    model, table = load_model(trained / f"{target}.qsdp"), read_table(trained / file)
+    model, table = qsdp.load(trained / f"{target}.qsdp"), read_table(trained / file)
     arguments = (trained / f"{target}.qsdp", trained / file, "--draws", 2, "--output", "a.html", "--output", "a.md")
     result = run("report", *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -63,16 +63,11 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
     # Nothing is loaded, and nothing runs.
     assert not {"script", "link", "img", "iframe", "object"} & page.tags
     assert not re.search(r"https?:|\bsrc=|url\(|@import|\bon\w+=", text)
-    assert model.objective is not None
-    share = f"{100 * Certificate(model.lower_bound, model.objective).relative_gap:.3g} %"
+    certificate, network = model.certificate_, model.network_
+    share = f"{100 * certificate.relative_gap:.3g} %"
     parts, trained_on = scored_rows(model, table)
-    shown = [f"{model.lower_bound:.6g}", f"{model.objective:.6g}", share, f"{model.network.n_bits:,} bits"]
-    shown += [
-        f"{model.network.form_bits:,} bits",
-        model.digest,
-        "seed 0",
-        *model.encoder.dropped,
-    ]
+    shown = [f"{certificate.lower_bound:.6g}", f"{certificate.objective:.6g}", share, f"{network.n_bits:,} bits"]
+    shown += [f"{network.form_bits:,} bits", model.table_.digest, "seed 0", *model.encoder_.dropped_]
     assert [one for one in shown if one not in page.words] == []
     assert trained_on
     assert [one.name for one in parts] == ["training rows", "test rows"]
@@ -84,7 +79,7 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
     task = "tabular-regression" if target == "price" else "tabular-classification"
     assert (fields["pipeline_tag"], fields["library_name"]) == (task, "qsdp")
     values = [one["metrics"][0]["value"] for one in fields["model-index"][0]["results"]]
-    assert values == pytest.approx([one.score(model.network) for one in parts], abs=1e-6)
+    assert values == pytest.approx([one.score() for one in parts], abs=1e-6)
     assert share in body
     lengths = {len(re.findall(r"(?<!\\)\|", line)) for line in body.splitlines() if line.startswith("| virginica")}
     assert lengths == ({5} if target == "kind" else set())
@@ -97,11 +92,11 @@ def blocks(section: Section, kind: type) -> list[object]:
 def test_what_the_sections_measure(trained: Path) -> None:
     report = make_report(trained / "kind.qsdp", trained / "iris.csv", n_draws=3)
     sections = {section.title: section for section in report.sections}
-    model, table = load_model(trained / "kind.qsdp"), read_table(trained / "iris.csv")
+    model, table = qsdp.load(trained / "kind.qsdp"), read_table(trained / "iris.csv")
     (counts,) = blocks(sections["Accuracy"], Grid)
     assert isinstance(counts, Grid)
-    held_out = model.split(table)[1]
-    truth, predicted = held_out.column("kind"), model.predict(held_out)
+    fitted, held_out = split(model.table_, table)
+    truth, predicted = held_out["kind"].tolist(), model.predict(inputs_of(model, held_out)).tolist()
     for i, name in enumerate(counts.row_names):
         for j, other in enumerate(counts.column_names):
             pairs = zip(truth, predicted, strict=True)
@@ -115,7 +110,7 @@ def test_what_the_sections_measure(trained: Path) -> None:
     assert gaps.values.mean(axis=1)[0] > gaps.values.mean(axis=1)[-1]
     (bars,) = blocks(sections["Effects and interactions"], BarChart)
     assert isinstance(bars, BarChart)
-    importances = model.effects(model.split(table)[0]).importances
+    importances = model.effects(inputs_of(model, fitted)).importances
     assert [value for _, value, _ in bars.rows] == pytest.approx(sorted(importances, reverse=True))
 
 
@@ -128,10 +123,10 @@ def test_errors_are_weighted_as_the_score_is(here: Path) -> None:
     assert run("fit", "weighted.csv", "--target", "y", "--weights", "w", "--encoding", "standard").exit_code == 0
     accuracy = next(one for one in make_report("weighted.qsdp", "weighted.csv").sections if one.title == "Accuracy")
     facts = dict(row for table in blocks(accuracy, TextTable)[1:] for row in table.rows)
-    model = load_model("weighted.qsdp")
-    rows = model.split(read_table("weighted.csv"))[1]
-    errors = np.array(model.predict(rows)) - rows.all_numbers("y")
-    weights = rows.all_numbers("w")
+    model = qsdp.load("weighted.qsdp")
+    rows = split(model.table_, read_table("weighted.csv"))[1]
+    errors = model.predict(inputs_of(model, rows)) - numbers_of(rows, "y")
+    weights = numbers_of(rows, "w")
     expected = np.sqrt(np.average(errors**2, weights=weights)), np.average(np.abs(errors), weights=weights)
     found = facts["root mean square error"], facts["mean absolute error"]
     assert [float(text) for text in found] == pytest.approx(expected, rel=1e-3)
@@ -152,7 +147,7 @@ def test_less_data_gives_less(trained: Path, here: Path) -> None:
     assert len(blocks(sizes, Curve)) == 1
     (accuracy,) = (one for one in other.sections if one.title == "Accuracy")
     assert len(blocks(accuracy, Scatter)) == 1
-    load_model(model).resample(50, 0).save("new.qsdp")
+    qsdp.load(model).resample(50, 0).save("new.qsdp")
     assert "is not known" in make_report("new.qsdp").to_html()
     assert "is not known" not in make_report("new.qsdp", trained / "messy.csv", n_draws=1).to_html()
 

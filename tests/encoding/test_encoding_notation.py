@@ -27,11 +27,20 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
         (["1970-01-02", "1969-12-31"], "date", [1.0, -1.0]),
         (["1970-01-01T12:00:00Z", "1970-01-02 00:00+06:00"], "date", [0.5, 0.75]),
         (["1970-01-01 00:00:00.5"], "date", [0.5 / 86400.0]),
+        (["1970/1/2", "1970/01/03 12:00"], "year first", [1.0, 2.5]),
+        (["2.1.1970", "01.02.1970"], "day first", [1.0, 31.0]),
+        (["02.01.70", "31.12.69"], "day first", [1.0, -1.0]),
+        (["13/1/1970", "1/2/1970"], "day first", [12.0, 31.0]),
+        (["1/13/1970 6:00 PM", "2/1/70 12:00 AM"], "month first", [12.75, 31.0]),
+        (["1,234", "900", "12.5"], "thousands", [1234.0, 900.0, 12.5]),
         (["true", "False", "TRUE"], "boolean", None),
         (["red", "5", "blue"], None, None),
         (["5%", "10%", "none"], None, None),
         (["1_000", "2"], None, None),
         (["nan", "inf"], None, None),
+        # Versions of software, and days that no calendar has.
+        (["1.2.10", "1.2.11"], None, None),
+        (["13/13/2024"] * 3, None, None),
     ],
 )
 def test_notations(texts, notation, numbers):
@@ -44,13 +53,31 @@ def test_notations(texts, notation, numbers):
     ("texts", "message"),
     [
         (["1,234", "5,678"], "commas separate thousands or decimals, such as '1,234'"),
-        (["03/04/2024", "05/06/2024"], "day and month cannot be told apart, such as '03/04/2024'; write them as 2024"),
+        (["03/04/2024", "05/06/2024"], "day and month are not certain, such as '03/04/2024'; write them as 2024"),
+        (["13/02/2024", "02/13/2024"], "day and month are not certain"),
+        (["1,234", "5000"], "commas separate thousands or decimals"),
         (["1.234.567", "5"], "points between thousands"),
     ],
 )
 def test_what_cannot_be_told_is_refused_with_a_remedy(texts, message):
     with pytest.raises(InvalidInputError, match=f"column 'x' holds .*{message}"):
         TableEncoder().fit(pd.DataFrame({"x": texts}))
+
+
+@given(st.lists(st.dates(datetime.date(1970, 1, 1), datetime.date(2068, 12, 31)), min_size=1, max_size=20))
+def test_days_are_the_same_in_every_order_of_their_numbers(days):
+    numbers = [float((day - datetime.date(1970, 1, 1)).days) for day in days]
+    written = {
+        "date": "%Y-%m-%d", "year first": "%Y/%m/%d", "day first": "%d/%m/%Y", "month first": "%m/%d/%y",
+    }  # fmt: skip
+    for notation, form in written.items():
+        texts = [day.strftime(form) for day in days]
+        np.testing.assert_array_equal(parsed(texts, notation), numbers)
+        # What is read without doubt is read right.
+        assert notation_of(texts) in {notation, None}
+    typed = TableEncoder("standard").fit(pd.DataFrame({"x": pd.to_datetime(days)}))
+    text = TableEncoder("standard").fit(pd.DataFrame({"x": [day.isoformat() for day in days]}))
+    assert typed.encoding_ == text.encoding_
 
 
 @given(st.lists(st.floats(-1e15, 1e15, allow_nan=False), min_size=1, max_size=20))

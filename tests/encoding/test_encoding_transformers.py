@@ -160,7 +160,7 @@ def test_rare_categories_have_no_bit():
 def test_unknown_categories():
     encoder = TableEncoder().fit(np.array([["a"], ["b"], ["c"]], dtype=object))
     new = np.array([["a"], ["z"]], dtype=object)
-    with pytest.warns(QSDPWarning, match=r"which set none of the bits: 'x0' 1 \(such as 'z'\)"):
+    with pytest.warns(QSDPWarning, match=r"set none of the bits: 'x0' 1 \(such as 'z'\)"):
         assert encoder.transform(new).tolist() == [[1, 0, 0], [0, 0, 0]]
     with pytest.raises(InvalidInputError, match="'x0' 1"):
         encoder.set_params(handle_unknown="error").transform(new)
@@ -255,10 +255,8 @@ def test_wrong_tables():
     dates = pd.Series(pd.date_range("2020-01-01", periods=6))
     numeric = TableEncoder().fit(frame())
     for when in (dates, dates.astype("datetime64[s]"), dates.dt.tz_localize("UTC")):
-        with pytest.raises(InvalidTypeError, match=r"column 'age' holds dates, such as .*X\['age'\].dt.year"):
+        with pytest.raises(InvalidTypeError, match=r"column 'age' holds dates, such as .* where numbers are expected"):
             numeric.transform(frame().assign(age=when))
-    with pytest.raises(InvalidTypeError, match=r"column 'when' holds times, .*X\['when'\].dt.total_seconds"):
-        TableEncoder().fit(frame().assign(when=dates - dates[0]))
     with pytest.raises(InvalidInputError, match="must have at least one row and one column"):
         TableEncoder().fit(frame().iloc[:0])
     with pytest.raises(InvalidInputError, match="sample_weight must be >= 0"):
@@ -391,9 +389,33 @@ def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
     ):
         with pytest.raises(InvalidTypeError, match=r"column 'what': .* another hashable object"):
             TableEncoder().fit(pl.DataFrame({"what": column}))
-    with pytest.raises(InvalidTypeError, match="column 'what' holds times of day, such as 12:30:00"):
-        TableEncoder().fit(pd.DataFrame({"what": [datetime.time(12, 30)]}))
     with pytest.raises(InvalidInputError, match="column 'what' contains infinity"):
         TableEncoder().fit(pd.DataFrame({"what": objects([10**400, Decimal(1)])}))
     with pytest.raises(InvalidTypeError, match="column 'what' holds numbers; got text"):
         ThresholdEncoder().fit(pd.DataFrame({"what": ["a", "b"]}))
+
+
+def test_durations_and_times_of_day_are_seconds():
+    table = pd.DataFrame(
+        {
+            "typed": pd.to_timedelta([0.0, 1.5, None, 3.0], unit="s"),
+            "objects": objects(
+                [datetime.timedelta(0), np.timedelta64(1500, "ms"), None, datetime.timedelta(seconds=3)]
+            ),
+            "time": objects([datetime.time(0), datetime.time(0, 0, 1, 500000), None, datetime.time(0, 0, 3)]),
+        }
+    )
+    seconds = pd.DataFrame({name: [0.0, 1.5, np.nan, 3.0] for name in table})
+    encoder = TableEncoder("standard").fit(table)
+    assert encoder.encoding_ == TableEncoder("standard").fit(seconds).encoding_
+    np.testing.assert_array_equal(encoder.transform(table), encoder.transform(seconds))
+
+
+def test_texts_that_identify_rows_have_no_inputs():
+    names = [f"n{k}" for k in range(100)]
+    frequent = [f"c{k % 60}" for k in range(100)]
+    encoder = TableEncoder().fit(pd.DataFrame({"name": names, "x": np.arange(100.0), "city": frequent}))
+    assert encoder.dropped_ == {"name": "an identifier: 100 texts are distinct"}
+    assert {one.column for one in encoder.expressions_} == {"x", "city"}
+    # In few rows, all of which may differ by chance, texts are categories.
+    assert not TableEncoder().fit(pd.DataFrame({"name": names[:40]})).dropped_
