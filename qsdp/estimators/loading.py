@@ -19,7 +19,7 @@ from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.saving import CV_NUMBERS, LABELS
-from qsdp.estimators.solution import Solution
+from qsdp.estimators.solution import TOLERANCE, Solution
 from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -164,15 +164,8 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     model.certificate_ = _certificate(state["certificate"])
     model.provenance_, model._refined = state["provenance"], state["refined"]
     _read_targets(model, state, arrays)
-    model._solution = None
-    if state["relaxation"] is not None:
-        size = model.network_.n_inputs + model.network_.lifted
-        beta = state["relaxation"].pop("beta", None)
-        if not is_number(beta) or beta < 0.0:
-            raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
-        solution = Solution.from_state(state["relaxation"], arrays, model.network_.n_outputs, size)
-        model._solution = solution, beta
-        arrays = {name: array for name, array in arrays.items() if not name.startswith("relaxation.")}
+    model._solution = None if state["relaxation"] is None else _solution(model, state["relaxation"], arrays)
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("relaxation.")}
     model._input_ranges = tuple(_array(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
     if "importances" in arrays:
         model._importances = _array(arrays, "importances", (model.n_features_in_,))
@@ -186,6 +179,19 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     if arrays:
         raise StorageError(f"there is no place for the arrays {sorted(arrays)}")
     return model
+
+
+def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> tuple[Solution, float]:
+    """Return the solution that the network was sampled from, and its beta."""
+    network, beta = model.network_, state.pop("beta", None)
+    if not is_number(beta) or beta < 0.0:
+        raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
+    solution = Solution.from_state(state, arrays, network.n_outputs, network.n_inputs + network.lifted)
+    if solution.activation != network.activation:
+        raise StorageError(f"relaxation: its activation is not that of the network, {network.activation!r}")
+    if solution.levels == network.levels and solution.best_bound != model.certificate_.lower_bound:
+        raise StorageError("certificate: the lower bound is not that of the relaxation")
+    return solution, beta
 
 
 def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -258,6 +264,9 @@ def _labels(state: Any) -> npt.NDArray[Any]:
 def _certificate(state: Any) -> Certificate:
     state = checked("certificate", state, _CERTIFICATE)
     objective = math.nan if state["objective"] is None else state["objective"]
+    # The bound is rounded down, the objective to nearest.
+    if state["lower_bound"] > objective * (1.0 + TOLERANCE):
+        raise StorageError("certificate: the lower bound is above the objective")
     return Certificate(state["lower_bound"], objective, state["bound_type"], state["arithmetic"])
 
 

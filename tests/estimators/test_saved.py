@@ -173,12 +173,6 @@ def test_an_unfitted_estimator_is_refused(tmp_path: Path) -> None:
         Regressor().save(tmp_path / "model")
 
 
-def test_a_model_of_the_command_line_is_named(tmp_path: Path) -> None:
-    write_archive(tmp_path / "model", "tabular-model", {}, {"a": np.zeros(1)})
-    with pytest.raises(qsdp.QSDPError, match="is a model of the command line"):
-        qsdp.load(tmp_path / "model")
-
-
 def damaged(value: Any, rng: np.random.Generator) -> Any:
     """Return another JSON value in place of one."""
     others: list[Any] = [None, True, -1, 0, 2**70, 0.5, 1e308, "", "x" * 50, "\ud800", [], [None], {}, {"a": 1}]
