@@ -22,7 +22,7 @@ SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 _CANCELLED = 1e-15
 
 #: Most doublings of a step, for losses that fall forever.
-DOUBLINGS = 40
+_DOUBLINGS = 40
 
 #: Rounds of sign alternation for a neuron without weight, and shortenings of a step; a third or thrice is as good.
 _ROUNDS, _SHORTENINGS = 10, 4
@@ -56,7 +56,7 @@ def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty:
         return sign * slope(sign * t) + penalty
 
     low, high = 0.0, 1.0
-    for _ in range(DOUBLINGS):
+    for _ in range(_DOUBLINGS):
         if rise(high) >= 0.0:
             return sign * float(scipy.optimize.brentq(rise, low, high, xtol=1e-14 * high, rtol=1e-14))
         low, high = high, 2.0 * high

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import Pinball, random_neurons, random_problem, random_vector_problem, weighted
+from enumerated_networks import enumerate_best
 
 import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
@@ -17,7 +18,6 @@ from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, CrossEntropy, Logistic, Loss
 from qsdp.refinement._choice import descent_data
-from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement.polishing import Run
 
@@ -222,7 +222,6 @@ def test_what_a_loss_lacks_is_said_before_any_work(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(TrainingProblem, "adjoint", None)
     for refused in (
         lambda: qsdp.refit(network_for(problem, 4, free=False), problem),
-        lambda: enumerate_best(problem, 2, shared=False),
         lambda: qsdp.polish(network_for(classes, 4, free=False), classes),
         lambda: qsdp.train_fixed_width(classes, 3),
     ):

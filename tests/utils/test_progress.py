@@ -108,10 +108,6 @@ LONG = {
         ["solve", "search"],
         "12 of 12",
     ),
-    "enumeration": (
-        lambda **show: train_fixed_width(qsdp.TrainingProblem(X[:, :2], Y, beta=0.5), 1, method="enumerate", **show),
-        ["search", "solve"], "gap",
-    ),
     "polish": (lambda **show: qsdp.polish(RESULT.network, PROBLEM, **show), ["polish"], "sweep"),
     "refit": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, **show), ["refit"], "gap"),
     "refit, shared": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, second_layer="shared", **show), ["refit"], ""),
