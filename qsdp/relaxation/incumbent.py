@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.gap import Gap, relative
+from qsdp._utils.gap import relative
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import Progress, Settings
 
-__all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "Limits", "Progress", "dominating", "zero_solution"]
+__all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "dominating", "zero_solution"]
 
 #: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
 COARSE = 1e-3
@@ -40,42 +39,6 @@ _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
 _LARGEST_SEARCHED, _WORTH = 400, 0.2
 
 
-@dataclass(frozen=True, repr=False)
-class Progress(Gap):
-    """State of a solve, the argument of a callback.
-
-    Attributes
-    ----------
-    iteration : int
-    objective, lower_bound : float
-        Best objective of a feasible point and best proven lower bound so far, in the problem's units.
-    elapsed : float
-        Seconds since the start.
-    """
-
-    iteration: int
-    objective: float
-    lower_bound: float
-    elapsed: float
-
-    def __repr__(self) -> str:
-        return (
-            f"Progress(iteration={self.iteration}, objective={self.objective:.6g}, "
-            f"lower_bound={self.lower_bound:.6g}, relative_gap={self.relative_gap:.2g}, elapsed={self.elapsed:.3g})"
-        )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When an iterative method stops, unless a time limit ends it."""
-
-    #: Relative certified gap of every output.
-    tol: float
-    max_iter: int
-    #: Called with a `Progress` at every check; returning True stops the method.
-    callback: Callable[[Progress], object] | None = None
-
-
 def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the zero point, which is feasible, for a method that ends before its first candidate."""
     shape = (instance.n_matrices, instance.size, instance.size)
@@ -90,8 +53,8 @@ class Incumbent:
     Every `distance`-th dual vector is given the best weights, for methods whose own weights are rough.
     """
 
-    def __init__(self, evaluation: Evaluation, limits: Limits, distance: int | None = None) -> None:
-        self._evaluation, self._limits = evaluation, limits
+    def __init__(self, evaluation: Evaluation, settings: Settings, distance: int | None = None) -> None:
+        self._evaluation, self._settings = evaluation, settings
         self._instance = instance = evaluation.instance
         self._distance = distance if instance.size <= _LARGEST_SEARCHED else None
         self._start = time.perf_counter()
@@ -164,7 +127,7 @@ class Incumbent:
         """
         promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
         gaps = self.objectives - self.bounds
-        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + _WORTH * gaps)
+        open_parts = (self.gaps > self._settings.tol) & (promised > self.bounds + _WORTH * gaps)
         if not np.any(open_parts):
             return
         weights = np.array(self.z)
@@ -191,12 +154,12 @@ class Incumbent:
     @property
     def tol(self) -> float:
         """Relative gap at which the method may stop."""
-        return self._limits.tol
+        return self._settings.tol
 
     @property
     def watched(self) -> bool:
         """Whether a callback receives states before the last one."""
-        return self._limits.callback is not None
+        return self._settings.callback is not None
 
     @property
     def progress(self) -> Progress:
@@ -211,12 +174,12 @@ class Incumbent:
     def stop(self, iteration: int) -> str | None:
         """Return why the method has to stop, or None."""
         self.iteration = iteration
-        limits = self._limits
-        if limits.callback is not None and limits.callback(self.progress) is True:
+        settings = self._settings
+        if settings.callback is not None and settings.callback(self.progress) is True:
             return "stopped by the callback"
-        if self.gaps.max() <= limits.tol:
+        if self.gaps.max() <= settings.tol:
             return "optimal"
-        if iteration >= limits.max_iter:
+        if settings.max_iter is not None and iteration >= settings.max_iter:
             return "iteration limit"
         if deadline.over():
             return "time limit"

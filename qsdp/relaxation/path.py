@@ -28,10 +28,10 @@ from qsdp._utils.validation import (
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.gram import SharedGram
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
-from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
-from qsdp.relaxation.incumbent import Progress
+from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.largest_beta import proven_beta_max
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.shortfall import warn_of_gaps
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solve import check_callback, solve_with
@@ -194,8 +194,6 @@ def relaxation_path(
     check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
-        form="two-block",
-        max_iter=None,
         callback=check_callback(callback),
         device=check_device(device),
     )

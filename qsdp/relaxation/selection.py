@@ -12,9 +12,9 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import SharedGram
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
 
@@ -236,7 +236,7 @@ class _Fold:
     def predict(self, beta: float) -> FloatArray:
         """Return the relaxation's outputs for the held-out samples, with `beta` scaled to the training set."""
         problem = self.training.with_beta(self.share * beta)
-        settings = Settings(_TOL, "two-block", None, gram=self.gram)
+        settings = Settings(_TOL, gram=self.gram)
         nearest = min(self.solved, key=lambda one: abs(np.log(one.problem.beta / problem.beta)), default=None)
         relaxation = solve_with(problem, "auto", settings, "tight", start=nearest, quiet=True)
         if np.any(relaxation.rho_stack > 0.0):

@@ -19,7 +19,7 @@ from qsdp.baselines import TrainedLayer, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
 from qsdp.refinement.fixed_width import train_fixed_width
-from qsdp.relaxation.incumbent import Progress as Told
+from qsdp.relaxation.settings import Progress as Told
 
 X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
 PROBLEM = qsdp.TrainingProblem(X, Y, beta=0.5)

@@ -9,17 +9,18 @@ combination of the cold start and the given point. The cold part keeps it off th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import SharedGram
 from qsdp.losses import DataFit
-from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits, dominating, zero_solution
+from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, dominating, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
@@ -27,6 +28,9 @@ from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["cold_start", "solve_interior"]
+
+#: Largest number of iterations unless a caller sets one; usual are ten to twenty.
+_MOST_ITERATIONS = 100
 
 #: Dual radius in place of zero, as a share of what the dual vector at zero needs: with zero there is no central path.
 _LEAST_DUAL_RADIUS = 1e-9
@@ -46,27 +50,21 @@ _EVEN = 100.0
 _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
-def solve_interior(
-    instance: Instance, limits: Limits, start: RawSolution | None = None, shared: SharedGram | None = None
-) -> RawSolution:
-    """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments.
-
-    The Gram matrix is that of `shared`, which solves with the same data have in common.
-    """
+def solve_interior(instance: Instance, settings: Settings) -> RawSolution:
+    """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments."""
 
     def prepare(small: Instance) -> SolvePart:
-        cache = FactorCache(small, shared)
-        return lambda k, part, own, given: _solve_part(cache, k, part, own, given)
+        return partial(_solve_part, FactorCache(small, settings.gram))
 
-    return solve_parts(instance, limits, start, prepare)
+    return solve_parts(instance, settings.limited(_MOST_ITERATIONS), prepare)
 
 
-def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
+def _solve_part(cache: FactorCache, k: int, part: Instance, settings: Settings) -> RawSolution:
     incumbent: Incumbent | None = None
     try:
         setup = cache.setup(k, part)
-        incumbent = Incumbent(setup.evaluation, limits)
-        status = _follow(part, setup, incumbent, given)
+        incumbent = Incumbent(setup.evaluation, settings)
+        status = _follow(part, setup, incumbent, settings.start)
     except tuple(STOPS) as error:
         status = STOPS[type(error)]
     return zero_solution(part, status) if incumbent is None else incumbent.solution(status)
