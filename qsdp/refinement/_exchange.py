@@ -14,16 +14,13 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._choice import AnyData, descent_of
 from qsdp.refinement._descent import CoordinateDescent
-from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
+from qsdp.refinement._second_layer import alternate, random_sides
 from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
 
 #: Starts for a new neuron, candidates followed up, and sweeps after an exchange: a half costs up to 3.5 %.
 _STARTS, _CANDIDATES, _SWEEPS = 48, 4, 20
-
-#: Most rounds over all neurons.
-_ROUNDS = 50
 
 
 def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
@@ -71,7 +68,7 @@ def greedy_network(
         direction = np.zeros_like(sums)
         direction[:, k] = sums[:, k]
         base[:, k] = 0.0
-        magnitudes[k] = line_minimum(descent.fit, base, direction, descent.penalty * float(counts[k]))
+        magnitudes[k] = descent.fit.line_minimum(base, direction, descent.penalty * float(counts[k]))
     weights = magnitudes / descent.unit
     fallback = np.abs(empty.alpha).max()
     return _network(problem, descent.U, descent.V, owners, np.where(weights == 0.0, fallback, weights)[owners])
@@ -86,7 +83,7 @@ def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator)
     """
     m = len(descent.U)
     failures = 0
-    for _ in range(_ROUNDS):
+    while failures < m:
         for j in rng.permutation(m).tolist():
             if deadline.over() or failures >= m:
                 return
@@ -145,7 +142,7 @@ def _replacements(
                 direction = np.zeros_like(rest)
                 direction[:, k] = image
                 alpha[j] = 0.0
-                alpha[j, k] = line_minimum(descent.fit, rest, direction, descent.penalty)
+                alpha[j, k] = descent.fit.line_minimum(rest, direction, descent.penalty)
                 f = rest + alpha[j, k] * direction
             objective = descent.fit.value(f) + descent.penalty * float(np.abs(alpha).sum())
             found.append((objective, len(found), U[i], V[i], alpha))

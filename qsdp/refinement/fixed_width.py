@@ -31,7 +31,7 @@ from qsdp.problem import TrainingProblem, check_problem
 from qsdp.refinement._choice import AnyData, descent_data
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
-from qsdp.refinement.polishing import BestNetwork, Run, is_small, perturbed
+from qsdp.refinement.polishing import MOST_SWEEPS, BestNetwork, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allocate, sample_network
@@ -39,8 +39,8 @@ from qsdp.shaping import shape_covariance
 
 __all__ = ["FixedWidthResult", "train_fixed_width"]
 
-#: Sweeps from one start; least number, and total neurons, of starts whose neurons are exchanged (a third costs 1 %).
-_SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
+#: Least number, and total neurons, of starts whose neurons are exchanged; a third costs 1 %.
+_LEAST_EXCHANGED, _NEURONS_EXCHANGED = 3, 30
 
 #: Total neurons of networks kicked per restart; a third or thrice is as good.
 _NEURONS_KICKED = 12
@@ -267,7 +267,7 @@ class _FixedWidthSearch:
 
 
 def _sweep(run: Run) -> None:
-    for _ in run.sweeps(_SWEEPS):
+    for _ in run.sweeps(MOST_SWEEPS):
         pass
 
 
